@@ -40,6 +40,7 @@ MODELS = {
     "blocklearn.models.SVD({}=...)": "center oversampling",
     "blocklearn.models.GaussianMixture({}=...)": "covariance reg_covar",
     "blocklearn.models.PageRank({}=...)": "damping",
+    "blocklearn.models.WordVectors({}=...)": "dimensions window",
 }
 """Where parameters of single models are given, and their names."""
 

@@ -18,6 +18,7 @@ from .data_kind import DataKind as DataKind
 from .data_kind import MemoryKind as MemoryKind
 from .errors import DataError as DataError
 from .examples.docstrings import python_docs as python_docs
+from .formats.sentences_kind import SentencesData as SentencesData
 from .formats.text_kind import FileData as FileData
 from .formats.text_kind import PythonDocs as PythonDocs
 from .formats.word_counts import read_counts as read_counts
@@ -61,6 +62,9 @@ from .source import target_names as target_names
 from .tables.kind import TableData as TableData
 from .text.corpus import Corpus as Corpus
 from .text.corpus import count_words as count_words
+from .text.sentences import Sentences as Sentences
+from .text.sentences import all_words as all_words
+from .text.sentences import read_sentences as read_sentences
 from .text.words import words as words
 from .weighting.weighted import WeightedSource as WeightedSource
 from .weighting.weighted import Weighting as Weighting

@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field
 from .blocks import BlocksData
 from .examples.kinds import PythonCalls, PythonImports, TimeZones
 from .formats.libsvm_kind import LibsvmData
+from .formats.sentences_kind import SentencesData
 from .formats.text_kind import FileData, PythonDocs
 from .holdout.split import HoldBy
 from .hugectr import HugeCTRNorm, HugeCTRRaw
@@ -47,6 +48,7 @@ class Holdout(BaseModel, extra="forbid"):
 Kind = (
     PythonDocs  #
     | FileData
+    | SentencesData
     | BlocksData
     | TableData
     | LibsvmData

@@ -713,7 +713,7 @@ class Learner:
     def _shuffles(self) -> bool:
         """Return whether the order of rows matters, so that every pass takes another one."""
         by_pass = self.optimizer is not None and self.optimizer.steps_by_pass
-        by_pass = by_pass or self.model.steps_by_pass
+        by_pass = by_pass or self.model.steps_by_pass or self.model.rows_in_order
         return not by_pass and 1 not in self.model.row_states.values()
 
     def _training_source(self) -> DataSource:

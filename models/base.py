@@ -65,6 +65,7 @@ class Model(Fields):
         the terms of mixins in them: see `slopes`.
     prediction_columns: names of the columns of predictions, for tables; None: they are numbered.
     steps_by_pass: `update` only adds up, and `end_pass` learns, so rows are not shuffled.
+    rows_in_order: rows are not shuffled, for a row belongs to those before and after it.
     recorded: after the first blocks, launches of `update` are repeated without calling it; False:
         it is called for every block.
 
@@ -81,6 +82,7 @@ class Model(Fields):
     takes_terms: ClassVar[Sequence[str]] = ()
     prediction_columns: ClassVar[Sequence[str] | None] = None
     steps_by_pass: ClassVar[bool] = False
+    rows_in_order: ClassVar[bool] = False
     recorded: ClassVar[bool] = True
     model_config = ConfigDict(
         arbitrary_types_allowed=True, validate_assignment=True, validate_default=True

@@ -36,6 +36,7 @@ from blocklearn.models import (
     PageRank,
     Ranking,
     Target,
+    WordVectors,
 )
 
 ROOT = Path(__file__).parents[1]
@@ -62,6 +63,7 @@ MODELS: dict[str, bl.Model] = {
     "gaussian-mixture": GaussianMixture(components=2),
     "pagerank": PageRank(),
     "components": Components(),
+    "word-vectors": WordVectors(dimensions=3),
 }
 
 
@@ -86,8 +88,11 @@ def main() -> None:
         hashed = HashedWords(3, WORDS[:4]) if name == "glm-hashed" else WORDS
         of_links = isinstance(model, PageRank | Components)  # which are square
         size = len(WORDS) if of_links else len(X)
+        features = X[:size]
+        if isinstance(model, WordVectors):  # a word in each row
+            features = np.eye(len(WORDS), dtype=np.float32)[X.argmax(axis=1)]
         source = MatrixSource(
-            sparse.csr_array(X[:size]),
+            sparse.csr_array(features),
             targets=Y[:size],
             weights=weights if isinstance(model, GLM) else None,
             names=hashed,

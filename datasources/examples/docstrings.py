@@ -98,6 +98,18 @@ def read_docs(root: Path, targets: Targets = None) -> Corpus:
     return replace(corpus, targets=table, target_names=KINDS)
 
 
+def docstring_texts() -> Iterator[tuple[str, str]]:
+    """Yield the qualified name and the text of each docstring of the standard library, once."""
+    root, seen = Path(get_path("stdlib")), set[str]()
+    for path in sorted(root.rglob("*.py")):
+        if not SKIPPED.isdisjoint(path.relative_to(root).parts):
+            continue
+        for name, _, docstring in docstrings(path, module_name(path.relative_to(root))):
+            if docstring not in seen:
+                seen.add(docstring)
+                yield name, docstring
+
+
 def module_name(path: Path) -> str:
     """Return the dotted name of a file, given relative to where imports start.
 

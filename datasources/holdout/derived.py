@@ -19,7 +19,7 @@ class DerivedSource(Described):
 
     - shape: of its own blocks.
     - settings: what they depend on, besides the contents of the other source.
-    - scratch: an array of this length and dtype that `_make` may use.
+    - scratch: an array of this shape and dtype that `_make` may use.
     """
 
     def __init__(
@@ -27,7 +27,7 @@ class DerivedSource(Described):
         source: DataSource,
         shape: BlockShape,
         settings: str,
-        scratch: tuple[int, npt.DTypeLike] = (0, np.int8),
+        scratch: tuple[int | tuple[int, ...], npt.DTypeLike] = (0, np.int8),
     ) -> None:
         """Make room for as many whole blocks as threads may read at a time."""
         self._source, self._shape, self._settings = source, shape, settings

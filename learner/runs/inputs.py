@@ -40,7 +40,8 @@ def open_data(config: RunConfig) -> tuple[DataSource, DataSource | None]:
     require_files(data)
     check_fits(data)
     size = config.model.rows_of_block if data.block_rows == "auto" else data.block_rows
-    shuffle = False if config.model.steps_by_pass else data.shuffle
+    in_order = config.model.steps_by_pass or config.model.rows_in_order
+    shuffle = False if in_order else data.shuffle
     reading = Reading(size, shuffle, seed, passes)
     held = replace(reading, shuffle=False, visits=config.evaluation.visits(passes))
     if isinstance(data.eval, Holdout):

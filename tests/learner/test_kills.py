@@ -127,6 +127,10 @@ data: {train: {kind: file, path: counts.npz}, eval: {kind: holdout}}
 model: {kind: gaussian-mixture, components: 3, covariance: full, reg_covar: 0.1}
 data: {train: {kind: file, path: counts.npz}, eval: {kind: holdout}}
 """,
+    "word-vectors, sentences": """\
+model: {kind: word-vectors, dimensions: 4}
+data: {train: {kind: sentences, path: texts.txt, min_count: 1}, eval: {kind: holdout, share: 0.2}}
+""",
     "pagerank, python-imports": """\
 model: {kind: pagerank}
 data: {train: {kind: python-imports}, eval: {kind: python-imports}, block_rows: 200}
@@ -186,6 +190,8 @@ def make_data(folder: Path) -> None:
     y = (X @ rng.standard_normal(COLUMNS) > 0).astype(np.float32)
     sparse.save_npz(folder / "x.npz", X)
     np.save(folder / "y.npy", y)
+    texts = [" ".join("abcdefg"[k] * 3 for k in rng.integers(0, 7, 9)) for _ in range(ROWS)]
+    (folder / "texts.txt").write_text("\n".join(texts) + "\n")
     sparse.save_npz(folder / "counts.npz", sparse.csr_array(X + sparse.eye_array(ROWS, COLUMNS)))
     with BlockWriter([folder / "blocks-0", folder / "blocks-1"], block_rows=40) as writer:
         writer.append(indptr=X.indptr, indices=X.indices, values=X.data, targets=y[:, None])

@@ -27,6 +27,7 @@ from blocklearn.models import (
     PageRank,
     Ranking,
     Target,
+    WordVectors,
 )
 from tests.support.page_blocks import ROOT, CodeBlock, PageRun, code_blocks
 
@@ -57,13 +58,17 @@ def counts(rows: int, seed: int = 0) -> np.ndarray:
 def trained(model: bl.Model, path: Path, Y: Any = None, **more: Any) -> bl.Learner:
     """A model that was trained on 60 rows and 12 columns with names, saved to `path`.
 
-    Models of links take the first 12 rows, for they need as many as columns.
+    Models of links take the first 12 rows, for they need as many as columns. Word
+    vectors take rows of one word.
     """
     from blocklearn.datasources import MatrixSource
 
     rows = 12 if isinstance(model, PageRank | Components) else 60
+    X = counts(60)[:rows]
+    if isinstance(model, WordVectors):
+        X = np.eye(12, dtype=np.float32)[X.argmax(axis=1)]
     source = MatrixSource(
-        sparse.csr_array(counts(60)[:rows]),
+        sparse.csr_array(X),
         targets=Y,
         names=WORDS,
         row_names=[f"row {i}" for i in range(rows)],
@@ -195,6 +200,7 @@ def test_every_tensor_is_documented(kind: str, tmp_path: Path) -> None:
     models["gaussian-mixture"] = GaussianMixture(components=3)
     models["pagerank"] = PageRank()
     models["components"] = Components()
+    models["word-vectors"] = WordVectors(dimensions=3)
     models["lda"] = LDA(topics=3, inference="cvb0", alpha="auto", eta=PRIOR)
     targets = {"Y": counts(60)[:, :2] > 0} if MODELS[kind].needs_targets else {}
     trained(models[kind], tmp_path / "m", **targets)

@@ -27,6 +27,7 @@ from blocklearn.datasources import IterableSource, MatrixSource
 from blocklearn.datasources.blocks import BlockSource, write_blocks
 from blocklearn.datasources.data_kind import Reading
 from blocklearn.datasources.hugectr.kinds import HugeCTRRaw
+from blocklearn.datasources.text.sentences import one_word_rows
 from blocklearn.learner.hooks import Hook
 from blocklearn.learner.recommendation.ranking_evaluation import RankingEvaluation
 from blocklearn.learner.training.scoring import TrainingScores
@@ -193,6 +194,18 @@ def linked(model: Any) -> Make:
     return make
 
 
+def of_words(model: Any) -> Make:
+    """Learns from words, one in each row."""
+
+    def make(block: int = BLOCK, **options: Any) -> bl.Learner:
+        X = rows()
+        words = np.random.default_rng(0).integers(-1, X.shape[1], X.shape[0]).astype(np.int32)
+        texts = one_word_rows(words, X.shape[1])
+        return bl.Learner(model, texts, texts, block_rows=block, **options)
+
+    return make
+
+
 MIXED = [
     M.Target(link="linear", column=0, l1=1e-3),
     M.Target(link="softmax", columns=[1, 2, 3]),
@@ -239,6 +252,7 @@ CASES: dict[str, Make] = {
     "pagerank": linked(M.PageRank()),
     "pagerank of targets": linked(M.PageRank(rows="targets")),
     "components": linked(M.Components()),
+    "word vectors": of_words(M.WordVectors(dimensions=40)),
     "nmf frobenius": plain(M.NMF(components=40)),
     "nmf kullback-leibler": plain(M.NMF(components=40, loss="kullback-leibler")),
 }

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
+from blocklearn.datasources.text.sentences import one_word_rows
 from blocklearn.mixins import CosineSimilarity, Mixin
 from blocklearn.models import (
     ALS,
@@ -29,6 +30,7 @@ from blocklearn.models import (
     Model,
     PageRank,
     Ranking,
+    WordVectors,
 )
 from blocklearn.optimizers import LBFGS, AdaGrad, Optimizer
 
@@ -117,6 +119,9 @@ VARIANTS: dict[str, dict[str, Variant]] = {
         "of targets": Variant(PageRank(rows="targets"), None, "links"),
     },
     "components": {"": Variant(Components(), None, "links")},
+    "word-vectors": {
+        "": Variant(WordVectors(dimensions=3, window=2, draws=4, sample=0.1), None, "words")
+    },
     "ranking": {"softmax": Variant(Ranking(rank=3, negatives=5))},
 }
 """By the model's name in the registry, and by what makes the variant another one."""
@@ -151,6 +156,14 @@ def counts() -> sp.csr_array:
 
 
 @cache
+def texts() -> sp.csr_array:
+    """Words [ROWS x COLUMNS] of texts of 19 words, one a row; an empty row ends a text."""
+    words = np.random.default_rng(0).integers(0, COLUMNS, ROWS).astype(np.int32)
+    words[19::20] = -1
+    return sp.csr_array(one_word_rows(words, COLUMNS))
+
+
+@cache
 def labels() -> np.ndarray[Any, Any]:
     """Two targets of each row, 0 or 1."""
     rng = np.random.default_rng(1)
@@ -163,6 +176,8 @@ def data_for(variant: Variant) -> Any:
         return OneSided(MatrixSource(counts(), block_rows=30))
     if variant.data == "links":
         return sp.csr_array(counts()[:COLUMNS])
+    if variant.data == "words":
+        return texts()
     if variant.data == "wide":  # most columns rest during a block
         return sp.csr_array(sp.hstack([counts(), sp.csr_array((ROWS, 10 * COLUMNS))]))
     X = counts().toarray() if variant.data == "dense labelled" else counts()
