@@ -74,7 +74,7 @@ class _Printer(CudaPrinter):
                 out.line("if (weight == F(0)) continue;  // as if the row was not there")
                 out.line("const i64 p = indptr[i], n = indptr[i + 1] - p;")
                 self.scores()
-                out.line(f"one_row<false>(i, {', '.join(self.names())});")
+                out.line(f"one_row(false, i, {', '.join(self.names())});")
                 out.line("BL_SYNC();")
                 out.line("now += (double)weight * (double)pace[0];")
                 self.moves()
