@@ -1,4 +1,4 @@
-"""Read remote files by URL: HDFS, WebHDFS, S3 and the schemes of fsspec."""
+"""Read and write remote files by URL: HDFS, WebHDFS, S3 and the schemes of fsspec."""
 
 from .errors import DriverMissingError as DriverMissingError
 from .errors import RemoteError as RemoteError
@@ -12,3 +12,7 @@ from .resolve import resolve as resolve
 from .stored_path import Place as Place
 from .stored_path import StoredPath as StoredPath
 from .stored_path import place_of as place_of
+from .writing import get_folder as get_folder
+from .writing import local_name as local_name
+from .writing import put as put
+from .writing import put_folder as put_folder

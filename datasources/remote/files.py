@@ -1,8 +1,10 @@
 """Define the interface of file systems, and files that are read by ranges."""
 
 import io
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from .errors import RemoteError
@@ -24,7 +26,7 @@ class Status:
 
 
 class Files(Protocol):
-    """The part of a file system that reading needs.
+    """The part of a file system that reading and writing whole files need.
 
     Calls may come from several threads.
     """
@@ -50,6 +52,24 @@ class Files(Protocol):
 
         Its `read_at(nbytes, offset)` may be called by several threads at once.
         """
+
+    def put(self, file: Path, path: str) -> None:
+        """Write a local file to `path`, in place of an earlier one; make the folders above it.
+
+        Raises `OSError`; what then is at `path` is not defined, see `writing.put`.
+        """
+
+    def remove(self, path: str) -> None:
+        """Remove a file, if it exists. Raises `PermissionError`, `RemoteError`."""
+
+
+def beside(path: str) -> str:
+    """Return another name in the folder of `path`, which no other writer takes.
+
+    Names that start with a dot are not found in folders.
+    """
+    folder, slash, name = path.rpartition("/")
+    return f"{folder}{slash}.{name}.{uuid.uuid4().hex[:12]}"
 
 
 class RangeFile(io.RawIOBase):

@@ -2,19 +2,27 @@
 
 import errno
 import os
+import shutil
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import fs
 
+from blocklearn.durable import new_file
+
 from ..errors import DataError
 from .errors import Passing
-from .files import RangeFile, Status
+from .files import RangeFile, Status, beside
 from .http_request import Patience
+
+PIECE = 8 << 20
+"""Bytes that are sent at a time."""
 
 
 class ArrowFiles:
@@ -46,6 +54,30 @@ class ArrowFiles:
     def open(self, status: Status) -> Any:
         """Open the file in C++, which checks lengths and retries."""
         return self._filesystem.open_input_file(status.path)
+
+    def put(self, file: Path, path: str) -> None:
+        """Write the file as a stream.
+
+        S3 and Google Cloud show an object when the stream is closed. On HDFS the file gets its name
+        when it is complete. A blob of Azure is empty until the stream is closed.
+        """
+        store, goal = self._filesystem, path
+        hadoop = isinstance(store, fs.HadoopFileSystem)
+        if hadoop:
+            goal = beside(path)
+            store.create_dir(path.rpartition("/")[0])
+        with file.open("rb") as source, store.open_output_stream(goal) as stream:
+            while piece := source.read(PIECE):
+                stream.write(piece)
+        if hadoop:
+            self.remove(path)
+            store.move(goal, path)
+
+    def remove(self, path: str) -> None:
+        """Remove the file. Arrow waits long for a blob of Azure that does not exist."""
+        if self._filesystem.get_file_info(path).type != fs.FileType.NotFound:
+            with suppress(FileNotFoundError):
+                self._filesystem.delete_file(path)
 
     def _status(self, info: Any) -> Status:
         if info.type == fs.FileType.NotFound:
@@ -145,6 +177,27 @@ class FsspecFiles:
         """Open the file, to be read by ranges."""
         return RangeFile(self.name(status.path), status.size, partial(self._fetch, status.path))
 
+    def put(self, file: Path, path: str) -> None:
+        """Write the file as its driver does; most show it when it is complete."""
+
+        def attempt() -> None:
+            try:
+                folder = path.rpartition("/")[0]
+                if folder:
+                    self._filesystem.makedirs(folder, exist_ok=True)
+                self._filesystem.put_file(str(file), path)
+            except PermissionError:
+                raise
+            except OSError as error:
+                raise Passing(str(error) or type(error).__name__) from error
+
+        self._patience.keep_trying(self.name(path), attempt)
+
+    def remove(self, path: str) -> None:
+        """Remove the file."""
+        with suppress(FileNotFoundError):
+            self._filesystem.rm_file(path)
+
     def _fetch(self, path: str, offset: int, length: int) -> bytes:
         def attempt() -> bytes:
             try:
@@ -189,3 +242,12 @@ class LocalFiles:
     def open(self, status: Status) -> Any:
         """Open the file; reads release the interpreter lock."""
         return pa.OSFile(status.path)
+
+    def put(self, file: Path, path: str) -> None:
+        """Copy the file."""
+        with new_file(Path(path)) as temporary:
+            shutil.copyfile(file, temporary)
+
+    def remove(self, path: str) -> None:
+        """Remove the file."""
+        Path(path).unlink(missing_ok=True)

@@ -3,6 +3,7 @@
 import errno
 import re
 from functools import partial
+from pathlib import Path
 from urllib.parse import urljoin
 
 from ..errors import DataError
@@ -43,6 +44,14 @@ class HttpFiles:
     def open(self, status: Status) -> RangeFile:
         """Open the file, to be read by ranges."""
         return RangeFile(self.name(status.path), status.size, partial(self._fetch, status))
+
+    def put(self, file: Path, path: str) -> None:
+        """Raise `DataError`: web servers take no files."""
+        raise DataError(f"{self.name(path)}: a web server takes no files; write to a store.")
+
+    def remove(self, path: str) -> None:
+        """Raise `DataError`, as `put` does."""
+        self.put(Path(), path)
 
     def _fetch(self, status: Status, offset: int, length: int) -> bytes:
         tag = status.identity.partition(" ")[2]

@@ -6,7 +6,9 @@ import random
 import socket
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -27,12 +29,19 @@ class Reply:
 
 
 def ask(
-    url: str, timeout: float, *, most: int = 1 << 26, headers: Mapping[str, str] | None = None
+    url: str,
+    timeout: float,
+    *,
+    most: int = 1 << 26,
+    headers: Mapping[str, str] | None = None,
+    method: str = "GET",
+    body: Path | None = None,
 ) -> Reply:
-    """Send a GET request to `url`, without following redirects.
+    """Send a request to `url`, without following redirects.
 
     timeout: seconds.
     most: bytes that the reply may have.
+    body: a file whose bytes are sent.
 
     Raises `Passing` if there is no connection, no reply in time, or an incomplete one, and
     `TooLong` if the reply is too long.
@@ -42,14 +51,18 @@ def ask(
     place = f"{parts.hostname}:{parts.port or parts.scheme}"
     connection = KINDS[parts.scheme](parts.hostname or "", parts.port, timeout=timeout)
     sent = {"Accept-Encoding": "identity", "Connection": "close", **(headers or {})}
+    size = 0 if body is None else body.stat().st_size
+    if method != "GET":
+        sent["Content-Length"] = str(size)
     try:
         connection.connect()
         sock = connection.sock
         try:
             connection.sock = TimedSocket(
-                sock, timeout, time.monotonic() + timeout + most / SLOWEST
+                sock, timeout, time.monotonic() + timeout + (most + size) / SLOWEST
             )
-            connection.request("GET", target, headers=sent)
+            with nullcontext() if body is None else body.open("rb") as file:
+                connection.request(method, target, file, sent)
             with connection.getresponse() as response:
                 return receive(response, most, place)
         finally:

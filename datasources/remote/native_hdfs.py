@@ -1,7 +1,9 @@
-"""Read `hdfs://` through the hdfs-native package, without Java."""
+"""Read and write `hdfs://` through the hdfs-native package, without Java."""
 
 import errno
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -10,11 +12,13 @@ from blocklearn.matcache.threads import start
 
 from ..secrets import hidden_url
 from .errors import RemoteError
-from .files import RangeFile, Status
+from .files import RangeFile, Status, beside
 from .http_request import LONGEST_PAUSE, Patience
 
 if TYPE_CHECKING:
     from hdfs_native import Client
+
+PIECE = 8 << 20  # bytes that are sent at a time
 
 
 class NativeHdfs:
@@ -48,6 +52,21 @@ class NativeHdfs:
         reader = self._call(status.path, self._client.read, status.path)
         fetch = partial(self._call, status.path, reader.read_range)
         return RangeFile(self.name(status.path), status.size, fetch)
+
+    def put(self, file: Path, path: str) -> None:
+        """Write the file under another name, then rename it, which is one step."""
+        other = beside(path)
+        writer = self._call(path, self._client.create, other)
+        with file.open("rb") as source:
+            while piece := source.read(PIECE):
+                self._call(path, writer.write, piece)
+        self._call(path, writer.close)
+        self._call(path, self._client.rename, other, path, True)
+
+    def remove(self, path: str) -> None:
+        """Remove the file."""
+        with suppress(FileNotFoundError):
+            self._call(path, self._client.delete, path)
 
     def _list(self, path: str) -> list[Any]:
         return list(self._client.list_status(path))

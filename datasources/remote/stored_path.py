@@ -45,6 +45,15 @@ class StoredPath:
         """The last part of the path."""
         return PurePosixPath(self.path.partition("?")[0]).name
 
+    def with_stem(self, stem: str) -> "StoredPath":
+        """Return the path of a file beside this one, with another name and the same ending."""
+        return self.with_name(stem + self.suffix)
+
+    @property
+    def stem(self) -> str:
+        """The name without its last ending."""
+        return PurePosixPath(self.name).stem
+
     def exists(self) -> bool:
         """Return whether the store has this file or folder, and shows it to us.
 

@@ -1,4 +1,4 @@
-"""Read `webhdfs://`: metadata from a namenode, bytes from datanodes, over REST.
+"""Read and write `webhdfs://`: metadata from a namenode, bytes from datanodes, over REST.
 
 https://hadoop.apache.org/docs/stable/hadoop-project-dist/hadoop-hdfs/WebHDFS.html
 """
@@ -6,12 +6,14 @@ https://hadoop.apache.org/docs/stable/hadoop-project-dist/hadoop-hdfs/WebHDFS.ht
 import errno
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from .errors import Passing, RemoteError
-from .files import RangeFile, Status
+from .files import RangeFile, Status, beside
 from .http_files import shorten
 from .http_request import Patience, Reply, ask
 
@@ -57,12 +59,63 @@ class WebHdfs:
         """Open the file, to be read by ranges."""
         return RangeFile(self.name(status.path), status.size, partial(self._fetch, status.path))
 
-    def _say(self, path: str, op: str, key: str) -> Any:
-        """Ask the namenode, and return the value of `key` in its JSON reply."""
+    def put(self, file: Path, path: str) -> None:
+        """Write the file under another name, then rename it, which is one step."""
+        other, failed = beside(path), set[str]()
+        write = partial(self._write, file, other, failed)
+        try:
+            self._patience.keep_trying(self.name(path), write)
+            more = {"destination": path, "renameoptions": "OVERWRITE"}
+            try:
+                self._tell(other, "RENAME", more, "PUT")
+            except FileNotFoundError:  # a try whose answer was lost may have done it
+                if self.status(path).size != file.stat().st_size:
+                    raise
+        except OSError:
+            with suppress(OSError):
+                self.remove(other)
+            raise
+
+    def remove(self, path: str) -> None:
+        """Remove the file; HDFS does not mind if it does not exist."""
+        self._tell(path, "DELETE", {}, "DELETE")
+
+    def _write(self, file: Path, path: str, failed: set[str]) -> None:
+        """Try once: ask the namenode for a datanode, and send the bytes to it.
+
+        failed: hosts of datanodes that failed before.
+        """
+        more = {"overwrite": "true"}
+        if failed:
+            more["excludedatanodes"] = ",".join(sorted(failed))
+        reply = self._ask_namenode(path, "CREATE", more, "PUT")
+        if reply.status not in (302, 307):
+            raise refusal(reply, self.name(path))
+        place = reply.headers.get("location", "")
+        try:
+            found = ask(place, self._patience.timeout, method="PUT", body=file)
+            if found.status >= 400 and exception(found)[0] not in FORBIDDEN:
+                raise Passing(f"datanode said {found.status} {shorten(found.body)}")
+        except Passing:
+            failed.add(urlsplit(place).netloc.rpartition(":")[0])
+            raise
+        if found.status != 201:
+            raise refusal(found, self.name(path))
+        size = self.status(path).size
+        if size != file.stat().st_size:
+            raise Passing(f"{size:,} bytes arrived of {file.stat().st_size:,}")
+
+    def _tell(self, path: str, op: str, more: dict[str, str], method: str) -> Reply:
+        """Have the namenode do something."""
         name = self.name(path)
-        reply = self._patience.keep_trying(name, lambda: self._ask_namenode(path, op, {}))
+        reply = self._patience.keep_trying(name, lambda: self._ask_namenode(path, op, more, method))
         if reply.status != 200:
             raise refusal(reply, name)
+        return reply
+
+    def _say(self, path: str, op: str, key: str) -> Any:
+        """Ask the namenode, and return the value of `key` in its JSON reply."""
+        name, reply = self.name(path), self._tell(path, op, {}, "GET")
         try:
             return json.loads(reply.body)[key]
         except (ValueError, KeyError, TypeError) as error:
@@ -71,14 +124,14 @@ class WebHdfs:
                 "this the namenode's HTTP address (port 9870)?"
             ) from error
 
-    def _ask_namenode(self, path: str, op: str, more: dict[str, str]) -> Reply:
+    def _ask_namenode(self, path: str, op: str, more: dict[str, str], method: str = "GET") -> Reply:
         """Return the reply of the active namenode, and ask that one first next time."""
         query = urlencode({"op": op, **self._user, **more})
         fault = Passing("no namenode was named")
         for namenode in list(self._namenodes):
             url = f"{self._transport}://{namenode}/webhdfs/v1{quote(path)}?{query}"
             try:
-                reply = ask(url, self._patience.timeout)
+                reply = ask(url, self._patience.timeout, method=method)
             except Passing as error:
                 fault = error
                 continue

@@ -43,12 +43,23 @@ def convert(
     sources: Annotated[
         list[str], typer.Argument(metavar="SRC...", help="Files, a folder, a pattern, a URL.")
     ],
-    dst: Annotated[Path, typer.Argument(metavar="DST", help="Folder of the dataset.")],
+    dst: Annotated[
+        str,
+        typer.Argument(metavar="DST", help="Folder of the dataset, here or in a store (s3://...)."),
+    ],
     stripes: Annotated[
         list[Path] | None,
         typer.Option(
             "--stripes", metavar="DIR",
             help="More folders, on other disks; blocks go to DST and these in turn.",
+        ),
+    ] = None,
+    staging: Annotated[
+        Path | None,
+        typer.Option(
+            "--staging", metavar="DIR",
+            help="Of a DST in a store: where the dataset is made, before it is sent there "
+            "[a temporary folder].",
         ),
     ] = None,
     resume: Annotated[
@@ -69,11 +80,27 @@ def convert(
     options = {field.name: settings.pop(field.name) for field in fields(FormatOptions)}
     options = {name: value for name, value in options.items() if value is not None}
     check_options(sources, settings["format"], options)
+    from blocklearn.datasources.remote import PATIENCE, place_of
+
     from ..conversion.convert import Conversion
+    from ..conversion.staging import made, staged
 
     given = {name: value for name, value in settings.items() if value is not None}
-    job = Conversion(sources, [dst, *(stripes or ())], options=options, **given)
-    run(job, resume=resume, overwrite=overwrite, quiet=quiet)
+    place = place_of(dst, PATIENCE)
+    if isinstance(place, Path):
+        if staging is not None:
+            raise typer.BadParameter("for a DST in a store only", param_hint="--staging")
+        job = Conversion(sources, [place, *(stripes or ())], options=options, **given)
+        run(job, resume=resume, overwrite=overwrite, quiet=quiet)
+        return
+    if stripes:
+        raise typer.BadParameter("not with a DST in a store", param_hint="--stripes")
+    if resume and staging is None:
+        raise typer.BadParameter("--resume needs --staging, where the conversion began")
+    with staged(place, staging, overwrite=overwrite) as folder:
+        job = Conversion(sources, [folder], options=options, **given)
+        if not (resume and made(folder, job)):
+            run(job, resume=resume, overwrite=overwrite, quiet=quiet, name=str(place))
 
 
 def inspect(
@@ -113,8 +140,13 @@ def inspect(
         show_lines(map(message_text, lines(report, ", ".join(paths))))
 
 
-def run(job: "Conversion", *, resume: bool, overwrite: bool, quiet: bool) -> None:
-    """Convert, and print a summary unless `quiet` is set."""
+def run(
+    job: "Conversion", *, resume: bool, overwrite: bool, quiet: bool, name: str | None = None
+) -> None:
+    """Convert, and print a summary unless `quiet` is set.
+
+    name: of the dataset in the summary; None: that of its first folder.
+    """
     from ..conversion.convert import convert
     from ..conversion.display import ConversionDisplay, Silent
     from ..figures import size
@@ -128,8 +160,9 @@ def run(job: "Conversion", *, resume: bool, overwrite: bool, quiet: bool) -> Non
         with ConversionDisplay(sys.stderr) as watch:
             done = convert(job, watch, resume=resume, overwrite=overwrite)
     stored = sum(file.stat().st_size for folder in job.folders for file in folder.iterdir())
-    show_lines([f"{dst}: {done.rows:,} rows, {done.layout.columns:,} columns, {size(stored)}"])
-    show_lines(message_text(f"{dst}: {note}") for note in done.notes)
+    name = str(dst) if name is None else name
+    show_lines([f"{name}: {done.rows:,} rows, {done.layout.columns:,} columns, {size(stored)}"])
+    show_lines(message_text(f"{name}: {note}") for note in done.notes)
 
 
 def check_options(sources: Sequence[str], format: str | None, options: dict[str, Any]) -> None:

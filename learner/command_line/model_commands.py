@@ -17,7 +17,7 @@ from ..storage.table_file import TABLES
 from ..terminal import say, show_lines, show_text
 from . import parts
 from .options import ModelClassOption, VerboseOption, model_class
-from .parts import Given, Output, Trained, Wanted
+from .parts import Given, Output, Trained, Wanted, ending, local
 from .sharing import (
     Engine,
     EngineOption,
@@ -30,6 +30,8 @@ from .sharing import (
 )
 
 if TYPE_CHECKING:
+    from blocklearn.datasources.remote import Place
+
     from ..engines.crew import Crew
     from ..learner import Learner
     from ..recommendation.lists import Lists
@@ -41,8 +43,12 @@ RESULTS = (*TABLES, ".npy")
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run or model.")]
 TopOption = Annotated[int, typer.Option("--top", min=1, help="Length of the lists.")]
 ListsOption = Annotated[
-    Path | None,
-    typer.Option("--out", metavar="FILE", help="Write lists to a .parquet, .csv or .tsv file."),
+    str | None,
+    typer.Option(
+        "--out",
+        metavar="FILE",
+        help="Write lists to a .parquet, .csv or .tsv file, here or in a store (s3://...).",
+    ),
 ]
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace old files.")]
 DeviceOption = Annotated[
@@ -124,9 +130,12 @@ def predict(
         ),
     ] = None,
     out: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            "--out", metavar="FILE", help=".parquet, .csv, .tsv or .npy file, or - for JSON lines."
+            "--out",
+            metavar="FILE",
+            help=".parquet, .csv, .tsv or .npy file, here or in a store (s3://...); or - for JSON "
+            "lines.",
         ),
     ] = None,
     least: Annotated[
@@ -169,21 +178,21 @@ def predict(
     if least is not None and math.isnan(least):
         raise typer.BadParameter("must be a share from 0 to 1", param_hint="--least")
     endings = RESULTS if pairs is None and least is None else TABLES
-    into_file = out is not None and str(out) != "-"
-    if into_file and out is not None and out.suffix not in endings:
+    if out not in (None, "-") and ending(out) not in endings:
         raise typer.BadParameter(f"must end in {_listed(endings)}, or be -", param_hint="--out")
     trained = Trained(run, model, device, _count(replicas))
-    if data is not None and least is None and into_file and out is not None:
+    if data is not None and least is None and out is not None and out != "-":
         given, output = Given(data, text=text, separator=separator), Output(out, own, overwrite)
         work = partial(parts.predict, trained=trained, data=given, out=output)
         _show_shared(work, own, engine, workers)
         return
+    file = None if out is None else local(out)
     check_alone(own, workers, "--data and --out FILE, without --least")
-    _check_new(out, overwrite=overwrite)
+    _check_new(file, overwrite=overwrite)
     from ..storage.persistence import load
 
     if pairs is not None:
-        _predict_pairs(load(run, model_class(model)), run, pairs, out, separator)
+        _predict_pairs(load(run, model_class(model)), run, pairs, file, separator)
         return
     assert data is not None
     from ..reports.lines import prediction_lines
@@ -197,7 +206,7 @@ def predict(
     source = open_for(learner, run, data, text=text, separator=separator)
     blocks = predict_blocks(learner, source)
     if least is not None:
-        _show_topics(learner, blocks, least, out)
+        _show_topics(learner, blocks, least, file)
     else:
         show_lines(prediction_lines(learner, blocks) if out is None else json_lines(blocks))
 
@@ -354,6 +363,7 @@ def recommend(
         work = partial(parts.recommend, trained=trained, wanted=wanted, out=output)
         _show_shared(work, own, engine, workers)
         return
+
     from ..engines.crew import Crew
 
     check_alone(own, workers, "--out FILE")
@@ -383,7 +393,10 @@ def similar(
     """
     if (items is None) == (users is None):
         raise typer.BadParameter("choose one of --items and --users")
-    _check_lists_file(out, overwrite=overwrite)
+    from ..engines.crew import Crew
+
+    _check_table(out)
+    place = None if out is None else Output(out, overwrite=overwrite).of(Crew())[0]
     from ..recommendation import recommend as recommending
     from ..runs.rating_inputs import known_ids
     from ..storage.persistence import load
@@ -396,7 +409,7 @@ def similar(
         assert users is not None
         ids = known_ids(learner, users, "user", skip_unknown=skip_unknown)
         lists = recommending.similar_users(learner, ids, top)
-    _show_lists(lists, out, json)
+    _show_lists(lists, place, json)
 
 
 def _predict_pairs(
@@ -437,14 +450,9 @@ def _count(replicas: str) -> int | Literal["auto"]:
     return int(replicas)
 
 
-def _check_table(out: Path | None) -> None:
-    if out is not None and out.suffix not in TABLES:
+def _check_table(out: str | None) -> None:
+    if out is not None and ending(out) not in TABLES:
         raise typer.BadParameter(f"must end in {_listed(TABLES)}", param_hint="--out")
-
-
-def _check_lists_file(out: Path | None, *, overwrite: bool) -> None:
-    _check_table(out)
-    _check_new(out, overwrite=overwrite)
 
 
 def _listed(endings: Sequence[str]) -> str:
@@ -476,10 +484,14 @@ def _check_new(out: Path | None, *, overwrite: bool) -> None:
         check_new([out])
 
 
-def _show_lists(lists: "Lists", out: Path | None, json: bool) -> None:
+def _show_lists(lists: "Lists", out: "Place | None", json: bool) -> None:
+    from blocklearn.datasources.remote import local_name
+
     from ..recommendation.lists import write_lists
 
-    if out is not None:
-        show_lines([f"{out}: {write_lists(out, lists):,} rows"])
+    if out is None:
+        show_lines(lists.json_lines() if json else lists.lines())
         return
-    show_lines(lists.json_lines() if json else lists.lines())
+    with local_name(out) as file:
+        count = write_lists(file, lists)
+    show_lines([f"{out}: {count:,} rows"])

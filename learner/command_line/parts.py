@@ -4,12 +4,16 @@ Arguments are those of the commands, so that they can be sent to a worker.
 """
 
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Literal
+
+import typer
 
 from .options import model_class
 
 if TYPE_CHECKING:
+    from blocklearn.datasources.remote import Place
+
     from ..engines.crew import Crew
     from ..learner import Learner
     from ..recommendation.lists import Lists
@@ -51,39 +55,62 @@ class Given:
 class Output:
     """Where the rows of a part are written.
 
+    path: a file, or the URL of one in a store.
     part: the number of the part, and of all; None: those of the worker.
     """
 
-    path: Path
+    path: str
     part: tuple[int, int] | None = None
     overwrite: bool = False
 
-    def of(self, crew: "Crew") -> tuple[Path, tuple[int, int]]:
+    def of(self, crew: "Crew") -> "tuple[Place, tuple[int, int]]":
         """Return the file and the part of this worker.
 
         Raises RunFolderError if the file exists.
         """
+        from blocklearn.datasources.remote import PATIENCE, place_of
+
         from ..files.existing import check_new
         from ..storage.predictions import part_of
 
         part = self.part or (crew.rank, crew.size)
-        file = part_of(self.path, part)
+        file = part_of(place_of(self.path, PATIENCE), part)
         if not self.overwrite:
             check_new([file])
         return file, part
 
 
+def ending(file: str) -> str:
+    """Return the ending of the name of a file, or of the URL of one.
+
+    >>> ending("s3://bucket/p.parquet?region=eu-west-1"), ending("p.npy")
+    ('.parquet', '.npy')
+    """
+    return PurePosixPath(file.partition("?")[0] if "://" in file else file).suffix
+
+
+def local(file: str) -> Path:
+    """Return the path of a file. Raises BadParameter for the URL of one in a store."""
+    if "://" in file:
+        raise typer.BadParameter("must be a file of this machine here", param_hint="--out")
+    return Path(file)
+
+
 def predict(crew: "Crew", trained: Trained, data: Given, out: Output) -> list[str]:
     """Write the predictions of this worker's part; return lines on the files of all workers."""
+    from blocklearn.datasources.remote import local_name
+
     from ..runs.model_inputs import open_for
     from ..storage.predictions import predict_blocks, prediction_names, write_predictions
 
-    file, part = out.of(crew)
+    place, part = out.of(crew)
     learner = trained.load(crew)
     source = open_for(learner, trained.run, data.path, text=data.text, separator=data.separator)
     rows = source.shape.total_rows if part[1] == 1 else None
     blocks = predict_blocks(learner, source, part)
-    return _written(crew, file, write_predictions(file, blocks, rows, prediction_names(learner)))
+    with local_name(place) as file:
+        count = write_predictions(file, blocks, rows, prediction_names(learner))
+    return _written(crew, place, count)
 
 
 def evaluate(crew: "Crew", trained: Trained, data: Given) -> dict[str, float]:
@@ -143,12 +170,16 @@ class Wanted:
 
 def recommend(crew: "Crew", trained: Trained, wanted: Wanted, out: Output) -> list[str]:
     """Write the lists of this worker's part; return lines on the files of all workers."""
+    from blocklearn.datasources.remote import local_name
+
     from ..recommendation.lists import write_lists
 
-    file, part = out.of(crew)
-    return _written(crew, file, write_lists(file, wanted.lists(crew, trained, part)))
+    place, part = out.of(crew)
+    with local_name(place) as file:
+        count = write_lists(file, wanted.lists(crew, trained, part))
+    return _written(crew, place, count)
 
 
-def _written(crew: "Crew", file: Path, rows: int) -> list[str]:
+def _written(crew: "Crew", file: "Place", rows: int) -> list[str]:
     """Return a line on the file of each worker, when all have written theirs."""
     return [f"{name}: {count:,} rows" for name, count in crew.gather([str(file), rows])]

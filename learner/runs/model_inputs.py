@@ -24,6 +24,7 @@ from blocklearn.datasources.formats.word_counts import (
     text_format,
 )
 from blocklearn.datasources.packed.streams import kind_of
+from blocklearn.datasources.remote import PATIENCE, Place, place_of
 from blocklearn.models import FactorModel
 
 from ..configuration.config import DataConfig, RunConfig, renamed
@@ -79,7 +80,7 @@ def open_for(
         raise DataError(f"{path}: {what}, so it has no text field {text!r}.")
     same_users = labelled and ranks
     rows = data.rows_of_block(learner.block_rows) if data else learner.block_rows
-    folders = [Path(name) for name in path.split(",")]  # of a dataset in several stripes
+    folders = [place_of(name, PATIENCE) for name in path.split(",")]  # of a dataset in stripes
     if all((folder / MANIFEST).is_file() for folder in folders):
         return open_dataset(learner, folders, targets)
     if ratings:
@@ -204,7 +205,7 @@ def ratings_in(path: Path, run: Path, separator: str | None = None) -> RatingsDa
     return RatingsData(path=path, separator=separator)
 
 
-def open_dataset(learner: Learner, folders: list[Path], targets: Path | None) -> DataSource:
+def open_dataset(learner: Learner, folders: list[Place], targets: Path | None) -> DataSource:
     """Open a block dataset, and check that it has the columns of the model."""
     if targets is not None:
         raise DataError(f"{targets}: the targets of a dataset are part of it; leave them out.")

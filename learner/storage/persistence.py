@@ -2,20 +2,30 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from blocklearn.answers import answered
+from blocklearn.datasources.remote import (
+    PATIENCE,
+    Place,
+    StoredPath,
+    get_folder,
+    place_of,
+    put_folder,
+)
 from blocklearn.durable import current
 from blocklearn.matcache import MatCache, from_array
 from blocklearn.matcache.errors import BlocklearnError
 from blocklearn.models import MODELS, Model, Randomness, Shapes
 
-from ..errors import ModelFolderError
+from ..errors import ModelFolderError, ModelMissingError
 from ..hooks import Progress
 from ..learner import Learner, State
 from . import model_folder
@@ -35,9 +45,9 @@ WHICH = "model"
 
 @answered
 def save(learner: Learner, path: Path | str) -> None:
-    """Write the model that `learner` has trained to the folder `path`.
+    """Write the model that `learner` has trained to the folder `path`, or to the URL of a store.
 
-    An older model there is replaced in one step.
+    An older model there is replaced in one step; in a store, it is removed before.
 
     Raises:
         TypeError: `learner` is an estimator.
@@ -47,6 +57,13 @@ def save(learner: Learner, path: Path | str) -> None:
     if not isinstance(learner, Learner):
         hint = "; pass its to_learner()" if hasattr(learner, "to_learner") else ""
         raise TypeError(f"save: {type(learner).__name__} is not a Learner{hint}.")
+    place = place_of(path, PATIENCE)
+    if isinstance(place, StoredPath):
+        with TemporaryDirectory(prefix="blocklearn-") as folder:
+            save(learner, folder)
+            known = [name for name in model_folder.FILES if name != model_folder.MANIFEST]
+            put_folder(Path(folder), place, model_folder.MANIFEST, known=known)
+        return
     position, model = learner.state(copy=False).position, learner.model
     config = model.model_dump(mode="json")
     if ":" in config.get("kind", ""):  # a file or a package, which a model folder never names
@@ -116,7 +133,8 @@ def load(
     they predict or train, which copies what it needs. Nothing is ever written to the file.
 
     Args:
-        path: a model folder, or the folder of a finished run.
+        path: a model folder, or the folder of a finished run; or the URL of a model in a store,
+            which is copied to the folder of temporary files.
         model: the class, for a model that does not come with this package.
         threads: see `Learner`.
         device: see `Learner`.
@@ -129,7 +147,9 @@ def load(
     """
     if not (model is None or isinstance(model, type)):
         raise TypeError(f"load: model={model!r}: must be the class of the model: model=YourClass.")
-    saved = model_folder.load(Path(path), mapped="private")
+    place = place_of(path, PATIENCE)
+    with _on_disk(place) as folder:
+        saved = model_folder.load(folder, mapped="private")  # mapped files outlive their names
     known = MODELS if model is None else {kind_of(model): model, model.__name__: model}
     if saved.kind not in known:
         raise ModelFolderError(
@@ -137,7 +157,7 @@ def load(
             "model of your own with load(path, model=YourClass), or with the option "
             "--model-class FILE.py:CLASS."
         )
-    file = current(Path(path)) / model_folder.MANIFEST
+    file = (current(place) if isinstance(place, Path) else place) / model_folder.MANIFEST
     found = model_of(known[saved.kind], saved.config, file)
     if model is None:  # a user's own class may need more than this to plan
         check_tensors(saved, found, file)
@@ -160,7 +180,24 @@ def load(
     return learner
 
 
-def model_of(kind: type[Model], config: Mapping[str, Any], file: Path) -> Model:
+@contextmanager
+def _on_disk(place: Place) -> Iterator[Path]:
+    """Yield the model folder, or a copy of that of a store.
+
+    Raises ModelMissingError if the store has no complete model there.
+    """
+    if isinstance(place, Path):
+        yield place
+        return
+    with TemporaryDirectory(prefix="blocklearn-") as folder:
+        try:
+            get_folder(place, model_folder.MANIFEST, Path(folder))
+        except FileNotFoundError as error:
+            raise ModelMissingError(f"{place}: has no {model_folder.MANIFEST}.") from error
+        yield Path(folder)
+
+
+def model_of(kind: type[Model], config: Mapping[str, Any], file: Place) -> Model:
     """Return a model of class `kind` with the fields `config`, read from `file`.
 
     Raises:
@@ -173,7 +210,7 @@ def model_of(kind: type[Model], config: Mapping[str, Any], file: Path) -> Model:
         raise ModelFolderError(f"{file}: config.{found} {REMEDY}") from None
 
 
-def check_tensors(saved: Saved, model: Model, file: Path) -> None:
+def check_tensors(saved: Saved, model: Model, file: Place) -> None:
     """Raise `ModelFolderError` unless `saved` has the arrays that `model` needs.
 
     The model plans its parameters for the saved numbers of columns, targets and rows. No memory is

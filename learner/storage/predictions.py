@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blocklearn.datasources import DataSource, row_names
+from blocklearn.datasources.remote import Place
 from blocklearn.durable import new_file
 
 from ..errors import ConfigError
@@ -116,7 +117,7 @@ def write_predictions(
     return written
 
 
-def part_of(path: Path, part: tuple[int, int]) -> Path:
+def part_of(path: Place, part: tuple[int, int]) -> Place:
     """Return the file of a part: `path` itself if it is the only one.
 
     >>> str(part_of(Path("out/shares.parquet"), (2, 8)))

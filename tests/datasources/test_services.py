@@ -3,7 +3,6 @@
 Skipped, with the reason, where Java, Maven, a package or the network is missing.
 """
 
-import http.client
 import importlib.util
 import json
 import socket
@@ -30,11 +29,13 @@ from blocklearn.datasources import (
     Sparse,
     write_blocks,
 )
-from blocklearn.datasources.remote import Patience, RemoteError
+from blocklearn.datasources.remote import Patience, RemoteError, StoredPath, place_of
+from blocklearn.datasources.remote import put as put_file
 from blocklearn.learner.hooks import Hook
 from blocklearn.learner.learner import Learner
 from blocklearn.models import LDA
-from tests.support.web_servers import Handler, closed_port, serving
+from tests.support.stores import Between
+from tests.support.web_servers import closed_port, serving
 
 pytestmark = pytest.mark.services
 ROOT = Path(__file__).parents[2]
@@ -168,6 +169,22 @@ def test_hdfs_notices_another_file(hdfs: Hdfs, local: Path, scheme: str) -> None
         blocks_of(source, replace)
 
 
+@pytest.mark.parametrize("scheme", ["webhdfs", "hdfs"])
+def test_hdfs_takes_files(hdfs: Hdfs, local: Path, scheme: str) -> None:
+    """In place of an earlier one, too; and a folder that does not exist yet."""
+    if scheme == "hdfs" and importlib.util.find_spec("hdfs_native") is None:
+        pytest.skip("hdfs-native is not installed: pip install 'blocklearn[services]'")
+    place = place_of(f"{hdfs.url(scheme)}/new {scheme}/of/p.parquet", Patience(30, 5))
+    assert isinstance(place, StoredPath)
+    for number in (0, 1):
+        put_file(local / f"part-{number}.parquet", place)
+        assert place.read_bytes() == (local / f"part-{number}.parquet").read_bytes()
+    assert [child.path for child in place.files.children(f"/new {scheme}/of")] == [place.path]
+    place.files.remove(place.path)
+    place.files.remove(place.path)
+    assert not place.exists()
+
+
 def test_a_namenode_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("hdfs_native", reason="hdfs-native is not installed")
     monkeypatch.setattr("blocklearn.datasources.remote.native_hdfs.LONGEST_PAUSE", 0.5)
@@ -251,36 +268,6 @@ def put(address: str, path: str, body: bytes) -> None:
     store.create_dir(path.partition("/")[0])
     with store.open_output_stream(path) as stream:
         stream.write(body)
-
-
-class Between:
-    """A proxy in front of a server, in which every `every`-th request fails as `fault` says."""
-
-    def __init__(self, address: str, fault: str, every: int) -> None:
-        self.address, self.fault, self.every, self.count = address, fault, every, 0
-        self.failed = 0
-
-    def __call__(self, request: Handler) -> None:
-        self.count += 1
-        headers = dict(request.headers.items())
-        connection = http.client.HTTPConnection(self.address, timeout=20)
-        try:
-            connection.request(request.command, request.path, headers=headers)
-            reply = connection.getresponse()
-            body = reply.read()
-        finally:
-            connection.close()
-        failing = self.count % self.every == 0
-        self.failed += failing
-        if failing and self.fault == "503":
-            return request.say(503)
-        kept = ("content-type", "etag", "last-modified", "content-range", "accept-ranges")
-        found = {n.replace("-", "_"): v for n, v in reply.getheaders() if n.lower() in kept}
-        length = int(reply.headers.get("Content-Length") or len(body))
-        if failing and self.fault == "broken-off":
-            body = body[: len(body) // 2]
-        request.say(reply.status, body, announced=length, **found)
-        return None
 
 
 def open_s3(address: str, path: str = "a b") -> ParquetSource:

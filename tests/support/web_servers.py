@@ -25,7 +25,19 @@ class Handler(BaseHTTPRequestHandler):
         except (BrokenPipeError, ConnectionResetError):
             pass  # the client had enough
 
-    do_HEAD = do_GET
+    do_HEAD = do_PUT = do_POST = do_DELETE = do_GET
+
+    def body(self) -> bytes:
+        """What was sent, of a length that was announced or in chunks."""
+        if "Content-Length" in self.headers:
+            return self.rfile.read(int(self.headers["Content-Length"]))
+        found = b""
+        if self.headers.get("Transfer-Encoding", "").lower() == "chunked":
+            while size := int(self.rfile.readline().split(b";")[0], 16):
+                found += self.rfile.read(size)
+                self.rfile.readline()
+            self.rfile.readline()
+        return found
 
     def say(
         self, status: int, body: bytes = b"", announced: int | None = None, **headers: str
@@ -99,6 +111,8 @@ class FakeHdfs:
             return refuse(request, 403, "StandbyException", "Operation READ is not supported")
         if op == "READ":
             return self.stream(request, self.files[path])
+        if op in ("CREATE", "WRITE", "RENAME", "DELETE"):
+            return self.change(request, op, path)
         below = path.rstrip("/") + "/"
         if path not in self.files and not any(name.startswith(below) for name in self.files):
             return refuse(request, 404, "FileNotFoundException", f"{path} does not exist")
@@ -115,6 +129,31 @@ class FakeHdfs:
         elif op == "OPEN":
             self.open(request, path)
         return None
+
+    def change(self, request: Handler, op: str, path: str) -> None:
+        """CREATE leads to WRITE, whose fault is the next of `faults`."""
+        if path.startswith("/secret"):
+            refuse(request, 403, "AccessControlException", "Permission denied: user=dr.who")
+        elif op == "CREATE":
+            fault = self.faults.pop(0) if self.faults else "none"
+            host = self.dead if fault == "dead" else request.headers["Host"]
+            query = request.parts.query.replace("op=CREATE", "op=WRITE")
+            request.say(307, Location=f"http://{host}{request.parts.path}?{query}&fault={fault}")
+        elif op == "WRITE":
+            data, fault = request.body(), request.query["fault"]
+            self.files[path] = data[: len(data) // 2] if fault == "half" else data
+            if fault == "500":
+                refuse(request, 500, "IOException", "disk is full")
+            else:
+                request.say(201)
+        elif op == "DELETE":
+            request.say_json(200, {"boolean": self.files.pop(path, None) is not None})
+        elif path not in self.files:
+            refuse(request, 404, "FileNotFoundException", f"{path} does not exist")
+        else:
+            self.files[request.query["destination"]] = self.files.pop(path)
+            lost = self.faults and self.faults[0] == "lost" and self.faults.pop(0)
+            request.say(500 if lost else 200)
 
     def status(self, path: str, name: str) -> dict[str, object]:
         kind, size = "DIRECTORY", 0
