@@ -122,13 +122,10 @@ class GaussianMixture(DensityMixin, LearnerEstimator):
     # ------------------------------------------------------------- details
 
     def _criterion(self, X: Any, price: float) -> float:
+        """Return -2 log p(X), and `price` for each free number of the model."""
         k, d = self.means_.shape
-        numbers = (
-            k
-            - 1
-            + k * d
-            + {"full": k * d * (d + 1) // 2, "diag": k * d, "spherical": k}[self.covariance_type]
-        )
+        each = {"full": d * (d + 1) // 2, "diag": d, "spherical": 1}[self.covariance_type]
+        numbers = k * (1 + d + each) - 1
         found: float = -2.0 * self.score(X) * X.shape[0] + numbers * price
         return found
 
