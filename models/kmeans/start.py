@@ -13,11 +13,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from blocklearn.matcache.cpu.blas import one_thread
+
 TINY = 1e-30
 Array = NDArray[np.floating]
 Numbers = NDArray[np.signedinteger]
 
 
+@one_thread()
 def first_centres(
     X: Array | sp.csr_array, weights: Array, k: int, seed: int, directions: bool = False
 ) -> Array:

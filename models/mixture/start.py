@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from blocklearn.matcache.cpu.blas import one_thread
+
 from ..inputs import Sample
 from ..kmeans.start import Array, dense, first_centres
 
@@ -31,6 +33,7 @@ class Start(NamedTuple):
     covariance: Array
 
 
+@one_thread()
 def first_components(sample: Sample, k: int, seed: int, *, full: bool) -> Start:
     """Return the first k components.
 
