@@ -128,7 +128,7 @@ model: {kind: gaussian-mixture, components: 3, covariance: full, reg_covar: 0.1}
 data: {train: {kind: file, path: counts.npz}, eval: {kind: holdout}}
 """,
     "word-vectors, sentences": """\
-model: {kind: word-vectors, dimensions: 4}
+model: {kind: word-vectors, dimensions: 4, sample: 0}
 data: {train: {kind: sentences, path: texts.txt, min_count: 1}, eval: {kind: holdout, share: 0.2}}
 """,
     "pagerank, python-imports": """\
