@@ -162,6 +162,23 @@ def test_the_sampler_draws_what_the_cpu_draws(threads: int, k: int, resident: in
     np.testing.assert_array_equal(out, table)
 
 
+@pytest.mark.parametrize("threads", [1, pytest.param(0, marks=pytest.mark.gpu)])
+def test_grids_next_to_powers_of_two(threads: int) -> None:
+    """A logarithm that is rounded up would give another grid, and other topics."""
+    powers = np.float32(2.0) ** np.arange(-90, 60, dtype=np.float32)
+    near = [np.nextafter(powers, np.float32(to)) for to in (0, np.inf)]
+    totals = np.concatenate([powers, *near, np.zeros(1, np.float32)])
+    text = """
+extern "C" __global__ void grids(i64 n, const float* totals, float* out) {
+  for (i64 e = BL_THREAD; e < n; e += BL_THREADS) out[e] = grid_of(totals[e]);
+}
+"""
+    out = np.empty_like(totals)
+    module(sources.gibbs_source(4) + text, threads).call("grids", totals.size, totals, out)
+    exponents = np.frexp(np.maximum(totals, np.float32(1e-30)))[1]
+    np.testing.assert_array_equal(out, np.ldexp(np.float32(1), exponents - 23))
+
+
 def check_solved(x: Any, A: Any, b: Any, free: Any) -> None:
     """A x = b as nearly as float32 can (Higham, Accuracy and Stability, 10.1: the residual is small
     however badly A is conditioned); where free is 0, x is what b has.
