@@ -6,7 +6,7 @@ import random
 import socket
 import time
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -61,7 +61,10 @@ def ask(
             connection.sock = TimedSocket(
                 sock, timeout, time.monotonic() + timeout + (most + size) / SLOWEST
             )
-            with nullcontext() if body is None else body.open("rb") as file:
+            with (
+                nullcontext() if body is None else body.open("rb") as file,
+                suppress(BrokenPipeError),  # a server that refuses says why, and reads no further
+            ):
                 connection.request(method, target, file, sent)
             with connection.getresponse() as response:
                 return receive(response, most, place)

@@ -3,6 +3,7 @@
 Skipped, with the reason, where Java, Maven, a package or the network is missing.
 """
 
+import getpass
 import importlib.util
 import json
 import socket
@@ -170,8 +171,11 @@ def test_hdfs_notices_another_file(hdfs: Hdfs, local: Path, scheme: str) -> None
 
 
 @pytest.mark.parametrize("scheme", ["webhdfs", "hdfs"])
-def test_hdfs_takes_files(hdfs: Hdfs, local: Path, scheme: str) -> None:
+def test_hdfs_takes_files(
+    hdfs: Hdfs, local: Path, scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In place of an earlier one, too; and a folder that does not exist yet."""
+    monkeypatch.setenv("HADOOP_USER_NAME", getpass.getuser())  # who has started HDFS
     if scheme == "hdfs" and importlib.util.find_spec("hdfs_native") is None:
         pytest.skip("hdfs-native is not installed: pip install 'blocklearn[services]'")
     place = place_of(f"{hdfs.url(scheme)}/new {scheme}/of/p.parquet", Patience(30, 5))
