@@ -108,6 +108,7 @@ class ReadAhead:
         ring: int | None,
         lend: int = 1,
         *,
+        readers: int | None = None,
         indexed: bool = True,
         zeros: Zeros = np.zeros,
         prepare: Callable[[HostBlock], None] | None = None,
@@ -115,6 +116,7 @@ class ReadAhead:
         """Allocate the ring; threads start with the first block that they must read.
 
         - ring: number of blocks, more than `lend`; None: as many as `ring_size` returns.
+        - readers: number of threads; None: as many as `readers_of` returns.
         - indexed: whether to transpose the blocks.
         - zeros: makes the arrays of the blocks.
         - prepare: called with each block that was read, before it is transposed, in the thread that
@@ -122,7 +124,7 @@ class ReadAhead:
         """
         self._source, self._prepare = source, prepare
         self._keeping = source if prepare is None and isinstance(source, KeepingSource) else None
-        self._readers = readers_of(source)
+        self._readers = readers_of(source) if readers is None else readers
         if ring is None:
             ring = ring_size(block_bytes(source.shape, indexed=indexed), self._readers, lend)
         self._ring = tuple(

@@ -16,8 +16,8 @@ from .source import DataSource
 class Reader(Closing):
     """A ring of host blocks that threads fill and transpose before they are needed.
 
-    - source: where blocks come from. If it has `readers`, that is the number of threads; otherwise
-      one thread reads. Blocks that the source has kept are read without a thread.
+    - source: where blocks come from. Blocks that it has kept are read without a thread.
+    - readers: number of threads; None: `source.readers`, or one if it has no such number.
     - ring: number of blocks. None: two more than threads, or as many as fit in 1 GiB (see
       `ring_size`).
     - lend: how many blocks may be in use at a time; the others are being read or wait.
@@ -43,6 +43,7 @@ class Reader(Closing):
         *,
         ring: int | None = None,
         lend: int = 1,
+        readers: int | None = None,
         indexed: bool = True,
         zeros: Zeros = np.zeros,
         prepare: Callable[[HostBlock], None] | None = None,
@@ -53,7 +54,9 @@ class Reader(Closing):
                 f"Reader: ring={ring}: must be at least {lend + 1} blocks, to read ahead."
             )
         self._source = source
-        self._ahead = ReadAhead(source, ring, lend, indexed=indexed, zeros=zeros, prepare=prepare)
+        self._ahead = ReadAhead(
+            source, ring, lend, readers=readers, indexed=indexed, zeros=zeros, prepare=prepare
+        )
         # Called by close(), when the reader is dropped, or at exit while threads still run: a
         # pass that is left open must not wait for a thread that has ceased to exist.
         self._stop = weakref.finalize(self, self._ahead.stop)

@@ -7,8 +7,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from blocklearn.datasources import BlockShape, DataError, HostBlock
+from blocklearn.datasources import BlockShape, DataError, DataSource, HostBlock, MatrixSource
 from blocklearn.datasources.arrays.validate import not_negative
+from blocklearn.datasources.source import readers_of
 from blocklearn.matcache import DenseInput, Mat, MatCache, ShapeError, SparseInput
 from blocklearn.matcache.containers.slots import Slot
 from blocklearn.matcache.errors import source_line
@@ -18,12 +19,24 @@ from blocklearn.models import Block
 Use = Literal["train", "score", "predict"]
 USES: tuple[Use, ...] = ("train", "score", "predict")
 FEW = 0.5  # share of the columns: up to here, steps of the rows that occur are cheaper than of all
+DEVICE_READERS = 4  # threads that gather rows of a matrix for devices
 TRAINED_AHEAD = 2  # blocks that each of several replicas has: one at work, one that waits
 
 
 def lent(use: Use, replicas: int) -> int:
     """Return how many blocks a reader lends to replicas at a time."""
     return replicas * TRAINED_AHEAD if use == "train" and replicas > 1 else replicas
+
+
+def readers_for(source: DataSource, device: str) -> int:
+    """Return how many threads read blocks of a source for training on a device, or on "cpu".
+
+    A device works through a block faster than one thread gathers and indexes rows in memory; on the
+    CPU the threads of the model do other work meanwhile.
+    """
+    if device != "cpu" and isinstance(source, MatrixSource):
+        return DEVICE_READERS
+    return readers_of(source)
 
 
 class Intake:

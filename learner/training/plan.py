@@ -13,13 +13,12 @@ from blocklearn.datasources import DataSource, MatrixSource
 from blocklearn.datasources.block import block_bytes
 from blocklearn.datasources.blocks import BlockSource
 from blocklearn.datasources.read_ahead import ring_size
-from blocklearn.datasources.source import readers_of
 from blocklearn.matcache.devices import free_bytes
 from blocklearn.matcache.merge import CHUNK
 from blocklearn.models.score import Tally
 
 from ..files.table_files import COLUMNS
-from .block_input import Use, lent
+from .block_input import Use, lent, readers_for
 from .paged_tables import tables_of
 from .replica import Replica
 
@@ -253,11 +252,12 @@ def _of_data(replica: Replica, feed: Feed, replicas: int) -> Iterator[Planned]:
     data, shape = feed.source, feed.source.shape
     indexed = feed.use in replica.intakes[feed.side].indexed_for
     nbytes = block_bytes(shape, indexed=indexed)
-    ring = ring_size(nbytes, readers_of(data), lent(feed.use, replicas))
+    readers = readers_for(data, replica.cache.backend.kind)
+    ring = ring_size(nbytes, readers, lent(feed.use, replicas))
     name = f"ring of {ring} {feed.name} blocks"
     yield Planned(name, (ring, shape.rows), "bytes", ring * nbytes, "block")
     if isinstance(data, BlockSource):
-        name, readers = f"{feed.name} blocks as they are stored", readers_of(data)
+        name = f"{feed.name} blocks as they are stored"
         scratch = readers * data.scratch_bytes
         yield Planned(name, (readers, data.scratch_bytes), "bytes", scratch, "block")
     if isinstance(data, MatrixSource) and (kept := data.keeps(indexed=indexed)):

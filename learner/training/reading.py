@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from blocklearn.datasources import DataSource, Reader
 
-from .block_input import Use, lent
+from .block_input import Use, lent, readers_for
 from .team import Team
 
 
@@ -17,6 +17,7 @@ def reader_of(team: Team, source: DataSource, use: Use, side: int = 0) -> Reader
     return Reader(
         source,
         lend=lent(use, len(team.replicas)),
+        readers=readers_for(source, first.cache.backend.kind),
         indexed=use in first.intakes[side].indexed_for,
         zeros=first.cache.backend.zeros,
         prepare=None if first.files is None else first.files.place,

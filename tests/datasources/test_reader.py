@@ -13,7 +13,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from blocklearn.datasources import BlockShape, DataError, HostBlock, MatrixSource, Reader
+from blocklearn.datasources import (
+    BlockShape,
+    DataError,
+    HostBlock,
+    IterableSource,
+    MatrixSource,
+    Reader,
+)
 from blocklearn.datasources.arrays.copy_rows import count_up, expand_csr, gather_csr, gather_dense
 from blocklearn.datasources.arrays.transpose import transpose_by_counting, transpose_csr
 from blocklearn.datasources.arrays.validate import (
@@ -22,6 +29,7 @@ from blocklearn.datasources.arrays.validate import (
     check_weights,
     starts_well,
 )
+from blocklearn.learner.training.block_input import DEVICE_READERS, readers_for
 from tests.support.often import rarely
 
 pytestmark = pytest.mark.usefixtures("reader_threads", "no_block_is_small")
@@ -236,3 +244,30 @@ def test_a_reader_that_was_never_used(reader_threads: Threads) -> None:
         assert not reader_threads()
     with pytest.raises(DataError, match="ring=1"):
         Reader(MatrixSource(matrix()), ring=1)
+
+
+def test_several_threads_read_a_matrix_that_is_shuffled() -> None:
+    """As many as are asked for, with the blocks of one thread, in their order."""
+    X = sparse.random_array((900, 50), density=0.1, rng=np.random.default_rng(0))
+    source = MatrixSource(X, block_rows=20, shuffle=True)
+
+    def seen(readers: int | None) -> list[tuple[bytes, ...]]:
+        with Reader(source, readers=readers) as reader:
+            threads = reader._ahead
+            found = [
+                (block.row_ids.tobytes(), block.values[: block.nnz].tobytes(),
+                 block.t_rows[: block.nnz].tobytes())
+                for pass_ in range(2) for block in reader.blocks(pass_)
+            ]  # fmt: skip
+            assert len(threads._threads) == (readers or 1)
+            assert len(threads._ring) == len(threads._threads) + 2
+        return found
+
+    assert seen(4) == seen(None)
+
+
+def test_devices_have_more_readers_of_a_matrix() -> None:
+    source = MatrixSource(np.eye(3, dtype=np.float32))
+    assert (readers_for(source, "cpu"), readers_for(source, "cuda")) == (1, DEVICE_READERS)
+    stream = IterableSource(lambda pass_: iter([]), BlockShape(2, 3, 4, 2))
+    assert readers_for(stream, "cuda") == 1
