@@ -7,15 +7,17 @@ workspace, so it would use memory outside the plan.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping, Sequence
 from ctypes import c_double, c_float, c_int, c_size_t, c_void_p
 from functools import cache
 from typing import Any
 
+from ..errors import MissingKernelError
 from .driver import Product, Triangular
 
 GEMM = [c_void_p, *[c_int] * 5, *[c_void_p] * 2, c_int, c_void_p, c_int, *[c_void_p] * 2, c_int]
 TRSM = [c_void_p, *[c_int] * 6, c_void_p, *[c_void_p, c_int] * 2]
-ARGUMENTS = {  # argument types, as in cublas_api.h
+ARGUMENTS: dict[str, list[Any]] = {  # argument types, as in cublas_api.h
     "cublasCreate_v2": [c_void_p],
     "cublasDestroy_v2": [c_void_p],
     "cublasSetStream_v2": [c_void_p, c_void_p],
@@ -43,6 +45,26 @@ def library() -> ctypes.CDLL:
     return ctypes.CDLL(cublas.__file__)  # also finds names in the libraries it links
 
 
+def declared(
+    library: ctypes.CDLL, arguments: Mapping[str, Sequence[Any]], title: str
+) -> ctypes.CDLL:
+    """Return a library, with the argument types of its functions declared.
+
+    arguments: types by the name of the function. title: of the library.
+
+    Raises MissingKernelError if it lacks one of them: its version is too old or too new.
+    """
+    missing = [name for name in arguments if not hasattr(library, name)]
+    if missing:
+        raise MissingKernelError(
+            f"{title}: the one that CuPy loads has no {', '.join(missing)}. Install the one that "
+            "belongs to your CuPy: pip install 'cupy-cuda12x[ctk]' (or cupy-cuda13x[ctk])."
+        )
+    for name, types in arguments.items():
+        getattr(library, name).argtypes = types
+    return library
+
+
 class Blas:
     """A cuBLAS handle on the current device, for one stream at a time.
 
@@ -52,9 +74,10 @@ class Blas:
     def __init__(self) -> None:
         """Create the handle.
 
-        Raises RuntimeError if cuBLAS cannot be used, ImportError if it is missing.
+        Raises RuntimeError if cuBLAS cannot be used, ImportError if it is missing, and
+        MissingKernelError if it lacks a function.
         """
-        self._library = library()
+        self._library = declared(library(), ARGUMENTS, "cuBLAS")
         self._handle = c_void_p()
         self._given: tuple[int, tuple[int, int]] | None = None  # stream and workspace
         self._call("cublasCreate_v2", ctypes.byref(self._handle))
@@ -117,9 +140,7 @@ class Blas:
             self._given = stream, workspace
 
     def _call(self, name: str, *args: Any) -> None:
-        function = getattr(self._library, name)
-        function.argtypes = ARGUMENTS[name]
-        if status := function(*args):
+        if status := getattr(self._library, name)(*args):
             raise RuntimeError(f"{name}: cuBLAS says {status}")
 
     def close(self) -> None:

@@ -8,12 +8,13 @@ from functools import cache
 from typing import Any
 
 from ..errors import MissingKernelError
-from .cublas import TURNED, UPPER
+from .cublas import TURNED, UPPER, declared
 from .driver import Factorization
 
 SIZE, WITH_VECTORS = 8, 1  # bytes of a number; CUSOLVER_EIG_MODE_VECTOR
 _MATRIX = [c_void_p, c_int]
 ARGUMENTS: dict[str, list[Any]] = {  # argument types after the handle, as in cusolverDn.h
+    "cusolverDnCreate": [],
     "cusolverDnSetStream": [c_void_p],
     "cusolverDnDestroy": [],
     "cusolverDnDpotrf_bufferSize": [c_int, c_int, *_MATRIX, c_void_p],
@@ -49,11 +50,11 @@ class Solver:
 
     def __init__(self) -> None:
         """Create the handle. Raises RuntimeError or MissingKernelError if that is impossible."""
-        self._library = library()
+        handle = {name: [c_void_p, *types] for name, types in ARGUMENTS.items()}
+        self._library = declared(library(), handle, "cuSOLVER")
         self._handle, self._stream = c_void_p(), -1
-        create = self._library.cusolverDnCreate
-        create.argtypes = [c_void_p]
-        self._check("cusolverDnCreate", create(ctypes.byref(self._handle)))
+        created = self._library.cusolverDnCreate(ctypes.byref(self._handle))
+        self._check("cusolverDnCreate", created)
 
     def factor_bytes(self, what: str, n: int, k: int) -> int:
         """Return the bytes of the workspace of a factorization."""
@@ -95,9 +96,7 @@ class Solver:
                 self._call("cusolverDnDsyevd", WITH_VECTORS, UPPER, s.k, *a, s.b, *work, s.info)
 
     def _call(self, name: str, *args: Any) -> None:
-        function = getattr(self._library, name)
-        function.argtypes = [c_void_p, *ARGUMENTS[name]]
-        self._check(name, function(self._handle, *args))
+        self._check(name, getattr(self._library, name)(self._handle, *args))
 
     @staticmethod
     def _check(name: str, status: int) -> None:

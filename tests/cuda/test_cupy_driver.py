@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import sys
 import threading
@@ -13,6 +14,7 @@ import pytest
 
 from blocklearn.matcache import MatCache, MissingKernelError, cholesky, from_array
 from blocklearn.matcache.cuda import Cuda, cublas, cupy_driver, cusolver, devices
+from blocklearn.matcache.cuda.cublas import declared
 from blocklearn.matcache.cuda.cupy_driver import CupyDriver
 from blocklearn.matcache.cuda.driver import Product
 from blocklearn.matcache.errors import DeviceError
@@ -90,6 +92,11 @@ def test_a_device_without_cusolver_says_what_to_install(
     cusolver.library.cache_clear()
     with pytest.raises(MissingKernelError, match="Install nvidia-cusolver-cu12"):
         cusolver.library()
+
+
+def test_a_library_without_a_function_is_refused_when_the_device_is_opened() -> None:
+    with pytest.raises(MissingKernelError, match=r"cuBLAS: .* has no cublasDtrmm_v2\. Install"):
+        declared(ctypes.CDLL(None), {"strlen": [], "cublasDtrmm_v2": []}, "cuBLAS")
 
 
 def test_a_training_learns_what_it_learns_on_the_cpu(machine: Machine) -> None:
