@@ -224,7 +224,7 @@ def factors(
     model: ModelClassOption = None,
     verbose: VerboseOption = False,
 ) -> None:
-    """Write factors of users or items, or other states of rows."""
+    """Write factors of users or items, or states of rows."""
     if out.suffix not in RESULTS:
         raise typer.BadParameter(f"must end in {_listed(RESULTS)}", param_hint="--out")
     _check_new(out, overwrite=overwrite)

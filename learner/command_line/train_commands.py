@@ -186,7 +186,7 @@ def config(
 
 
 def schema() -> None:
-    """Print the JSON Schema of configuration files, for editors."""
+    """Print the JSON Schema of configurations, for editors."""
     import json
 
     from ..configuration.config import RunConfig
