@@ -206,7 +206,7 @@ def test_a_block_without_entries() -> None:
     found = fault(Shares())
     assert found.check == "empty block"
     assert "block 1 has no entries in any row: must leave all numbers finite" in str(found)
-    assert "sums is not finite after block 1 of pass 0" in str(found)
+    assert "sums is not finite after blocks 1 to 2 of pass 0" in str(found)
 
 
 def test_a_score_without_entries() -> None:
