@@ -19,6 +19,10 @@ from ..source import DataSource
 WHOLE = 2.0**-64  # of a hash as a number in [0, 1)
 
 
+MOST_WORDS = 2**24
+"""Most columns: the word of a window is a target in float32, exact for whole numbers up to this."""
+
+
 @dataclass(frozen=True)
 class Windows:
     """How windows are drawn.
@@ -69,6 +73,11 @@ class WindowSource(DerivedSource):
         """Prepare the draws."""
         shape, m = source.shape, counts.size
         check_words(source)
+        if m > MOST_WORDS:
+            raise DataError(
+                f"WindowSource: {m:,} words: must be at most {MOST_WORDS:,}, as words of windows are "
+                "numbered in float32. Leave out rare words (min_count)."
+            )
         self._windows, self._start = windows, start_of(seed)
         self._kept = kept_share(counts, windows.sample)
         chance, other = np.empty((1, m), np.float32), np.empty((1, m), np.int64)

@@ -118,6 +118,12 @@ def test_rare_and_unknown_words_are_left_out() -> None:
         read_sentences(["a b"])
 
 
+def test_too_many_words_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("blocklearn.datasources.sampling.windows.MOST_WORDS", WORDS - 1)
+    with pytest.raises(DataError, match="7 words: must be at most 6"):
+        rows_of(texts(), Windows(window=1, negatives=1, draws=2))
+
+
 def test_whole_texts_are_held_out(tmp_path: Path) -> None:
     lines = [f"{chr(97 + i)} {chr(97 + i)} end" for i in range(20)]
     (tmp_path / "texts.txt").write_text("\n".join(lines))
