@@ -93,11 +93,11 @@ def main() -> None:
             features = np.eye(len(WORDS), dtype=np.float32)[X.argmax(axis=1)]
         source = MatrixSource(
             sparse.csr_array(features),
-            targets=Y[:size],
+            targets=None if isinstance(model, WordVectors) else Y[:size],
             weights=weights if isinstance(model, GLM) else None,
             names=hashed,
             row_names=rows[:size],
-            target_names=TARGETS,
+            target_names=None if isinstance(model, WordVectors) else TARGETS,
             block_rows=16,
         )
         learner = bl.Learner(model, source, source, passes=3, seed=1, threads=1).fit()
