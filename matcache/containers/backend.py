@@ -73,8 +73,9 @@ class Backend(Protocol):
     planning: whether launches only prepare their kernels; the cache sets it, `compile_expected`
         ends it.
     repeats: whether launches may be recorded and run again, see `tape.py`. Such a backend has a
-        list `calls` (or None), to which launches with `only_calls` add what they call, and a method
-        `joined(steps, owners)`: functions that run steps of a tape again.
+        list `calls` (or None), to which launches with `only_calls` add what they call, and methods
+        `writing(array, numbers)`: a function that copies them, and `joined(steps, owners)`:
+        functions that run steps of a tape again.
 
     `Slot.array` holds arrays of a type that only the backend knows.
     """

@@ -19,6 +19,7 @@ class Step(NamedTuple):
     again: runs it again.
     calls: the calls of kernels that do the same; None if it does more than that.
     sets: of a host function, the containers whose numbers it sets; None: it is none.
+    numbers: whether it copies numbers of the host, and launches nothing.
     """
 
     what: str
@@ -27,6 +28,7 @@ class Step(NamedTuple):
     again: Callable[[], None]
     calls: list[Any] | None = None
     sets: frozenset[Slot] | None = None
+    numbers: bool = False
 
     def touches(self, slots: frozenset[Slot]) -> bool:
         """Return whether the step may read or write one of these containers."""

@@ -105,10 +105,11 @@ class Tape:
             self.refuse(f"sets the values of {mat.label}")
         backend, target = self.cache.backend, mat.slot.array
         kept = np.full(mat.slot.shape, array, mat.slot.dtype)
-        copy = partial(backend.call, backend.kernels["copy"], *map(_bytes, (kept, target)))
+        copy = backend.writing(target, kept)
         numbers = (array.shape, array.dtype.str, array.tobytes())
-        calls = self._calls(copy)
-        self.steps.append(Step(f"{mat.label}.set", (mat.guid, numbers), source_line(), copy, calls))
+        calls = self._calls(copy) or None
+        name, parts = f"{mat.label}.set", (mat.guid, numbers)
+        self.steps.append(Step(name, parts, source_line(), copy, calls, numbers=True))
 
     def host(self, function: Callable[[], None]) -> None:
         """Add a function that sets numbers, after calling it."""
@@ -118,7 +119,8 @@ class Tape:
         finally:
             self._host_sets = None
         name, where = function.__qualname__, source_line()
-        self.steps.append(Step("host", name, where, function, sets=frozenset(found)))
+        sets = frozenset(found)
+        self.steps.append(Step("host", name, where, function, sets=sets, numbers=True))
 
     def read(self, name: str) -> Any:
         """Return a number of the block, and note that the program depends on it."""
@@ -251,10 +253,6 @@ class Tape:
         if self.hits != other.hits:
             return "results of earlier blocks were used in one of two blocks only"
         return None
-
-
-def _bytes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    return array.reshape(-1).view(np.uint8)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -138,6 +138,10 @@ class CPU:
         """Copy numbers into an array."""
         array[...] = numbers
 
+    def writing(self, array: Array, numbers: Any) -> Callable[[], None]:
+        """Return a function that copies these numbers into an array, as a call of a kernel."""
+        return partial(self.call, self.kernels["copy"], *map(_bytes, (numbers, array)))
+
     def read(self, array: Array) -> Array:
         """Return a copy."""
         return array.copy()
@@ -183,3 +187,7 @@ class CPU:
         """Stop the threads."""
         self._awaited.clear()
         self.pool.close()
+
+
+def _bytes(array: Array) -> Array:
+    return array.reshape(-1).view(np.uint8)

@@ -6,7 +6,8 @@ Longer than 300 lines: the protocol of a backend is one class.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from .driver import Bytes, Driver, Factorization, Product, Triangular
 from .incoming import DeviceIncoming
 from .index import DeviceIndex
 from .launcher import Clear, CopyIn, Kernel, Launcher
+from .repeat import joined
 from .shelf import DeviceShelf
 from .states import DeviceRows, DeviceTokens
 from .tally import Tally
@@ -79,7 +81,7 @@ class Cuda:
 
     kind = "cuda"
     rounded = BFLOAT16
-    repeats = False  # CUDA graphs do
+    repeats = True
     planning = False
 
     def __init__(
@@ -97,6 +99,7 @@ class Cuda:
         tenants: other backends of the driver; None: there are none yet.
         """
         self.indexes = indexes
+        self.calls: list[Any] | None = None  # launches are repeated as they are; see `repeat.py`
         self.driver = driver
         self.compute, self.copies = driver.stream(), driver.stream()
         self.processors = driver.limits().processors
@@ -200,6 +203,14 @@ class Cuda:
             bounce[: part.size] = part
             self.driver.copy_in(address + begin, bounce[: part.size], self.compute)
             self.driver.synchronize(self.compute)
+
+    def writing(self, array: DeviceArray, numbers: Any) -> Callable[[], None]:
+        """Return a function that copies these numbers into an array."""
+        return partial(self.write, array, numbers)
+
+    def joined(self, steps: Sequence[Any], owners: Sequence[Any]) -> list[Callable[[], None]]:
+        """Return functions that run steps of a `Tape` again."""
+        return list(joined(self, steps))  # blocks bring other contents, not other arrays
 
     def read(self, array: DeviceArray) -> np.ndarray[Any, Any]:
         """Return a copy on the host, after all earlier launches."""

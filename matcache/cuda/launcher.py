@@ -1,7 +1,7 @@
 """Queue the launches of a block's update, and run them as one CUDA graph.
 
-The Python code of an update runs for every block; it may set numbers and take branches. Its
-launches are compared with earlier sequences. A sequence that occurs twice is captured as a CUDA
+The Python code of an update may run for every block, set numbers and take branches. Its launches
+are compared with earlier sequences. A sequence that occurs twice is captured as a CUDA
 graph, and later run by one call. Other sequences are launched one by one. Nothing is assumed of a
 model: a graph only replaces exactly the same launches.
 """
@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from .driver import Bytes, Driver, Factorization, Product, Triangular
@@ -50,7 +50,25 @@ class CopyIn(NamedTuple):
     nbytes: int
 
 
-Step = Kernel | Clear | CopyIn | Product | Triangular | Factorization
+class Repeated:
+    """Launches that follow one another, as one step. Steps are equal only if they are this one."""
+
+    def __init__(self, steps: tuple[Step, ...]) -> None:
+        """Keep the launches, none of which is a `Repeated`."""
+        self.steps = steps
+
+
+Step = Kernel | Clear | CopyIn | Product | Triangular | Factorization | Repeated
+
+
+class Asked:
+    """What was asked of a launcher; see `Launcher.collecting`.
+
+    steps: None if some were run meanwhile, so that they cannot be one step.
+    """
+
+    def __init__(self) -> None:
+        self.steps: tuple[Step, ...] | None = None
 
 
 class Launcher:
@@ -68,6 +86,7 @@ class Launcher:
         self.queueing = False
         self.replays = self.launches = 0
         self._queue: list[Step] = []
+        self._emptied = 0  # times
         self._where: list[str] = []  # the source line of each step
         self._captured: dict[tuple[Step, ...], Any] = {}
         self._seen: OrderedDict[tuple[Step, ...], list[str]] = OrderedDict()
@@ -85,6 +104,14 @@ class Launcher:
         if not self.queueing:
             self.flush(whole=False)
 
+    @contextmanager
+    def collecting(self) -> Iterator[Asked]:
+        """Yield what is asked for within this `with` block; its steps are there at the end."""
+        asked, first, emptied = Asked(), len(self._queue), self._emptied
+        yield asked
+        if self.queueing and emptied == self._emptied:
+            asked.steps = tuple(self._queue[first:])
+
     def add_apart(self, step: Step) -> None:
         """Run a step that no graph can hold, after all others."""
         self.flush()
@@ -100,8 +127,9 @@ class Launcher:
             return
         steps, where = tuple(self._queue), self._where
         self._queue, self._where = [], []
+        self._emptied += 1
         self.before()
-        if not (whole and self.graphs and len(steps) >= FEWEST):
+        if not (whole and self.graphs and _count(steps) >= FEWEST):
             self._issue(steps)
             return
         graph = self._captured.get(steps)
@@ -117,7 +145,7 @@ class Launcher:
 
     def _issue(self, steps: tuple[Step, ...]) -> None:
         driver, stream = self.driver, self.stream
-        for step in steps:
+        for step in _single(steps):
             match step:
                 case Kernel():
                     driver.launch(step.function, step.grid, step.block, step.args, stream)
@@ -131,7 +159,7 @@ class Launcher:
                     driver.triangular(step, stream)
                 case Factorization():
                     driver.factorize(step, stream)
-        self.launches += len(steps)
+        self.launches += _count(steps)
 
     def _capture(self, steps: tuple[Step, ...]) -> Any:
         """Return the graph of the steps, or None if capturing failed.
@@ -185,6 +213,19 @@ class Launcher:
             self._new,
             line,
         )
+
+
+def _single(steps: tuple[Step, ...]) -> Iterator[Step]:
+    """Yield the steps, those of a `Repeated` one by one."""
+    for step in steps:
+        if isinstance(step, Repeated):
+            yield from step.steps
+        else:
+            yield step
+
+
+def _count(steps: tuple[Step, ...]) -> int:
+    return sum(1 for _ in _single(steps))
 
 
 def _agreement(a: tuple[Step, ...], b: tuple[Step, ...]) -> int:

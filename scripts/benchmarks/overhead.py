@@ -7,7 +7,8 @@ thread that trains, for each block: Python, launches, binding of blocks, and the
 Rounds of all models alternate; the figure is the median round, and the best one is beside it.
 
 "Kept" blocks are those of earlier passes. "Read" ones are gathered anew in each pass, since rows
-are shuffled; the thread that trains does it, because they are small.
+are shuffled; the thread that trains does it, because they are small. "Device" blocks are those of
+the CUDA backend over a driver that does nothing, at once.
 
 The second table is the speed of replicas over stand-ins of devices: a block ends with a sleep of
 0.85 ms without the interpreter's lock. It shows how many devices one process can feed. Each replica
@@ -29,18 +30,24 @@ import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
+from blocklearn.datasources.memory.order import Shuffle
 from blocklearn.matcache import colsum, exp, rowmax, total
 from blocklearn.models import ALS, GLM, LDA, NMF
 from blocklearn.optimizers import AdaGrad
 
 from .data import facts
+from .idle_device import idle_devices
 from .machine import describe
 from .report import Report, Row, table
 
 PEER_NAMES: tuple[str, ...] = ()
 COLUMNS = 40
 DEVICE_SECONDS = 0.85e-3  # of a stand-in's block
-WAYS = {"kept": "blocks", "read": True}  # how blocks are read, and the order that leads to it
+WAYS: dict[str, tuple[Shuffle, str]] = {  # how blocks are read: order of rows, and device
+    "kept": ("blocks", "cpu"),
+    "read": (True, "cpu"),
+    "device": ("blocks", "cuda"),
+}
 ELEMENTS = 10_000
 
 
@@ -125,10 +132,12 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
     learners = {}
     for name in chosen:
         model, (data, Y), optimizer = makers[name]
-        for way, shuffle in WAYS.items():
+        for way, (shuffle, device) in WAYS.items():
             source = MatrixSource(data, targets=Y, block_rows=args.rows, shuffle=shuffle)
-            learner = bl.Learner(model, source, optimizer=optimizer, threads=1, verbose=False)
-            learners[name, way] = learner.fit()
+            settings: Any = {"optimizer": optimizer, "device": device, "threads": 1}
+            with idle_devices():
+                learner = bl.Learner(model, source, verbose=False, **settings).fit()
+            learners[name, way] = learner
             timed(learner, 2)  # warm: every branch was taken, every recording made
     rounds: dict[tuple[str, str], list[float]] = {case: [] for case in learners}
     for _ in range(args.rounds):

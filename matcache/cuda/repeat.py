@@ -1,0 +1,52 @@
+"""Run the steps of a tape again on a device: numbers of the host, and launches as one step.
+
+Blocks use two sets of buffers in turn. Launches of a tape are made anew until two blocks with the
+same buffers have asked for the same. From then on they are one step of the launcher, and no Python
+code makes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from .launcher import Repeated
+
+if TYPE_CHECKING:
+    from .backend import Cuda
+
+
+def joined(backend: Cuda, steps: Sequence[Any]) -> Iterator[Callable[[], None]]:
+    """Yield functions that run steps of a `Tape` again."""
+    for numbers, part in groupby(steps, lambda step: step.numbers):
+        if numbers:
+            yield from (step.again for step in part)
+        else:
+            yield Launches(backend, [step.again for step in part])
+
+
+class Launches:
+    """Launches of a tape that follow one another."""
+
+    def __init__(self, backend: Cuda, again: Sequence[Callable[[], None]]) -> None:
+        """again: make the launches."""
+        self._backend, self._again = backend, again
+        self._asked: dict[int, Repeated] = {}  # by the buffers of the block
+        self._sure: set[int] = set()
+
+    def __call__(self) -> None:
+        """Make the launches."""
+        side, launcher = self._backend.side, self._backend.launcher
+        if side in self._sure and launcher.queueing:
+            launcher.add(self._asked[side], "a recording")
+            return
+        with launcher.collecting() as asked:
+            for again in self._again:
+                again()
+        if asked.steps is None:
+            return
+        if side in self._asked and self._asked[side].steps == asked.steps:
+            self._sure.add(side)
+        else:
+            self._asked[side] = Repeated(asked.steps)
