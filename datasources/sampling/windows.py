@@ -75,8 +75,8 @@ class WindowSource(DerivedSource):
         check_words(source)
         if m > MOST_WORDS:
             raise DataError(
-                f"WindowSource: {m:,} words: must be at most {MOST_WORDS:,}, as words of windows are "
-                "numbered in float32. Leave out rare words (min_count)."
+                f"WindowSource: {m:,} words: must be at most {MOST_WORDS:,}, as words of windows "
+                "are numbered in float32. Leave out rare words (min_count)."
             )
         self._windows, self._start = windows, start_of(seed)
         self._kept = kept_share(counts, windows.sample)
