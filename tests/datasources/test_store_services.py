@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +27,9 @@ X = sparse.csr_array(np.random.default_rng(0).poisson(0.3, (50, 12)).astype(np.f
 
 @pytest.fixture(scope="module", params=STORES, ids=lambda store: store.scheme)
 def store(request: pytest.FixtureRequest) -> Store:
+    """S3, or the stores that BLOCKLEARN_STORES names."""
+    if request.param.scheme not in os.environ.get("BLOCKLEARN_STORES", "s3").split(","):
+        pytest.skip("its emulator does not keep every promise: BLOCKLEARN_STORES=s3,gs,az runs it")
     return request.param
 
 
