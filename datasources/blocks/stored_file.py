@@ -53,5 +53,9 @@ class StoredFile:
         return None
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Let the file go, which closes it.
+
+        Its `close` would first ask Google's server for the file, and wait for minutes if none
+        answers.
+        """
+        del self._file
