@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Hashable, Sequence
-from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -205,8 +204,16 @@ class Cuda:
             self.driver.synchronize(self.compute)
 
     def writing(self, array: DeviceArray, numbers: Any) -> Callable[[], None]:
-        """Return a function that copies these numbers into an array."""
-        return partial(self.write, array, numbers)
+        """Return a function that copies these numbers into an array.
+
+        While a tape notes calls it does nothing, for the numbers are there already.
+        """
+
+        def write() -> None:
+            if self.calls is None:
+                self.write(array, numbers)
+
+        return write
 
     def joined(self, steps: Sequence[Any], owners: Sequence[Any]) -> list[Callable[[], None]]:
         """Return functions that run steps of a `Tape` again."""
