@@ -19,6 +19,7 @@ from blocklearn.matcache import (
     Table,
     equal,
     maximum,
+    ones_like,
     rowmax,
     rowwise,
     sddmm,
@@ -36,13 +37,13 @@ MOST_PAGES = 2**24  # float32 numbers them
 @rowwise
 def largest(X: Sparse, own: Rows, labels: Table) -> Rows:
     """Return the largest of a row's own label and those of its links."""
-    return maximum(own, rowmax(sddmm(0.0 * own + 1.0, labels, X)))
+    return maximum(own, rowmax(sddmm(ones_like(own), labels, X)))
 
 
 @rowwise
 def spread(XT: Sparse, labels: Rows, found: Table) -> None:
     """Raise the label of a column to those of the rows that link to it."""
-    labels <<= maximum(labels, rowmax(sddmm(0.0 * labels + 1.0, found, XT)))
+    labels <<= maximum(labels, rowmax(sddmm(ones_like(labels), found, XT)))
 
 
 class Components(LinkModel):
@@ -92,7 +93,7 @@ class Components(LinkModel):
     def score(self, block: Block) -> Score:
         """Count the components; one without links counts, too."""
         found = total(equal(self.labels, self.numbers))
-        return {"components": Sum(found, 0.0 * found + 1.0)}
+        return {"components": Sum(found, ones_like(found))}
 
     def predict(self, block: Block) -> Mat:
         """Return the label of each row's page [rows x 1]."""

@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from blocklearn.matcache import Mat, maximum, rowsum, total, where
+from blocklearn.matcache import Mat, maximum, ones_like, rowsum, total, where
 
 from .inputs import Block, Randomness, Shapes
 from .link_model import LinkModel
@@ -67,7 +67,7 @@ class PageRank(LinkModel):
         if block.phase == 0:
             self.starts[at] += block.weights
             if targets:
-                self.links <<= self.links + X.T @ (0.0 * block.weights + 1.0)
+                self.links <<= self.links + X.T @ ones_like(block.weights)
             else:
                 self.links[at] += rowsum(X)
         elif targets:

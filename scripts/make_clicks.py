@@ -23,6 +23,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from blocklearn.datasources.arrays.hashing import GOLDEN, mix
+
 NUMBERS, SLOTS = 13, 26
 FILE, GROUP = 1_000_000, 100_000  # rows of a file, and of a row group
 POWER = 1.1  # a key's share falls with this power of its rank
@@ -71,10 +73,7 @@ def _ranks(uniform: NDArray[np.float64], size: int) -> NDArray[np.int64]:
 def _weights(ranks: NDArray[np.int64], slot: int) -> NDArray[np.float64]:
     """Return the weight of each key, uniform with mean 0 and variance 1, from a hash of it."""
     z = ranks.astype(np.uint64) * np.uint64(SLOTS) + np.uint64(slot + 1)
-    z *= np.uint64(0x9E3779B97F4A7C15)  # SplitMix64
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return ((z >> np.uint64(11)).astype(np.float64) / 2.0**53 - 0.5) * 12.0**0.5
+    return ((mix(z * GOLDEN) >> np.uint64(11)).astype(np.float64) / 2.0**53 - 0.5) * 12.0**0.5
 
 
 def write(folder: Path, first: int, rows: int, sizes: list[int], seed: int) -> float:

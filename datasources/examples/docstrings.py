@@ -73,18 +73,15 @@ def read_docs(root: Path, targets: Targets = None) -> Corpus:
     seen: set[str] = set()
     documents: list[tuple[str, list[str]]] = []
     kinds: list[int] = []
-    for path in sorted(root.rglob("*.py")):
-        if not SKIPPED.isdisjoint(path.relative_to(root).parts):
-            continue
-        for name, kind, docstring in docstrings(path, module_name(path.relative_to(root))):
-            if targets:
-                found = words(CAPITAL.sub(" ", docstring), STOP | KIND_WORDS)
-            else:
-                found = words(CAPITAL.sub(" ", f"{name} {docstring}"), STOP)
-            if len(found) >= MIN_WORDS and docstring not in seen:
-                seen.add(docstring)
-                documents.append((name, found))
-                kinds.append(KINDS.index(kind))
+    for name, kind, docstring in all_docstrings(root):
+        if targets:
+            found = words(CAPITAL.sub(" ", docstring), STOP | KIND_WORDS)
+        else:
+            found = words(CAPITAL.sub(" ", f"{name} {docstring}"), STOP)
+        if len(found) >= MIN_WORDS and docstring not in seen:
+            seen.add(docstring)
+            documents.append((name, found))
+            kinds.append(KINDS.index(kind))
     if not documents:
         raise DataError(
             f"python-docs: no docstrings in the Python files under {root}; this Python comes "
@@ -100,14 +97,19 @@ def read_docs(root: Path, targets: Targets = None) -> Corpus:
 
 def docstring_texts() -> Iterator[tuple[str, str]]:
     """Yield the qualified name and the text of each docstring of the standard library, once."""
-    root, seen = Path(get_path("stdlib")), set[str]()
+    seen = set[str]()
+    for name, _, docstring in all_docstrings(Path(get_path("stdlib"))):
+        if docstring not in seen:
+            seen.add(docstring)
+            yield name, docstring
+
+
+def all_docstrings(root: Path) -> Iterator[tuple[str, str, str]]:
+    """Yield what `docstrings` yields for each Python file under `root` that is not skipped."""
     for path in sorted(root.rglob("*.py")):
-        if not SKIPPED.isdisjoint(path.relative_to(root).parts):
-            continue
-        for name, _, docstring in docstrings(path, module_name(path.relative_to(root))):
-            if docstring not in seen:
-                seen.add(docstring)
-                yield name, docstring
+        inside = path.relative_to(root)
+        if SKIPPED.isdisjoint(inside.parts):
+            yield from docstrings(path, module_name(inside))
 
 
 def module_name(path: Path) -> str:

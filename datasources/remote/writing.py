@@ -6,6 +6,7 @@ that is written last, which readers open first.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from hashlib import file_digest
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -100,11 +101,8 @@ def _files_of(place: StoredPath) -> list[Status]:
 
 
 def _digest(file: Path) -> str:
-    digest = xxhash.xxh3_128()
     with file.open("rb") as source:
-        while piece := source.read(PIECE):
-            digest.update(piece)
-    return digest.hexdigest()
+        return file_digest(source, xxhash.xxh3_128).hexdigest()
 
 
 def _digest_of(place: StoredPath) -> str:

@@ -73,11 +73,6 @@ class WindowSource(DerivedSource):
         """Prepare the draws."""
         shape, m = source.shape, counts.size
         check_words(source)
-        if m > MOST_WORDS:
-            raise DataError(
-                f"WindowSource: {m:,} words: must be at most {MOST_WORDS:,}, as words of windows "
-                "are numbered in float32. Leave out rare words (min_count)."
-            )
         self._windows, self._start = windows, start_of(seed)
         self._kept = kept_share(counts, windows.sample)
         chance, other = np.empty((1, m), np.float32), np.empty((1, m), np.int64)
@@ -117,7 +112,13 @@ class WindowSource(DerivedSource):
 
 
 def check_words(source: DataSource) -> None:
-    """Raise `DataError` if the source is dense."""
+    """Raise `DataError` if the source is dense, or has too many words."""
+    words = source.shape.columns
+    if words > MOST_WORDS:
+        raise DataError(
+            f"WindowSource: {words:,} words: must be at most {MOST_WORDS:,}, as words of windows "
+            "are numbered in float32. Leave out rare words (min_count)."
+        )
     if source.shape.dense:
         raise DataError(
             f"{type(source).__name__} is dense; word vectors need a sparse matrix whose rows are "

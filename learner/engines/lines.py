@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blocklearn.datasources.arrays.compiled import kernel
+from blocklearn.datasources.arrays.hashing import GOLDEN, mix_one
 
 LINE = 64
 """Numbers of a line: a digest of 8 bytes stands for 256 bytes of float32."""
@@ -91,10 +92,7 @@ def _digest(lines: NDArray[Any], words: NDArray[np.uint64], found: NDArray[np.ui
     for i in range(lines.shape[0]):
         total = np.uint64(0)
         for j in range(words.shape[1]):
-            z = words[i, j] + np.uint64(0x9E3779B97F4A7C15) * np.uint64(j + 1)
-            z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-            z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-            total += z ^ (z >> np.uint64(31))
+            total += mix_one(words[i, j] + GOLDEN * np.uint64(j + 1))
         finite = True
         for j in range(lines.shape[1]):
             finite &= lines[i, j] - lines[i, j] == 0

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blocklearn.datasources.arrays.compiled import kernel
+from blocklearn.datasources.arrays.hashing import GOLDEN
 
 FIRST = 2**12  # slots of a new table of hashes
 
@@ -107,8 +108,7 @@ def _fill(slots: NDArray[np.int32], of: NDArray[np.uint32], count: int) -> None:
 def _slot(wanted: np.int32, slots: NDArray[np.int32]) -> Any:
     """Return the slot of 1 + a column, or the free one for it (linear probing, Knuth 6.4)."""
     last = np.uint64(slots.shape[0] - 1)
-    mixed = np.uint64(wanted) * np.uint64(0x9E3779B97F4A7C15)
-    at = (mixed >> np.uint64(32)) & last
+    at = ((np.uint64(wanted) * GOLDEN) >> np.uint64(32)) & last
     while slots[at, 0] != 0 and slots[at, 0] != wanted:
         at = (at + np.uint64(1)) & last
     return at
