@@ -1,4 +1,4 @@
-"""What the hand-written kernels need of a card, read from what NVRTC makes. Needs no GPU.
+"""What kernels need of a card, read from what NVRTC makes of them. Needs no GPU.
 
 A cubin is an ELF file. Its section `.nv.info` is a list of attributes: a byte of format (4: sized
 values), a byte of kind, a length of two bytes, and values; here the number of a symbol and one
@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from blocklearn.matcache.cuda import kernels
 from blocklearn.matcache.cuda.backend import THREADS
 from blocklearn.matcache.cuda.cupy_driver import OPTIONS
 
+from . import programs
 from .chains import chains
 
 BY_CUPY = ("-ftz=true", "--device-as-default-execution-space")  # what `RawModule` adds
@@ -40,11 +42,16 @@ MODULES = {
         kernels.moves_source(2**16),
     ),
     "": (
+        kernels.library_source(),
         kernels.exact_source(),
+        kernels.masked_source(),
         kernels.wide_source(),
         kernels.sort_source(),
+        kernels.keys_source(),
         kernels.move_source(),
         kernels.merge_source(),
+        kernels.algebra_source(),
+        kernels.draws_source(),
         kernels.tokens_source(),
         kernels.order_source(),
         kernels.index_source(),
@@ -80,15 +87,25 @@ def shown() -> str:
         "cycles of a chain |",
         "|---|---|---|---|---|---|---|---|",
     ]
+    for program, what, source in programs.of_trainings():
+        lines += [_line(program, what, numbers) for _, numbers in _needs(source)]
     for what, sources in MODULES.items():
         for source in sources:
-            threads = threads_of(source)
-            cubin, ptx = compiled(source, "sm_90", "getCUBIN", "getPTX")
-            chain = chains(ptx.decode())
-            for name, needs in sorted(resources(cubin).items()):
-                numbers = (threads, *needs, needs.blocks(threads), chain[name])
-                lines.append(f"| `{name}` | {what} | " + " | ".join(map(str, numbers)) + " |")
+            lines += [_line(name, what, numbers) for name, numbers in _needs(source)]
     return "\n".join(lines)
+
+
+def _line(name: str, what: str, numbers: Iterable[int]) -> str:
+    return f"| `{name}` | {what} | " + " | ".join(map(str, numbers)) + " |"
+
+
+def _needs(source: str) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield the kernels of a module, with their numbers in the table."""
+    threads = threads_of(source)
+    cubin, ptx = compiled(source, "sm_90", "getCUBIN", "getPTX")
+    chain = chains(ptx.decode())
+    for name, needs in sorted(resources(cubin).items()):
+        yield name, (threads, *needs, needs.blocks(threads), chain[name])
 
 
 def threads_of(source: str) -> int:
