@@ -16,6 +16,7 @@ from ..errors import MissingKernelError
 from .driver import Product, Triangular
 
 GEMM = [c_void_p, *[c_int] * 5, *[c_void_p] * 2, c_int, c_void_p, c_int, *[c_void_p] * 2, c_int]
+SYRK = [c_void_p, *[c_int] * 4, *[c_void_p] * 2, c_int, *[c_void_p] * 2, c_int]
 TRSM = [c_void_p, *[c_int] * 6, c_void_p, *[c_void_p, c_int] * 2]
 ARGUMENTS: dict[str, list[Any]] = {  # argument types, as in cublas_api.h
     "cublasCreate_v2": [c_void_p],
@@ -24,6 +25,8 @@ ARGUMENTS: dict[str, list[Any]] = {  # argument types, as in cublas_api.h
     "cublasSetWorkspace_v2": [c_void_p, c_void_p, c_size_t],
     "cublasSgemm_v2": GEMM,
     "cublasDgemm_v2": GEMM,
+    "cublasSsyrk_v2": SYRK,
+    "cublasDsyrk_v2": SYRK,
     "cublasDtrsm_v2": TRSM,
     "cublasDtrmm_v2": [*TRSM, c_void_p, c_int],
 }
@@ -31,6 +34,7 @@ GEMMS: dict[str, tuple[str, Any]] = {
     "float32": ("cublasSgemm_v2", c_float),
     "float64": ("cublasDgemm_v2", c_double),
 }
+SYRKS = {"float32": "cublasSsyrk_v2", "float64": "cublasDsyrk_v2"}
 AS_IT_IS, TURNED = 0, 1  # CUBLAS_OP_N, CUBLAS_OP_T
 LEFT, RIGHT = 0, 1  # CUBLAS_SIDE_LEFT, CUBLAS_SIDE_RIGHT
 LOWER, UPPER = 0, 1  # CUBLAS_FILL_MODE_LOWER, CUBLAS_FILL_MODE_UPPER
@@ -91,6 +95,13 @@ class Blas:
         p = product
         self._give(stream, p.workspace)
         name, number = GEMMS[p.dtype]
+        one, zero = ctypes.byref(number(1.0)), ctypes.byref(number(0.0))
+        if p.half:
+            how = LOWER, AS_IT_IS if p.left_turned else TURNED
+            left = p.left, max(1, p.m if p.left_turned else p.k)
+            out = p.out, max(1, p.m)
+            self._call(SYRKS[p.dtype], self._handle, *how, p.m, p.k, one, *left, zero, *out)
+            return
         self._call(
             name,
             self._handle,
@@ -99,12 +110,12 @@ class Blas:
             p.n,
             p.m,
             p.k,
-            ctypes.byref(number(1.0)),
+            one,
             p.right,
             max(1, p.k if p.right_turned else p.n),
             p.left,
             max(1, p.m if p.left_turned else p.k),
-            ctypes.byref(number(0.0)),
+            zero,
             p.out,
             max(1, p.n),
         )

@@ -35,6 +35,7 @@ class Product(NamedTuple):
     left_turned: left is stored as [k x m].
     right_turned: right is stored as [n x k].
     workspace: address and size in bytes of memory that the library may use.
+    half: right is left, turned, and out is computed on the diagonal and right of it only.
 
     All matrices have one dtype.
     """
@@ -49,6 +50,7 @@ class Product(NamedTuple):
     right_turned: bool
     out: int
     workspace: tuple[int, int]
+    half: bool = False
 
 
 class Triangular(NamedTuple):

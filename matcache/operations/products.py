@@ -87,7 +87,8 @@ def matmul_transposed(cache: MatCache, left: Lazy, right: Lazy) -> Any:
 def gram(cache: MatCache, x: Lazy) -> Any:
     """Return x.T @ x: [n x k] dense -> [k x k].
 
-    The CPU computes one half, and copies it; so it does for any `x.T @ x` or `x @ x.T`.
+    One half is computed, and copied, of any `x.T @ x` or `x @ x.T`: on the CPU always, on a device
+    where that is less work.
     """
     x = x.mat()
     return transposed_matmul(cache, x, x)

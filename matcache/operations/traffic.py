@@ -65,9 +65,10 @@ def _dense(args: Any, nnz: float) -> Moved:
 
 
 def _product(args: Any, nnz: float) -> Moved:
-    _, left, right, out = args
+    op, left, right, out = args
     inner = prod(left.shape) / max(out.shape[0], 1)
-    return _operands([left, right, out], nnz)._replace(flops=2.0 * inner * prod(out.shape))
+    each = 1.0 if left is right and op != "matmul" else 2.0  # one half is the other
+    return _operands([left, right, out], nnz)._replace(flops=each * inner * prod(out.shape))
 
 
 def _gathering(table: int, each: Callable[[int], float]) -> Rule:

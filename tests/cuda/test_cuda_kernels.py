@@ -328,6 +328,12 @@ def test_matrices_are_turned_and_tables_rounded(threads: int) -> None:
     run = module(sources.move_source(), threads)
     run.call("transpose_tiles", 70, 45, x, out, blocks=2)
     np.testing.assert_array_equal(out, x.T)
+    for k in (1, 32, 33, 70):
+        square = np.where(np.triu(np.ones((k, k), bool)), rng.normal(size=(k, k)), np.nan)
+        whole = np.fmax(square, square.T).astype(np.float32)
+        half = square.astype(np.float32)
+        run.call("mirror_tiles", k, half, blocks=2)
+        np.testing.assert_array_equal(half, whole)
     x[0, :4] = np.inf, -np.inf, np.nan, 0
     half = np.zeros(x.shape, np.uint16)
     run.call("to_bfloat16", x.size, x, half)

@@ -17,6 +17,7 @@ from blocklearn.matcache.cuda import Cuda, cublas, cupy_driver, cusolver, device
 from blocklearn.matcache.cuda.cublas import declared
 from blocklearn.matcache.cuda.cupy_driver import CupyDriver
 from blocklearn.matcache.cuda.driver import Product
+from blocklearn.matcache.cuda.launches import dense
 from blocklearn.matcache.errors import DeviceError
 from tests.cuda.test_cuda_device import (  # noqa: F401 (they are run with the fixture of this module)
     Blocks,
@@ -168,6 +169,30 @@ def test_products_are_noted_with_what_is_around_them(
     driver.close()
     assert library.handles == 0
     assert machine.hosts[0].limits().free == machine.hosts[0].memory
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_matrix_times_itself_computes_one_half(
+    turned: bool, dtype: Any, machine: Machine, library: Cublas, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rest is copied, so the result is symmetric. Else it is what two matrices give."""
+    monkeypatch.setattr(dense, "half_is_less", lambda side, inner: side > 33)
+    with MatCache(backend=Cuda(devices.open_driver(0))) as cache:
+        for side in (33, 34, 70):
+            given = numbers(side, 5, dtype=dtype)
+            x, same = (from_array(cache, given.T if turned else given) for _ in range(2))
+            found, whole = ((x.T @ y if turned else x @ y.T).numpy() for y in (x, same))
+            np.testing.assert_array_equal(found, found.T)
+            np.testing.assert_allclose(found, whole, rtol=1e-5, atol=1e-5)
+
+
+def test_half_of_a_product_is_computed_where_that_is_less_work() -> None:
+    """Not of one square of the library, nor of so few sums that the launch takes longer."""
+    assert not dense.half_is_less(128, 10**9)
+    assert not dense.half_is_less(256, 1000)
+    assert dense.half_is_less(256, 50_000)
+    assert not dense.half_is_less(0, 5)
 
 
 def test_the_workspace_stays_set_from_product_to_product(cache: MatCache, library: Cublas) -> None:

@@ -353,10 +353,12 @@ class Cublas:
         triangle = [c_void_p, *[c_int] * 6, POINTER(c_double), *[c_void_p, c_int] * 2]
         self.cublasDtrsm_v2 = self._function(self._trsm, *triangle)
         self.cublasDtrmm_v2 = self._function(self._trmm, *triangle, c_void_p, c_int)
-        for name, number in (("cublasSgemm_v2", c_float), ("cublasDgemm_v2", c_double)):
+        for kind, number in (("S", c_float), ("D", c_double)):
             one, matrix = POINTER(number), [c_void_p, c_int]
             types = [*gemm, one, *matrix, *matrix, one, *matrix]
-            setattr(self, name, self._function(self._gemm(number), *types))
+            setattr(self, f"cublas{kind}gemm_v2", self._function(self._gemm(number), *types))
+            types = [c_void_p, *[c_int] * 4, one, *matrix, one, *matrix]
+            setattr(self, f"cublas{kind}syrk_v2", self._function(self._syrk(number), *types))
 
     @staticmethod
     def _function(body: Callable[..., int], *types: Any) -> Any:
@@ -405,16 +407,35 @@ class Cublas:
         self._machine.stream(self._stream).give(lambda: work)
         return 0
 
+    def _syrk(self, number: Any) -> Callable[..., int]:
+        def syrk(
+            handle: int, uplo: int, turned: int, n: int, k: int, alpha: Any, a: int, lda: int,
+            beta: Any, c: int, ldc: int,
+        ) -> int:  # fmt: skip
+            if lda < max(1, k if turned else n) or ldc < max(1, n):
+                return 7
+            rows, count = (k, n) if turned else (n, k)
+            A = columns(self._machine, a, rows, lda, count, number)
+            A, C = A.T if turned else A, columns(self._machine, c, n, ldc, n, number)
+            half = np.triu if uplo else np.tril
+            assert (alpha[0], beta[0]) == (1.0, 0.0)
+            self.given.append(self._workspace[1])
+
+            def work() -> None:
+                np.copyto(C, A @ A.T, where=half(np.ones((n, n), bool)))
+
+            self._machine.stream(self._stream).give(lambda: work)
+            return 0
+
+        return syrk
+
     def _gemm(self, number: Any) -> Callable[..., int]:
         def gemm(
             handle: int, turn_a: int, turn_b: int, m: int, n: int, k: int, alpha: Any,
             a: int, lda: int, b: int, ldb: int, beta: Any, c: int, ldc: int,
         ) -> int:  # fmt: skip
-            def matrix(address: int, rows: int, columns: int, ld: int) -> Any:
-                if not rows * columns:
-                    return np.zeros((rows, columns), number)
-                flat = machine.host._bytes(address, ld * columns * ctypes.sizeof(number))
-                return flat.view(np.dtype(number)).reshape(columns, ld)[:, :rows].T
+            def matrix(address: int, rows: int, count: int, leading: int) -> Any:
+                return columns(machine, address, rows, leading, count, number)
 
             machine = self._machine
             if lda < max(1, k if turn_a else m) or ldb < max(1, n if turn_b else k):
@@ -432,10 +453,14 @@ class Cublas:
         return gemm
 
 
-def columns(machine: Machine, address: int, rows: int, leading: int, count: int) -> Any:
-    """A float64 matrix of a device that is stored by columns."""
-    flat = machine.host._bytes(address, leading * count * 8)
-    return flat.view(np.float64).reshape(count, leading)[:, :rows].T
+def columns(
+    machine: Machine, address: int, rows: int, leading: int, count: int, number: Any = c_double
+) -> Any:
+    """A matrix of a device that is stored by columns."""
+    if not rows * count:
+        return np.zeros((rows, count), number)
+    flat = machine.host._bytes(address, leading * count * ctypes.sizeof(number))
+    return flat.view(np.dtype(number)).reshape(count, leading)[:, :rows].T
 
 
 class Cusolver:

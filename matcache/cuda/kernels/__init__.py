@@ -114,10 +114,10 @@ def sort_launches(columns: int) -> list[tuple[str, int]]:
 
 
 def move_source(value: str = "float") -> str:
-    """Return the module of `transpose_tiles` and `to_bfloat16`.
+    """Return the module of `transpose_tiles`, `mirror_tiles` and `to_bfloat16`.
 
-    Parameters of `transpose_tiles`: rows, columns, source, out; of `to_bfloat16`: size, source,
-    out.
+    Parameters of `transpose_tiles`: rows, columns, source, out; of `mirror_tiles`: k, out; of
+    `to_bfloat16`: size, source, out.
     """
     return device_header() + f"typedef {value} V;\n" + _text("move")
 

@@ -17,6 +17,22 @@ extern "C" __global__ void transpose_tiles(i64 rows, i64 columns, const V* sourc
   }
 }
 
+// What is right of the diagonal of out [k x k], copied to the other side of it.
+extern "C" __global__ void mirror_tiles(i64 k, V* out) {
+  __shared__ V tile[32][33];
+  const i64 across = (k + 31) / 32;
+  for (i64 n = blockIdx.x; n < across * across; n += gridDim.x) {
+    const i64 i0 = n / across * 32, j0 = n % across * 32;
+    if (j0 < i0) continue;
+    for (int e = threadIdx.x; e < 1024; e += BL_BLOCK)
+      if (i0 + e / 32 < j0 + e % 32 && j0 + e % 32 < k) tile[e / 32][e % 32] = out[(i0 + e / 32) * k + j0 + e % 32];
+    __syncthreads();
+    for (int e = threadIdx.x; e < 1024; e += BL_BLOCK)
+      if (i0 + e % 32 < j0 + e / 32 && j0 + e / 32 < k) out[(j0 + e / 32) * k + i0 + e % 32] = tile[e % 32][e / 32];
+    __syncthreads();
+  }
+}
+
 // A table as bfloat16, rounded to even. Both arrays start at multiples of 16 bytes.
 extern "C" __global__ void to_bfloat16(i64 size, const float* source, bfloat16* out) {
   const i64 packs = size / 4;

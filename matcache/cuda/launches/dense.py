@@ -18,6 +18,8 @@ from ..kernels import SORT_TILE, keys_source, move_source, sort_launches, sort_s
 from .common import CHUNKS, COLSUM_ROWS, PARTIALS, c_type, library_kernel, scratch, workspace
 
 TILE = 32  # rows and columns transposed at a time
+SQUARE = 128  # rows and columns of a result that cuBLAS computes at a time, as a rule
+LAUNCH = 134e6  # operations in the 2 us of a launch, at the 67 Tflop/s of an H200
 CHUNK_ELEMENTS = 16384  # least elements in a chunk of a total sum
 SCATTER_BLOCKS = 2  # blocks for each processor, each with rows of the target
 
@@ -55,32 +57,50 @@ def _dense(
 
 @launches("product", "cuda")
 def _product(cache: MatCache, op: str, left: Slot, right: Slot, out: Slot) -> None:
-    room = workspace(cache)
+    (m, n), turn_left, turn_right = out.shape, op == "transposed_matmul", op == "matmul_transposed"
+    k = left.shape[0] if turn_left else left.shape[1]
+    half = left is right and op != "matmul" and half_is_less(m, k)
+    room, mirror = workspace(cache), _move_kernel(cache, "mirror_tiles", out) if half else None
     if cache.reserving:
         return
-    (m, n), turn_left, turn_right = out.shape, op == "transposed_matmul", op == "matmul_transposed"
     cache.backend.product(
         Product(
             out.dtype.name,
             m,
             n,
-            left.shape[0] if turn_left else left.shape[1],
+            k,
             left.array.address,
             turn_left,
             right.array.address,
             turn_right,
             out.array.address,
             (room.array.address, room.nbytes),
+            half,
         )
     )
+    if mirror is not None:
+        cache.backend.launch(mirror, m * m, TILE**2, m, out.array)
+
+
+def half_is_less(side: int, inner: int) -> bool:
+    """Return whether half of a product, and a launch to copy it, are less work than the whole.
+
+    side: of the result [side x side]. inner: terms of its sums.
+
+    The library computes squares of the result, so a result of one square has no half.
+    """
+    return side * (side - SQUARE) * inner > LAUNCH
+
+
+def _move_kernel(cache: MatCache, name: str, source: Slot) -> Any:
+    value = c_type(source.dtype)
+    return cache.backend.text((name, value), lambda: move_source(value), name)
 
 
 @launches("transpose", "cuda")
 def transpose(cache: MatCache, source: Slot, out: Slot) -> None:
     """Compute out = source.T."""
-    value = c_type(source.dtype)
-    key = ("transpose", value)
-    text = cache.backend.text(key, lambda: move_source(value), "transpose_tiles")
+    text = _move_kernel(cache, "transpose_tiles", source)
     if not cache.reserving:
         rows, columns = source.shape
         call = [rows, columns, source.array, out.array]
