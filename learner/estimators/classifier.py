@@ -45,10 +45,13 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
         class_weight: a mapping by class, "balanced" or None.
         solver: "lbfgs" or "conjugate-gradient" find the optimum; each step takes a pass. "adagrad",
             "ftrl", "sgd", "adam" and "rmsprop" make a step for each block, so they need few passes.
-            An optimizer of `blocklearn.optimizers` works, too. "auto" is L-BFGS where the objective
-            is smooth, and AdaGrad elsewhere and in `partial_fit`.
+            An optimizer of `blocklearn.optimizers` works, too. "dual" is dual ascent by rows in
+            memory, on the CPU, with an L2 penalty alone. "auto" is that for 1,000 sparse rows or
+            more, unless the penalty is tiny. Elsewhere it is L-BFGS where the objective is smooth,
+            and AdaGrad for "hinge" and in `partial_fit`.
         max_iter: passes over the data, at most.
-        tol: L-BFGS stops when the gradient's norm, relative to the first one, is below it.
+        tol: L-BFGS stops when the gradient's norm, relative to the first one, is below it; dual
+            ascent when the distance to the optimum, as it estimates it, has fallen by this factor.
         batch_size: rows of a block, at most. None: 1024; 4096 where steps take a pass, or AdaGrad
             steps by single rows (sparse X, few targets).
         random_state: seed.
@@ -195,7 +198,8 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
         problem = DualProblem.of(self, *data)
         why = problem.obstacle(self)
         if named and why is not None:
-            raise ValueError(f'GLMClassifier: solver="dual" {why}. Use solver="lbfgs".')
+            other = "adagrad" if self.loss == "hinge" else "lbfgs"
+            raise ValueError(f'GLMClassifier: solver="dual" {why}. Use solver="{other}".')
         if why is not None or not (named or problem.suits):
             return False
         by_dual(self, problem, told)

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from blocklearn.matcache import available_threads, resolve
-from blocklearn.models.glm.dual import DualAscent
+from blocklearn.models.glm.dual import DualAscent, Link
 
 from ..training.state import State
 from .base import Array
@@ -40,14 +40,14 @@ class DualProblem:
     """Rows, 0/1 columns and weights, as dual ascent takes them.
 
     Y: [n x k]; softmax: of the k classes. weights: [n], with those of classes.
-    l2: penalty of the mean loss over `weights`.
+    l2: penalty of the mean loss over `weights`. link: of all columns.
     """
 
     X: Any
     Y: Any
     weights: Array
     l2: float
-    softmax: bool
+    link: Link
 
     @classmethod
     def of(cls, estimator: GLMClassifier, X: Any, Y: Any, weights: Any = None) -> DualProblem:
@@ -67,12 +67,14 @@ class DualProblem:
             weights = weights * (factors[Y[:, 0].astype(int)] if Y.shape[1] == 1 else Y @ factors)
         l2 = estimator._checked_alpha() * total / max(weights.sum(), 1e-300)
         softmax = estimator._classes.kind == "classes"
-        return cls(X, Y, weights.astype(np.float32), l2, softmax)
+        link: Link = "hinge" if estimator.loss == "hinge" else "softmax" if softmax else "logistic"
+        return cls(X, Y, weights.astype(np.float32), l2, link)
 
     def obstacle(self, estimator: GLMClassifier) -> str | None:
         """Return why dual ascent cannot solve the problem; None: it can."""
-        if estimator.loss != "log_loss":
-            return 'is for loss="log_loss"'
+        by_column = self.link == "hinge" and self.Y.shape[1] > 1
+        if by_column and estimator._class_weights is not None:
+            return "takes class_weight of two classes only, where the loss is a hinge"
         if estimator.l1_ratio or not self.l2 > 0.0:
             return "needs an L2 penalty alone (alpha > 0, l1_ratio=0)"
         if resolve(estimator.device) != "cpu":
@@ -110,7 +112,7 @@ def by_dual(estimator: GLMClassifier, problem: DualProblem, told: dict[str, Any]
         problem.Y,
         problem.weights,
         l2=problem.l2,
-        softmax=problem.softmax,
+        link=problem.link,
         intercept=estimator.fit_intercept,
     )
 

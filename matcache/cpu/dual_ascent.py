@@ -13,21 +13,39 @@ from .jit import helper, kernel
 from .math32 import exp
 from .vectors import make_add
 
-WIDTH = 32  # columns of `ascend_logistics`: a row of W is two lines of the cache
+WIDTH = 32  # columns of `ascend_wide`: a row of W is two lines of the cache
 
 _F = np.float32
-_ONE, _SMALLEST = _F(1), _F(-3e38)
+_ONE, _SMALLEST, _TINY = _F(1), _F(-3e38), _F(1e-30)
 
 _flags = "contract", "reassoc", "nsz", "arcp"
-_fast, _helper = kernel(*_flags), helper(*_flags)
+_fast, _helper, _inserted = kernel(*_flags), helper(*_flags), helper(*_flags, inline=True)
 _add_1, _add_4 = make_add(WIDTH, 1, 32), make_add(WIDTH, 4, 32)
 
 
+@_inserted
+def _share(square, hinge):
+    """Return the share of its step that a dual variable makes: all of it, for a hinge."""
+    return _ONE / max(square, _TINY) if hinge else _ONE / (_ONE + _F(0.25) * square)
+
+
+@_inserted
+def _step(eta, y, a, share, hinge):
+    """Return how far a dual variable moves, and how far it was from the optimum."""
+    if hinge:
+        sign = y + y - _ONE
+        margin = _ONE - sign * eta
+        gap = max(margin, _F(0)) + sign * a * margin
+        return min(max(a - sign * margin * share, -y), _ONE - y) - a, gap
+    d = _ONE / (_ONE + exp(-eta)) - y - a
+    return d * share, d * d
+
+
 @_fast
-def ascend_logistic(
-    order, starts, columns, values, Y, weights, squares, bias, W, b, A, moved, eta, gaps
+def ascend(
+    order, starts, columns, values, Y, weights, squares, bias, hinge, W, b, A, moved, eta, gaps
 ):
-    """Visit rows once, for logistic losses.
+    """Visit rows once, for losses of columns of their own.
 
     order: int64 [n], the rows to visit.
     starts, columns, values: X, CSR of float32; its numbers are int32 or int64.
@@ -35,10 +53,12 @@ def ascend_logistic(
     weights: float32 [n], weight of a row / (l2 * sum of all weights); 0 is skipped.
     squares: float32 [n], squared lengths of the rows of X.
     bias: what the constant feature of b adds to each squared length; 0: b stays.
+    hinge: whether the losses are hinges; otherwise they are logistic.
     W: float32 [features x k]. b: float32 [k]. A: float32 [n x k], the dual variables.
     moved: float32 [k], grows by what the dual variables move, times weights.
     eta: float32 [k], scratch.
-    gaps: float64 [k], grows by weight * (derivative of the loss - dual variable)^2.
+    gaps: float64 [k], grows by weight * (derivative of the loss - dual variable)^2; for hinges, by
+        weight * what the row adds to the gap between the objective and its dual.
     """
     k = W.shape[1]
     for o in range(order.shape[0]):
@@ -46,15 +66,14 @@ def ascend_logistic(
         weight = weights[i]
         if weight == _F(0):
             continue
-        share = _ONE / (_ONE + _F(0.25) * (squares[i] + bias) * weight)
+        share = _share((squares[i] + bias) * weight, hinge)
         first, last = np.uintp(starts[i]), np.uintp(starts[i + np.uintp(1)])
         if k == 1:
             score = _F(0)
             for e in range(first, last):
                 score += values[e] * W[np.uintp(columns[e]), 0]
-            d = _ONE / (_ONE + exp(-(score + b[0]))) - Y[i, 0] - A[i, 0]
-            gaps[0] += np.float64(weight * d * d)
-            d *= share
+            d, gap = _step(score + b[0], Y[i, 0], A[i, 0], share, hinge)
+            gaps[0] += np.float64(weight * gap)
             A[i, 0] += d
             d *= weight
             moved[0] += d
@@ -69,9 +88,8 @@ def ascend_logistic(
             for j in range(k):
                 eta[j] += x * W[c, j]
         for j in range(k):
-            d = _ONE / (_ONE + exp(-eta[j])) - Y[i, j] - A[i, j]
-            gaps[j] += np.float64(weight * d * d)
-            d *= share
+            d, gap = _step(eta[j], Y[i, j], A[i, j], share, hinge)
+            gaps[j] += np.float64(weight * gap)
             A[i, j] += d
             d *= weight
             moved[j] += d
@@ -84,24 +102,23 @@ def ascend_logistic(
 
 
 @_fast
-def ascend_logistics(
-    order, starts, columns, values, Y, weights, squares, bias, W, b, A, moved, eta, gaps
+def ascend_wide(
+    order, starts, columns, values, Y, weights, squares, bias, hinge, W, b, A, moved, eta, gaps
 ):
-    """Visit rows once, for `WIDTH` logistic losses, whose k is known; see `ascend_logistic`."""
+    """Visit rows once, for `WIDTH` columns, whose number is known; see `ascend`."""
     for o in range(order.shape[0]):
         i = np.uintp(order[o])
         weight = weights[i]
         if weight == _F(0):
             continue
-        share = _ONE / (_ONE + _F(0.25) * (squares[i] + bias) * weight)
+        share = _share((squares[i] + bias) * weight, hinge)
         for j in range(WIDTH):
             eta[j] = b[j]
         first, last = np.intp(starts[i]), np.intp(starts[i + np.uintp(1)])
         _add_scores(eta, columns, values, first, last, W)
         for j in range(WIDTH):
-            d = _ONE / (_ONE + exp(-eta[j])) - Y[i, j] - A[i, j]
-            gaps[j] += np.float64(weight * d * d)
-            d *= share
+            d, gap = _step(eta[j], Y[i, j], A[i, j], share, hinge)
+            gaps[j] += np.float64(weight * gap)
             A[i, j] += d
             d *= weight
             moved[j] += d
@@ -129,9 +146,9 @@ def _add_scores(eta, columns, values, first, last, W):
 
 @_fast
 def ascend_softmax(
-    order, starts, columns, values, Y, weights, squares, bias, W, b, A, moved, eta, gaps
+    order, starts, columns, values, Y, weights, squares, bias, hinge, W, b, A, moved, eta, gaps
 ):
-    """Visit rows once, for a softmax of all columns; see `ascend_logistic`."""
+    """Visit rows once, for a softmax of all columns; see `ascend`. hinge: ignored."""
     k = W.shape[1]
     for o in range(order.shape[0]):
         i = np.uintp(order[o])

@@ -1,12 +1,15 @@
-"""Logistic and softmax regression of rows in memory, by stochastic dual coordinate ascent.
+"""Linear classifiers of rows in memory, by stochastic dual coordinate ascent.
 
 Shalev-Shwartz, Zhang, JMLR 14 (2013); with the fixed step of Math. Programming 155 (2016),
-"option V". Weights are tied to dual variables a, one for each row and column:
+"option V". Hinges: Hsieh, Chang, Lin, Keerthi, Sundararajan, ICML 2008, their L1-loss. Weights are
+tied to dual variables a, one for each row and column:
 
     W = -sum_i c_i x_i a_i,  c_i = w_i / (l2 sum w);  at the optimum a_i = d loss / d eta_i.
 
 A visit of row i moves a_i towards its derivative, by the share 1 / (1 + L c_i (x_i'x_i + B)). L
-bounds the second derivatives of the loss: 1/4, and 1/2 for softmax. No rate needs to be chosen.
+bounds the second derivatives of the loss: 1/4, and 1/2 for softmax. A hinge has none: a_i moves to
+the optimum of the dual problem on its line, and stays within [-y, 1 - y]. No rate needs to be
+chosen.
 
 Differs:
 
@@ -20,21 +23,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from blocklearn.matcache.cpu.dual_ascent import (
-    WIDTH,
-    ascend_logistic,
-    ascend_logistics,
-    ascend_softmax,
-)
+from blocklearn.matcache.cpu.dual_ascent import WIDTH, ascend, ascend_softmax, ascend_wide
 from blocklearn.matcache.cpu.pool import Pool
 
 FloatArray = NDArray[np.float32]
+Link = Literal["logistic", "hinge", "softmax"]
 Labels: TypeAlias = NDArray[np.generic] | sp.sparray  # [n x k] of 0 and 1
 
 BIAS = 0.1  # square of the constant feature, at most
@@ -54,26 +53,24 @@ class DualAscent:
         weights: FloatArray,
         *,
         l2: float,
-        softmax: bool,
+        link: Link,
         intercept: bool,
     ) -> None:
         """Start at W = 0, with b the best constants.
 
         X: CSR, float32 [n x features], no column twice in a row. Y: [n x k] of 0 and 1, dense or
-        sparse; softmax: of the k classes. weights: [n], not all 0. l2: above 0.
+        sparse; softmax: of the k classes. weights: [n], not all 0. l2: above 0. link: of all
+        columns.
         """
-        self.X, self.intercept = X, intercept
+        self.X, self.link, self.intercept = X, link, intercept
         total = float(weights.sum(dtype=np.float64))
         self._weights = np.asarray(weights / (l2 * total), np.float32)
         self._squares = squares_of(X)
         self._bias = np.float32(intercept * BIAS * min(1.0, l2 * total / weights.max()))
         columns = Y.shape[1]
-        bounds = [0, columns] if softmax else [*range(0, columns, WIDTH), columns]
+        bounds = [0, columns] if link == "softmax" else [*range(0, columns, WIDTH), columns]
         Y = sp.csc_array(Y) if sp.issparse(Y) else np.asarray(Y)
-        self._groups = [
-            _Group(self, Y[:, start:stop], weights, softmax=softmax)
-            for start, stop in pairwise(bounds)
-        ]
+        self._groups = [_Group(self, Y[:, start:stop], weights) for start, stop in pairwise(bounds)]
 
     @property
     def W(self) -> FloatArray:
@@ -95,7 +92,7 @@ class DualAscent:
 
         tolerance: a column has converged when the squares of (derivative - dual variable), summed
         over a pass, have fallen to this share of those of the first pass. The gap between the
-        objective and that of the dual problem falls with them.
+        objective and that of the dual problem falls with them. For hinges the sum is that gap.
         """
         random = np.random.default_rng(seed)
         pool = Pool(threads)
@@ -104,7 +101,7 @@ class DualAscent:
                 order = random.permutation(self.X.shape[0])
                 left = [group for group in self._groups if not group.converged]
 
-                pool.run(partial(ascend, left, order, tolerance), len(left))
+                pool.run(partial(ascend_group, left, order, tolerance), len(left))
                 yield number
                 if self.converged:
                     return
@@ -112,7 +109,7 @@ class DualAscent:
             pool.close()
 
 
-def ascend(
+def ascend_group(
     groups: Sequence[_Group], order: NDArray[np.int64], tolerance: float, number: int, thread: int
 ) -> None:
     """Make a pass for one of the groups."""
@@ -122,17 +119,17 @@ def ascend(
 class _Group:
     """Columns that one kernel solves together."""
 
-    def __init__(self, of: DualAscent, Y: Labels, weights: FloatArray, *, softmax: bool) -> None:
+    def __init__(self, of: DualAscent, Y: Labels, weights: FloatArray) -> None:
         rows, k = Y.shape
         dense = Y.toarray() if isinstance(Y, sp.sparray) else Y
-        whole = ascend_logistics if k == WIDTH else ascend_logistic
-        self._of, self._kernel = of, ascend_softmax if softmax else whole
+        alone = ascend_wide if k == WIDTH else ascend
+        self._of, self._kernel = of, ascend_softmax if of.link == "softmax" else alone
         self._Y = np.ascontiguousarray(dense, np.float32)
         self.W = np.zeros((of.X.shape[1], k), np.float32)
         self.b = np.zeros(k, np.float32)
         if of.intercept:
             mean = np.average(self._Y, axis=0, weights=weights).clip(0.5 / rows, 1.0 - 0.5 / rows)
-            self.b[:] = np.log(mean) if softmax else np.log(mean / (1.0 - mean))
+            self.b[:] = best_constants(mean, of.link)
         self._A = np.zeros((rows, k), np.float32)
         self._moved, self._eta = np.zeros(k, np.float32), np.zeros(k, np.float32)
         self._gaps, self._first = np.zeros(k), np.zeros(k)
@@ -145,11 +142,22 @@ class _Group:
         self._gaps[:] = 0.0
         self._kernel(
             order, X.indptr, X.indices, X.data, self._Y, of._weights, of._squares, of._bias,
-            self.W, self.b, self._A, self._moved, self._eta, self._gaps,
+            of.link == "hinge", self.W, self.b, self._A, self._moved, self._eta, self._gaps,
         )  # fmt: skip
         if first:
             self._first[:] = np.maximum(self._gaps, NOISE * of._weights.sum(dtype=np.float64))
         self.converged = bool((self._gaps <= tolerance * self._first).all())
+
+
+def best_constants(mean: NDArray[np.floating], link: Link) -> NDArray[np.floating]:
+    """Return the best scores where W = 0, from the shares of ones [k], between 0 and 1.
+
+    >>> best_constants(np.array([0.2, 0.7]), "hinge").tolist()
+    [-1.0, 1.0]
+    """
+    if link == "hinge":
+        return np.where(mean < 0.5, -1.0, 1.0)
+    return np.asarray(np.log(mean) if link == "softmax" else np.log(mean / (1.0 - mean)))
 
 
 def squares_of(X: sp.csr_array) -> FloatArray:

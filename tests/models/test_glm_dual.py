@@ -23,11 +23,10 @@ CLASSES = np.eye(3, dtype=np.float32)[SCORES.argmax(axis=1)]
 ONES = np.ones(N, np.float32)
 
 
-def solved(Y: Any, weights: Any = ONES, softmax: bool = False, **how: Any) -> DualAscent:
-    found = DualAscent(
-        X, Y, weights, l2=1e-3, softmax=softmax, intercept=how.get("intercept", True)
-    )
-    for _ in found.passes(how.get("most", 60), 1e-9, how.get("seed", 0), how.get("threads", 1)):
+def solved(Y: Any, weights: Any = ONES, link: dual.Link = "logistic", **how: Any) -> DualAscent:
+    found = DualAscent(X, Y, weights, l2=1e-3, link=link, intercept=how.get("intercept", True))
+    tolerance = how.get("tolerance", 1e-9)
+    for _ in found.passes(how.get("most", 60), tolerance, 0, how.get("threads", 1)):
         pass
     return found
 
@@ -48,10 +47,64 @@ def slopes(found: DualAscent, Y: Any, weights: Any, softmax: bool) -> tuple[Any,
 def test_the_gradient_is_zero(softmax: bool) -> None:
     Y = CLASSES if softmax else LABELS
     for weights in (ONES, RNG.integers(0, 4, N).astype(np.float32)):
-        found = solved(sp.csr_array(Y), weights, softmax)
+        found = solved(sp.csr_array(Y), weights, "softmax" if softmax else "logistic")
         by_W, by_b = slopes(found, Y, weights, softmax)
         assert found.converged
         assert abs(by_W).max() < 1e-5 and abs(by_b).max() < 1e-5
+
+
+def hinge_objective(W: Any, b: Any, Y: Any, weights: Any) -> Any:
+    """The objective of each column, in float64."""
+    losses = np.maximum(0.0, 1.0 - (2.0 * Y - 1.0) * (X.astype(np.float64) @ W + b))
+    return weights @ losses / weights.sum() + 5e-4 * (W.astype(np.float64) ** 2).sum(axis=0)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("columns", [1, 3, dual.WIDTH])
+def test_hinges_end_at_the_optimum(columns: int, intercept: bool) -> None:
+    """Weak duality bounds the optimum from below: b is free, so sum c_i a_i must be 0."""
+    Y = np.tile(LABELS, dual.WIDTH // 3 + 1)[:, :columns]
+    for weights in (ONES, RNG.integers(0, 4, N).astype(np.float32)):
+        found = solved(Y, weights, "hinge", intercept=intercept, most=3000, tolerance=3e-5)
+        assert found.converged
+        (group,) = found._groups
+        A = group._A.astype(np.float64) * weights[:, None] / weights.sum()  # c_i a_i l2
+        assert ((group._A >= -Y - 1e-6) & (group._A <= 1 - Y + 1e-6)).all()
+        np.testing.assert_allclose(found.W, -(X.T @ A) / 1e-3, rtol=1e-3, atol=1e-3)
+        if intercept:
+            assert abs(A.sum(axis=0)).max() < 1e-5
+        else:
+            assert not found.b.any()
+        below = -((2 * Y - 1) * A).sum(axis=0) - 5e-4 * (found.W.astype(np.float64) ** 2).sum(
+            axis=0
+        )
+        above = hinge_objective(found.W, found.b, Y, weights)
+        assert (above - below < 1e-4).all() and (above - below > -1e-6).all()
+
+
+def test_the_estimator_solves_hinges_of_classes_and_labels() -> None:
+    """As scikit-learn's LinearSVC without an intercept, whose C is 1 / (alpha n)."""
+    from sklearn.svm import LinearSVC
+
+    how = {"loss": "hinge", "fit_intercept": False}
+    classes = CLASSES.argmax(axis=1)
+    wanted = LinearSVC(C=1e3 / N, tol=1e-7, max_iter=10**6, **how).fit(X, classes)
+    more = {"alpha": 1e-3, "tol": 1e-5, "max_iter": 1000, "random_state": 0}
+    of_classes = bl.GLMClassifier(**how, **more).fit(X, classes)
+    of_labels = bl.GLMClassifier(**how, **more).fit(X, CLASSES)
+    for found in (of_classes, of_labels):
+        np.testing.assert_allclose(found.coef_, wanted.coef_, atol=0.03)
+        assert not found._stream.tensors  # no learner took part
+    np.testing.assert_array_equal(of_classes.coef_, of_labels.coef_)
+
+
+def test_hinges_weigh_two_classes() -> None:
+    y, factors = LABELS[:, 0].astype(int), {0: 1.0, 1: 3.0}
+    found = bl.GLMClassifier("hinge", alpha=1e-3, class_weight=factors, tol=1e-5, max_iter=1000)
+    found.fit(X, y)
+    by_rows = bl.GLMClassifier("hinge", alpha=1e-3 * N / (1.0 + 2.0 * y).sum(), tol=1e-5)
+    by_rows.set_params(max_iter=1000).fit(X, y, sample_weight=1.0 + 2.0 * y)
+    np.testing.assert_allclose(found.coef_, by_rows.coef_, atol=0.03)
 
 
 def test_without_an_intercept_it_stays_zero() -> None:
@@ -112,8 +165,10 @@ def test_the_penalty_is_that_of_logistic_regression() -> None:
 
 def test_what_dual_ascent_cannot_solve_says_so() -> None:
     y = LABELS[:, 0]
+    hinge = {"loss": "hinge", "solver": "dual", "class_weight": {0: 1.0, 1: 2.0, 2: 1.0}}
+    with pytest.raises(ValueError, match='two classes only.* Use solver="adagrad"'):
+        bl.GLMClassifier(**hinge).fit(X, CLASSES.argmax(axis=1))
     for how, why in (
-        ({"loss": "hinge"}, "log_loss"),
         ({"alpha": 0.0}, "alpha > 0"),
         ({"l1_ratio": 0.5}, "l1_ratio=0"),
     ):
