@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scripts.benchmarks.fits import auc, ratios, short_rows
+from scripts.benchmarks.fits import auc, first_fits, ratios, short_rows
 from scripts.benchmarks.report import Row
 
 
@@ -30,3 +30,12 @@ def test_the_fastest_of_ours_that_is_as_good_counts() -> None:
     near, far = ratios([*ours, row("sgd", 6.0, 0.85), row("logistic", 6.0, 0.95)])
     assert near.value == pytest.approx(3.0) and far.value is None
     assert far.note == "defaults: 0.9500 after 6.000 s; ours: never"
+
+
+@pytest.mark.slow
+def test_first_fits_are_timed_in_processes_of_their_own() -> None:
+    pytest.importorskip("sklearn", reason="needs scikit-learn")
+    X, Y = short_rows(1)
+    found = first_fits(X[:100], Y[:100, 0], ["GLMClassifier", "liblinear"], 1)
+    assert list(found) == ["GLMClassifier, nothing compiled", "GLMClassifier", "liblinear"]
+    assert min(found.values()) > 0.0
