@@ -30,6 +30,7 @@ from .inputs import Block, Shapes
 
 FLOOR = 1e-15  # of phi
 WEIGHT = 2.0  # of late passes: the mean weighs pass t by about t^WEIGHT
+BEGUN = 4.0  # passes that topics count as in the mean if they come from fresh assignments
 MOST_BYTES = 2**30  # of topics that "auto" keeps
 MOST_FRESH = 2**16  # topics that are drawn afresh
 MANY = 16  # topics from which lists of a document's topics are faster than all topics
@@ -63,23 +64,28 @@ class KeptTopics:
     topics: of each token, none at first.
     counts: [V x K], tokens of each word in each topic; whole numbers, exact below 2^24.
     totals: float64 [1 x K], tokens of each topic.
-    averaged: [1 x 1], passes in the mean.
+    averaged: [1 x 1], passes in the mean, and what stands for those before it.
     lists: whether tokens are drawn by lists of the topics that documents have; see `redraw_topics`.
-    settled: the first pass that begins with a topic for every token.
-    first: the phase of the first sweep; the next one begins with `settled`.
+    start: the pass in which tokens get topics; the next one begins with a topic for every token.
+    first: the phase of that pass.
     """
 
-    def __init__(self, model: Model, shapes: Shapes, K: int, warm: int) -> None:
-        """Make the state and the counts, as the model's. warm: passes before the first sweep."""
+    def __init__(self, model: Model, shapes: Shapes, K: int, before: tuple[int, int]) -> None:
+        """Make the state and the counts, as the model's.
+
+        before: passes before these topics: of cvb0, and with topics that are drawn afresh.
+        """
         V = shapes.columns
         self.topics = model.token_state("assignments", shapes, type_of_topics(K))
         self.counts = model.statistic("counts", V, K)
         self.totals = model.statistic("totals", 1, K, np.float64)
-        self.averaged = model.parameter("averaged", 1, 1, merge="same", saved=False)
+        begun = BEGUN if before[1] else 0.0
+        self.averaged = model.parameter("averaged", 1, 1, begun, merge="same", saved=False)
         self.one = model.scratch("1 / tokens of a topic", 1, K)
         self.tokens = float(max(self.topics.shape[0], 1))
         self.lists = MANY <= K
-        self.settled, self.first = warm + 1, min(warm, 1)
+        self.start = sum(before)
+        self.first = sum(passes > 0 for passes in before)
 
     def redraw(self, block: Block, phi: Mat, lam: Mat, eta: Mat, alpha: Mat, sweeps: int) -> None:
         """Draw new topics for the tokens of a block, and move their counts.
@@ -122,12 +128,12 @@ class KeptTopics:
 
 
 def kept_topics(
-    model: Model, wanted: str, shapes: Shapes, K: int, warm: int
+    model: Model, wanted: str, shapes: Shapes, K: int, before: tuple[int, int]
 ) -> KeptTopics | None:  # fmt: skip
     """Return the kept topics of a model, or None where topics are drawn afresh.
 
     wanted: "auto", "kept" or "fresh".
-    warm: passes before the first sweep.
+    before: see `KeptTopics`.
 
     Raises ModelConfigError if they must be kept, and cannot be.
     """
@@ -145,4 +151,4 @@ def kept_topics(
     if wanted != "fresh" and why:
         model.notes.append(f"assignments of tokens are drawn afresh in each pass: {why}")
     kept = wanted != "fresh" and not why and shapes.tokens is not None
-    return KeptTopics(model, shapes, K, warm) if kept else None
+    return KeptTopics(model, shapes, K, before) if kept else None

@@ -162,8 +162,8 @@ class LDA(Model):
     - "vb": variational Bayes.
     - "cvb0": zero-order collapsed; reaches good topics fastest.
     - "gibbs": sampled sweeps after `warm_up` passes of cvb0; finds the best topics. With kept
-      assignments a pass is one sweep of collapsed Gibbs sampling with exact counts: see
-      `kept_topics.py`.
+      assignments a pass is, after `fresh_passes` more, one sweep of collapsed Gibbs sampling with
+      exact counts: see `kept_topics.py`.
     """
 
     meaning: ClassVar[Meaning] = "estimates"
@@ -203,13 +203,18 @@ class LDA(Model):
     warm_up: Annotated[int, Ge(0)] = Field(
         1, description="gibbs: passes of cvb0 before it; the last pass always samples"
     )
+    fresh_passes: Annotated[int, Ge(0)] = Field(
+        8,
+        description="gibbs with kept assignments: passes after `warm_up` that draw them afresh, "
+        "which find topics sooner",
+    )
     burn_in: Annotated[int, Ge(0), Lt(2**31)] = Field(
         1, description="gibbs: sweeps that are not counted"
     )
     sweeps: Annotated[int, Ge(1), Lt(2**31)] = Field(
         9,
         description="gibbs: sweeps that are averaged; kept assignments have burn_in + sweeps "
-        "in the first pass and one in each of the others",
+        "in their first pass and one in each later one",
     )
     same: Annotated[list[Replicas], MinLen(1)] | Replicas = Field(
         1,
@@ -290,13 +295,15 @@ class LDA(Model):
         return LARGEST if rows is None else rows_for(STEPS, rows, least=16)
 
     def phases(self) -> Sequence[int]:
-        """Return the phases: after a warm-up, gibbs starts to sample.
+        """Return the phases: after a warm-up, gibbs starts to sample, and later to keep topics.
 
-        Kept assignments may be read in another way once all tokens have them.
+        Kept topics may be read in another way once all tokens have them.
         """
         starts = {0, self.warm} if self.inference == "gibbs" else {0}
-        if self.kept is not None and self.kept.reads_counts(self.priors.eta):
-            starts.add(self.kept.settled)
+        if self.kept is not None:
+            starts.add(self.kept.start)
+            if self.kept.reads_counts(self.priors.eta):
+                starts.add(self.kept.start + 1)
         return sorted(starts)
 
     def parts_at(self, told: int, passes: int) -> int | None:
@@ -334,10 +341,15 @@ class LDA(Model):
         self.scale = self.number("documents in the corpus per document of the block", 1.0)
         self.replicas = self.number("topics of a token", 1.0)
         wanted = self.assignments if self.inference == "gibbs" else "fresh"
-        self.kept = kept_topics(self, wanted, shapes, K, self.warm)
+        self.kept = kept_topics(self, wanted, shapes, K, (self.warm, self.fresh_passes))
+        if self.kept is not None and self.kept.start >= shapes.passes > self.warm:
+            self.notes.append(
+                f"assignments of tokens are drawn afresh in all {shapes.passes} passes: they are "
+                f"kept from pass {self.kept.start + 1} on"
+            )
         if self.kept is None and not by_block and "auto" in (self.alpha, self.eta):
             self.notes.append("alpha and eta are not learned, and stay: they need kept assignments")
-        self.needs_optimizer = self.kept is None or self.warm > 0
+        self.needs_optimizer = self.kept is None or self.kept.start > 0
         keep_weights(self, self.term_weights, shapes)
         self.split_key = named(self.cache, "key of the split of held-out tokens", (1, 3), np.int64)
 
@@ -348,13 +360,12 @@ class LDA(Model):
         """
         X, theta, phi, priors = block.X, self.theta, self.phi, self.priors
         priors.begin()
-        samples = self.inference == "gibbs" and block.phase >= min(self.warm, 1)
-        if samples and self.kept is not None:
+        if self.kept is not None and block.phase >= self.kept.first:
             sweeps = self.burn_in + self.sweeps
             self.kept.redraw(block, phi, self.lam, priors.eta, priors.alpha, sweeps)
             return
         self.scale.set(self.total_rows / max(block.rows, 1))
-        if samples:
+        if self.inference == "gibbs" and block.phase >= min(self.warm, 1):
             phi <<= self.mean_topics()
             counts, alpha = self._cooled(block)
             drawn = sample_topics(

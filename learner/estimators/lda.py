@@ -29,8 +29,9 @@ class LatentDirichletAllocation(TopicTables, Decomposition):
         n_components: number of topics.
         inference: "gibbs" (the best topics), "cvb0" (good topics fastest) or "vb" (as scikit-learn
             and gensim).
-        assignments: of gibbs: "fresh", "kept" (a pass is one sweep, so raise max_iter: 100 to 300)
-            or "auto" (kept where the data allow). `partial_fit` draws them afresh.
+        assignments: of gibbs: "fresh", "kept" (from the tenth pass on; then a pass is one sweep,
+            so raise max_iter: 100 to 300) or "auto" (kept where the data allow). `partial_fit`
+            draws them afresh.
         doc_topic_prior: a number, or one for each topic; None: 0.05. "auto": learned, one for each
             topic; gibbs needs kept assignments for it.
         topic_word_prior: a number, one for each word, or an array [topics x words]; None: 0.05.

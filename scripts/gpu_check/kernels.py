@@ -65,8 +65,9 @@ def models(scale: Scale) -> dict[str, tuple[Any, Any, int, dict[str, Any]]]:
         for way in ("vb", "cvb0", "gibbs")
     }
     many = scale.of(1000, 130)
+    kept = {"assignments": "kept", "warm_up": 0, "fresh_passes": 0}
     made |= {
-        name: (bl.models.LDA(topics=topics, assignments="kept", warm_up=0), X, topics, {})
+        name: (bl.models.LDA(topics=topics, **kept), X, topics, {})
         for name, topics in zip(LISTS, (k, k, many), strict=True)
     }
     made |= {

@@ -135,7 +135,7 @@ def learner(X: Any = None, **options: Any) -> bl.Learner:
     model = {name: options.pop(name) for name in list(options) if name in LDA.model_fields}
     own = {"topics": 3, "alpha": "auto", "eta": "auto", **model}
     if own.setdefault("inference", "gibbs") == "gibbs":
-        own = {"assignments": "kept", "sweeps": 2, **own}
+        own = {"assignments": "kept", "fresh_passes": 0, "sweeps": 2, **own}
     given = {"passes": 4, "block_rows": 40, "threads": 1, "seed": 3, "verbose": False, **options}
     return bl.Learner(LDA(**own), counts() if X is None else X, **given)
 
@@ -287,7 +287,7 @@ def test_what_does_not_learn_refuses_auto() -> None:
 
 
 def test_the_estimator_learns_them() -> None:
-    own = {"n_components": 3, "max_iter": 3, "batch_size": 40, "random_state": 3}
+    own = {"n_components": 3, "max_iter": 10, "batch_size": 40, "random_state": 3}
     kept = bl.LatentDirichletAllocation(
         assignments="kept", doc_topic_prior="auto", topic_word_prior="auto", **own
     )
