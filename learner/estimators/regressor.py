@@ -27,7 +27,8 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
     - "squared_error": (prediction - y)^2 / 2. For one target, scikit-learn's Ridge(alpha)
       corresponds to n times this alpha.
     - "huber": linear for errors above `shape` (1).
-    - "quantile": the prediction is the quantile `shape` (0.5, the median).
+    - "quantile": the prediction is the quantile `shape` (0.5, the median). Its steps suit features
+      of size 1: scale others, or the result may be worse than a constant.
     - "poisson", "gamma", "tweedie": the prediction is exp(score), for counts, for positive numbers,
       and for numbers of which some are 0. `shape` of tweedie is its power, 1 to 2 (1.5).
 
