@@ -11,7 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .arrays.transpose import count_columns, plan_digits, transpose_by_counting, transpose_csr
+from blocklearn.matcache.cpu.transpose import (
+    count_columns,
+    plan_digits,
+    transpose_by_counting,
+    transpose_csr,
+)
+
 from .arrays.validate import (
     check_csr,
     check_dense,

@@ -14,9 +14,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from blocklearn.matcache.cpu.sort_row import tidy_row
+
 from ..arrays.compiled import kernel
 from ..arrays.hashing import GOLDEN, mix_one
-from ..arrays.sort_row import tidy_row
 
 MORE, LENGTH, COUNT, SUM, KEY, FINITE = range(-1, -7, -1)
 """Faults: the record exceeds the data; its parts do not fill its length; an impossible number of

@@ -143,8 +143,11 @@ class Backend(Protocol):
             state have `block_rows` rows.
         """
 
-    def index(self, cache: MatCache, pattern: PatternSlot) -> Index | None:
-        """Return the maker of the transposed index; None if blocks bring the index."""
+    def index(self, cache: MatCache, pattern: PatternSlot, *, of_block: bool) -> Index | None:
+        """Return the maker of the transposed index; None if blocks bring the index.
+
+        of_block: whether the pattern is that of a block; otherwise kernels fill it.
+        """
 
     def begin_block(self) -> None:
         """Prepare for a block that is about to be bound."""

@@ -118,6 +118,7 @@ class MatCache(Closing):
         self.sealed = False  # whether planning another container is an error
         self.programs: dict[Hashable, Any] = {}  # row-wise programs of expressions, by structure
         self._guids = itertools.count(1)
+        self.patterns: dict[Key, PatternSlot] = {}  # those that operations fill, see `patterns.py`
         self._entries: dict[Key, Slot] = {}
         self._planned: list[Slot] = []
         self.nbytes = 0  # of all containers, the slab included
@@ -193,6 +194,9 @@ class MatCache(Closing):
         before, pattern.capacity = pattern.capacity, max(needed, int(pattern.capacity * 1.2))
         pattern.written()
         for slot in pattern.dependents.values():
+            if isinstance(slot, PatternSlot):
+                self.grow(slot, -(-slot.capacity // before) * pattern.capacity)
+                continue
             held = 0 if slot.array is None or slot.in_slab else slot.nbytes
             slot.shape = (slot.shape[0], slot.shape[1] // before * pattern.capacity)
             slot.written()
@@ -401,6 +405,7 @@ class MatCache(Closing):
     def containers(self) -> Iterator[Slot | PatternSlot]:
         """Yield every container of this cache."""
         yield from self._entries.values()
+        yield from self.patterns.values()
         yield from self.inputs
 
     def require_open(self, what: str) -> None:
@@ -426,6 +431,7 @@ class MatCache(Closing):
         for slot in (*self._entries.values(), *self._planned):
             slot.array = None
         self._entries.clear()
+        self.patterns.clear()
         self.programs.clear()
         self._planned.clear()
         self.nbytes = 0

@@ -30,9 +30,9 @@ def worthwhile(work: int, most: int, threads: int) -> int:
 
 def turned(cache: MatCache, pattern: PatternSlot) -> list[Any]:
     """Return the transposed index. Raises ShapeError if the matrix has none."""
-    found = pattern.transposed()
     if pattern.build is not None:
         pattern.build()
+    found = pattern.transposed()
     if not cache.reserving and pattern.starts is None:
         raise ShapeError(f"{pattern.label}.T: this sparse matrix has no transposed index.")
     return found

@@ -109,7 +109,7 @@ class SparseInput:
         room("indices", "columns", capacity, np.int32)
         room("values", "values", capacity, self.values.dtype)
         room("counts", "counts", 2, np.int64)
-        self._index = backend.index(self.cache, pattern) if self._indexed else None
+        self._index = backend.index(self.cache, pattern, of_block=True) if self._indexed else None
         if self._index is not None:
             pattern.build = self._index.build
         if self._index is not None or not self._indexed:

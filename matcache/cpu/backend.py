@@ -20,6 +20,7 @@ from .addresses import Call
 from .blas import UNLIMITED, limited, matmul
 from .compiled import Kernel, type_of
 from .executor import joined
+from .index import HostIndex
 from .pool import Pool
 from .processors import available_threads
 from .runners import RUNNERS
@@ -162,8 +163,9 @@ class CPU:
     def hold(self, cache: Any, store: Any, offsets: Any = None, block_rows: int = 0) -> None:
         """Return None: the rows of states are where kernels read them."""
 
-    def index(self, cache: Any, pattern: Any) -> None:
-        """Return None: blocks bring the index, since the reader's thread is as fast."""
+    def index(self, cache: Any, pattern: Any, *, of_block: bool) -> HostIndex | None:
+        """Return the maker of the index; None for blocks: the reader's thread is as fast."""
+        return None if of_block else HostIndex(cache, pattern)
 
     def drain(self) -> None:
         """Do nothing: launches are synchronous."""

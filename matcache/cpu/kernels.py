@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from . import bounds
+from . import bounds, gram, index, selection
 from .access import place1, put1
 from .exact import add_exact_columns, add_exact_product, keep_largest
 from .gemm import product
@@ -255,8 +255,12 @@ def split_tokens(chunk, thread, bounds, indptr, values, row_ids, key, seen, scor
 
 KERNELS: dict[str, Any] = {
     **bounds.KERNELS,
+    **gram.KERNELS,
+    **selection.KERNELS,
     "add_exact_columns": add_exact_columns,
     "add_exact_product": add_exact_product,
+    "index_by_counting": index.index_by_counting,
+    "index_by_sorting": index.index_by_sorting,
     "keep_largest": keep_largest,
     "scattered_column": scattered_column,
     "transposed_column": transposed_column,

@@ -270,9 +270,9 @@ class Cuda:
             return DeviceRows(self, store)
         return DeviceTokens(cache, store, offsets, block_rows)
 
-    def index(self, cache: MatCache, pattern: PatternSlot) -> DeviceIndex | None:
+    def index(self, cache: MatCache, pattern: PatternSlot, *, of_block: bool) -> DeviceIndex | None:
         """Return the maker of the transposed index, if this backend makes it."""
-        return DeviceIndex(cache, pattern) if self.indexes else None
+        return DeviceIndex(cache, pattern) if self.indexes or not of_block else None
 
     def begin_block(self) -> None:
         """Switch to the other buffers, once the work given before the last block is done."""

@@ -2,3 +2,4 @@
 
 from . import build as build
 from . import indexing as indexing
+from . import selection as selection

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..containers.cache import MatCache, number_key
-from ..containers.dispatch import launch, operation
+from ..containers.dispatch import launch, operate, operation
 from ..containers.expressions import Elementwise, Node, result_dtype
 from ..containers.lazy import Lazy, Shape
 from ..containers.matrices import Mat
@@ -151,24 +151,24 @@ def filled(cache: MatCache, slot: Slot, numbers: Any) -> Mat:
 
 
 @operation("gather")
-def gather(x: Lazy, index: Any) -> Gathered:
+def gather(x: Lazy, index: Any) -> Any:
     """Return x[rows] or x[rows, columns]: a Mat, or what is written to on the left of `<<=`.
 
-    x: dense.
+    x: dense; of a sparse one, `selection.py` returns copies of rows and columns.
     index: for each axis an int, a slice, or positions as an array or a Mat of whole numbers.
 
     Ints and arrays may count from the end, as in NumPy. A Mat of positions, [1 x n] or [n x 1], may
     not, but its contents may change from block to block. Positions out of range raise IndexError.
     """
-    if x.pattern is not None:
-        raise ShapeError(f"{x.label}[...] at {source_line()}: a sparse matrix cannot be indexed.")
     both = index if isinstance(index, tuple) else (index, slice(None))
     if len(both) != 2:
         raise ShapeError(
             f"{x.label}[...] at {source_line()}: {len(both)} indices; must be one or two."
         )
+    if x.pattern is not None:
+        return operate("select", x, *both)
     source = x.mat()
-    rows, columns = (_positions(source, i, axis) for axis, i in enumerate(both))
+    rows, columns = (positions(source, i, axis) for axis, i in enumerate(both))
     checked = not any(isinstance(i, Lazy) for i in both)  # those of the host were
     apart = not isinstance(both[1], Lazy) and _apart(both[1], x.shape[1])
     return Gathered(source, (rows, columns), x, checked=checked, apart=apart)
@@ -180,6 +180,11 @@ def write_part(x: Mat, index: Any, value: Any) -> None:
     if isinstance(value, Gathered) and value.written and value.whole is x:
         value.written = False  # `<<=` and `+=` have written it already
         return
+    if x.pattern is not None:
+        raise ShapeError(
+            f"{x.label}[...] at {source_line()}: parts of a sparse matrix are copies, which "
+            "cannot be written to. Assign to the whole matrix: x <<= ..."
+        )
     part = gather(x, index)
     part <<= value
 
@@ -204,7 +209,7 @@ def out_of_range(x: Lazy, position: int, axis: int, where: str | None = None) ->
     )
 
 
-def _positions(x: Mat, index: Any, axis: int) -> Mat:
+def positions(x: Mat, index: Any, axis: int) -> Mat:
     """Return positions as an int64 Mat, [1 x n] or [n x 1]."""
     cache, size = x.cache, x.shape[axis]
     if isinstance(index, Lazy):
@@ -223,12 +228,12 @@ def _positions(x: Mat, index: Any, axis: int) -> Mat:
             f"{x.label}[...] at {source_line()}: an index of {given.dtype} {given.shape}; "
             "positions must be integers in one dimension (for a mask, use np.flatnonzero)."
         )
-    positions = np.atleast_1d(given).astype(np.int64)
-    positions[positions < 0] += size
-    for wrong in positions[(positions < 0) | (positions >= size)]:
+    places = np.atleast_1d(given).astype(np.int64)
+    places[places < 0] += size
+    for wrong in places[(places < 0) | (places >= size)]:
         out_of_range(x, int(wrong if wrong >= 0 else wrong - size), axis)
-    key = ("positions", positions.tobytes())
-    return filled(cache, cache.result(key, (1, len(positions)), np.int64, "positions"), positions)
+    key = ("positions", places.tobytes())
+    return filled(cache, cache.result(key, (1, len(places)), np.int64, "positions"), places)
 
 
 def _steps(cache: MatCache, steps: range) -> Mat:

@@ -20,9 +20,11 @@ from .rowwise import Rowwise, run
 
 
 def matmul(cache: MatCache, left: Lazy, right: Lazy) -> Any:
-    """Return left @ right: [n x m] dense or sparse, [m x k] dense -> [n x k]."""
-    _dense("@", right, f"{left.label} @ {right.label}: the right side must be dense")
+    """Return left @ right: [n x m] and [m x k], one may be sparse -> [n x k]."""
     _inner(left.shape, right.shape)
+    if right.pattern is not None:
+        _dense("@", left, f"{left.label} @ {right.label}: one side must be dense")
+        return transpose(cache, transposed_matmul(cache, right, transpose(cache, left)))
     if left.pattern is not None:
         label = f"matmul({left.label}, {right.label})"
         return run(_SPARSE_MATMUL, (left.mat(), right.mat()), label=label)
@@ -30,7 +32,9 @@ def matmul(cache: MatCache, left: Lazy, right: Lazy) -> Any:
 
 
 def transposed_matmul(cache: MatCache, left: Lazy, right: Lazy) -> Any:
-    """Return left.T @ right: [n x m] and [n x k], one may be sparse -> [m x k]."""
+    """Return left.T @ right: [n x m] and [n x k], one may be sparse, or both are one -> [m x k]."""
+    if None not in (left.pattern, right.pattern) and left.mat().guid == right.mat().guid:
+        return gram(cache, left)
     if left.pattern is not None:
         _dense("@", right, f"{left.label}.T @ {right.label}: one side must be dense")
     _inner((left.shape[1], left.shape[0]), right.shape)
@@ -85,13 +89,21 @@ def matmul_transposed(cache: MatCache, left: Lazy, right: Lazy) -> Any:
 
 
 def gram(cache: MatCache, x: Lazy) -> Any:
-    """Return x.T @ x: [n x k] dense -> [k x k].
+    """Return x.T @ x, dense [k x k] of a dense or sparse x [n x k].
 
-    One half is computed, and copied, of any `x.T @ x` or `x @ x.T`: on the CPU always, on a device
-    where that is less work.
+    One half is computed, and copied, of any `x.T @ x`, and of `x @ x.T` of a dense x: on the CPU
+    always, on a device of a dense x only where that is less work. An entry of a sparse x costs a
+    look at its row.
     """
-    x = x.mat()
-    return transposed_matmul(cache, x, x)
+    mat = x.mat()
+    if not isinstance(mat, SparseMat):
+        return transposed_matmul(cache, mat, mat)
+    values, pattern, k = mat, mat.pattern, mat.shape[1]
+
+    def compute(slot: Slot) -> None:
+        launch(cache, "sparse_gram", pattern, values.slot, slot)
+
+    return node(cache, (k, k), "gram", (values,), compute, values.dtype)
 
 
 def sddmm(cache: MatCache, rows: Lazy, table: Lazy, pattern: Lazy) -> Any:

@@ -45,6 +45,8 @@ MODULES = {
         kernels.library_source(),
         kernels.exact_source(),
         kernels.masked_source(),
+        kernels.selection_source(),
+        kernels.gram_source(),
         kernels.wide_source(),
         kernels.sort_source(),
         kernels.keys_source(),

@@ -381,6 +381,28 @@ def test_factorizations_begin_and_end(threads: int) -> None:
             np.testing.assert_array_equal(turned, tall.T if found else np.nan)
 
 
+@pytest.mark.parametrize("threads", THREADS)
+def test_columns_are_chosen_in_any_order(threads: int) -> None:
+    X, rng = counts(40, 90), np.random.default_rng(0)
+    indptr, n, run = X.indptr.astype(np.int64), 40, module(sources.selection_source(), threads)
+    for at in (rng.integers(0, 90, 130), np.arange(3, 80, dtype=np.int64)):
+        wanted, m = X.toarray()[:, at], at.size
+        first, after = np.zeros(90, np.int32), np.zeros(m, np.int32)
+        starts, found = np.zeros(n + 1, np.int64), np.zeros(3, np.int64)
+        run.call("link_columns", m, at, 90, first, after, found, blocks=2)
+        run.call("column_lengths", n, first, after, indptr, X.indices, starts, blocks=2)
+        run.call("length_starts", n, starts, found)
+        assert found.tolist() == [np.count_nonzero(wanted), 0, 0]
+        columns, values = np.zeros(found[0], np.int32), np.zeros(found[0], np.float32)
+        lists = (n, first, after, indptr, X.indices, X.data, starts, columns, values)
+        run.call("copy_columns", *lists, blocks=2)
+        np.testing.assert_array_equal(starts[1:], np.cumsum((wanted != 0).sum(axis=1)))
+        np.testing.assert_array_equal(columns, wanted.nonzero()[1])
+        np.testing.assert_array_equal(values, wanted[wanted.nonzero()])
+        run.call("unlink_columns", m, at, 90, first, blocks=2)
+        assert not first.any()
+
+
 KERNEL = r'extern "C" __global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\('
 EVERY = {
     "transposed": sources.transposed_source(256),
@@ -388,6 +410,8 @@ EVERY = {
     "exact": sources.exact_source(),
     "wide": sources.wide_source(),
     "masked": sources.masked_source(),
+    "selection": sources.selection_source(),
+    "gram": sources.gram_source(),
     "sort": sources.sort_source(),
     "sort of keys": sources.sort_source("u64"),
     "keys": sources.keys_source(),

@@ -22,7 +22,6 @@ from blocklearn.datasources import (
     Reader,
 )
 from blocklearn.datasources.arrays.copy_rows import count_up, expand_csr, gather_csr, gather_dense
-from blocklearn.datasources.arrays.transpose import transpose_by_counting, transpose_csr
 from blocklearn.datasources.arrays.validate import (
     check_csr,
     check_dense,
@@ -30,6 +29,7 @@ from blocklearn.datasources.arrays.validate import (
     starts_well,
 )
 from blocklearn.learner.training.block_input import DEVICE_READERS, readers_for
+from blocklearn.matcache.cpu.transpose import transpose_by_counting, transpose_csr
 from tests.support.often import rarely
 
 pytestmark = pytest.mark.usefixtures("reader_threads", "no_block_is_small")

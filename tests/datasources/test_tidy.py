@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blocklearn.datasources.arrays.sort_row import tidy_row
+from blocklearn.matcache.cpu.sort_row import tidy_row
 
 
 @settings(deadline=None)

@@ -374,10 +374,8 @@ def test_sparse_products(memory: MatCache) -> None:
     close(dense(got, X), (A @ B[:6].T) * (X.toarray() != 0))
     for wrong in (
         lambda: table @ x,
-        lambda: x.T @ x,
         lambda: x @ x,
         lambda: rows @ x.T,
-        lambda: gram(x),
     ):
         with pytest.raises(ShapeError):
             wrong()
@@ -394,7 +392,7 @@ def test_the_product_of_a_transposed_dense_matrix_with_a_sparse_one(memory: MatC
     close(a.T @ x + a.T @ a, A.T @ (X.toarray() + A))
     assert (a.T @ x).shape == (6, 6)
     with pytest.raises(ShapeError, match=r"one side must be dense"):
-        x.T @ x
+        x.T @ from_sparse(memory, X)
     with pytest.raises(ShapeError, match=r"@ at .*test_lazy\.py"):
         from_array(memory, B.T).T @ from_sparse(memory, X[:5])
 

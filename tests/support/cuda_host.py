@@ -47,6 +47,11 @@ template <class F> static inline F atomicAdd(F* sum, F x) {  // threads take tur
   *sum += x;
   return before;
 }
+static inline int atomicExch(int* at, int x) {
+  const int before = *at;
+  *at = x;
+  return before;
+}
 """
 
 ONE = """

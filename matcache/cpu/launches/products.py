@@ -37,7 +37,7 @@ def _add_exact_product(
     kernels, backend, k = cache.backend.kernels, cache.backend, table.shape[1]
     parts = cache.result(("exact", "parts", k), (ROW_CHUNKS, k), np.float64, "largest terms")
     bounds = column_bounds(cache, pattern)
-    call = [*pattern.transposed(), values.data()[0], table.data(), _factors(weights)]
+    call = [*turned(cache, pattern), values.data()[0], table.data(), _factors(weights)]
     call += [grid.data(), parts.data(), total.data()]
     backend.run(kernels["add_exact_product"], bounds, *call)
     backend.call(kernels["keep_largest"], parts.data(), largest.data())
@@ -68,9 +68,17 @@ def _transposed_product(
         cache.backend.call(kernels["scattered_column"], *pattern.offsets(), *arrays)
         return
     work = Work(entry=table.shape[1], fixed=out.shape[0] * out.shape[1])
-    call = [*pattern.transposed(), *arrays]
+    call = [*turned(cache, pattern), *arrays]
     kernel = kernels["transposed_column" if one else "transposed_product"]
     cache.backend.run(kernel, column_bounds(cache, pattern, work), *call)
+
+
+@launches("sparse_gram", "cpu", only_calls=True)
+def _sparse_gram(cache: MatCache, pattern: PatternSlot, values: Slot, out: Slot) -> None:
+    backend, kernels, k = cache.backend, cache.backend.kernels, out.shape[0]
+    call = [*pattern.offsets(), values.data()[0], *turned(cache, pattern), out.data()]
+    backend.run(kernels["lower_gram"], column_bounds(cache, pattern), *call)
+    backend.run(kernels["mirror"], even_bounds(cache, k, min(ROW_CHUNKS, k)), out.data())
 
 
 @launches("add_wide_product", "cpu")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...containers.cache import MatCache
-from ...containers.chunks import ROW_CHUNKS
+from ...containers.chunks import ROW_CHUNKS, turned
 from ...containers.dispatch import launches
 from ...containers.slots import PatternSlot, Slot
 from ...operations.normal_equations import Systems
@@ -28,7 +28,7 @@ def _solve_rows(
 def _add_outer(
     cache: MatCache, pattern: PatternSlot, weights: Slot, table: Slot, sums: Slot
 ) -> None:
-    call = [*pattern.transposed(), weights.data()[0], table.data(), sums.data()]
+    call = [*turned(cache, pattern), weights.data()[0], table.data(), sums.data()]
     cache.backend.run(add_outer, column_bounds(cache, pattern), *call)
 
 

@@ -24,7 +24,7 @@ EACH = 64  # numbers that the sampler of lists reads for a token, about
 def _topic_counts(
     cache: MatCache, pattern: PatternSlot, values: Slot, first: Slot, z: Slot, out: Slot
 ) -> None:
-    active, starts, _, positions = pattern.transposed()
+    active, starts, _, positions = turned(cache, pattern)
     work = Work(entry=z.shape[0], fixed=out.shape[0] * out.shape[1])
     sums = cache.result(
         ("sums of topics", out.shape[1]), (cache.backend.threads, out.shape[1]), np.float64, "sums"
@@ -141,7 +141,7 @@ def _move_counts(
     cache: MatCache, pattern: PatternSlot, values: Slot, first: Slot, old: Slot, topics: Slot,
     counts: Slot, totals: Slot,
 ) -> None:  # fmt: skip
-    active, starts, _, positions = pattern.transposed()
+    active, starts, _, positions = turned(cache, pattern)
     call = [active, starts, positions, values.data()[0], first.data()[0], old.data()[0]]
     call += [topics.data()[0], counts.data()]
     work = Work(fixed=2 * old.shape[1])

@@ -79,6 +79,20 @@ def masked_source(
     return device_header() + types + _text("masked")
 
 
+def gram_source(value: str = "float", position: str = "int") -> str:
+    """Return the module of `upper_gram`, which `mirror_tiles` completes.
+
+    value, position: C types of values, which those of the result are, too, and of positions.
+    """
+    types = f"typedef {value} V;\ntypedef {position} P;\n"
+    return device_header() + types + _text("gram")
+
+
+def selection_source(value: str = "float") -> str:
+    """Return the module of the kernels that choose rows and columns; see `selection.cu`."""
+    return device_header() + f"typedef {value} V;\n" + _text("selection")
+
+
 def wide_source() -> str:
     """Return the module of `add_wide_product(rows, n, k, X, table, weights, total)`."""
     return device_header() + _text("wide")

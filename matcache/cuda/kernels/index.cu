@@ -1,4 +1,4 @@
-// The transposed index of a block: datasources/transpose.py, to the last bit. A stable sort of the entries
+// The transposed index of a block: cpu/transpose.py, to the last bit. A stable sort of the entries
 // by column, four bits at a time, the lowest first: index_count, index_starts and index_scatter for each;
 // then index_heads, index_starts and index_columns; index_rows at the end. P: type of positions.
 

@@ -5,5 +5,6 @@ from . import dense as dense
 from . import draws as draws
 from . import products as products
 from . import rows as rows
+from . import selection as selection
 from . import solve as solve
 from . import topics as topics

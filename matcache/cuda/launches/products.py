@@ -11,7 +11,15 @@ from ...containers.chunks import turned
 from ...containers.dispatch import launches
 from ...containers.matrices import SparseMat
 from ...containers.slots import PatternSlot, Slot
-from ..kernels import exact_source, masked_source, top_source, transposed_source, wide_source
+from ..kernels import (
+    exact_source,
+    gram_source,
+    masked_source,
+    move_source,
+    top_source,
+    transposed_source,
+    wide_source,
+)
 from ..order import active_count, apart, length_order
 from .common import (
     CHUNKS,
@@ -24,6 +32,7 @@ from .common import (
     scratch,
 )
 
+MIRRORED = 32**2  # numbers that a block of threads of `mirror_tiles` copies at a time
 TOP_ROWS = 32  # rows for each block of threads in `top_products`
 EXACT_BLOCKS = 512  # blocks of threads, each with its own largest terms
 
@@ -60,6 +69,22 @@ def _transposed_product(
     call = [active_count(pattern), pattern.columns, *order, blocks, active, starts, t_rows, t_pos]
     call += [values.array, table.array, out.array]
     backend.launch(text, pattern.columns + WARPS * blocks, WARPS, *call)
+
+
+@launches("sparse_gram", "cuda")
+def _sparse_gram(cache: MatCache, pattern: PatternSlot, values: Slot, out: Slot) -> None:
+    backend, k, types = cache.backend, out.shape[0], _types(pattern, values, out, out)
+    v, p = types["v"], types["p"]
+    gram = kernel(cache, "upper_gram", (v, p), lambda: gram_source(v, p))
+    mirror = kernel(cache, "mirror_tiles", (v,), lambda: move_source(v))
+    turned(cache, pattern)
+    if cache.reserving:
+        return
+    backend.clear(out.array)
+    count, *index = _index(cache, pattern)
+    call = [count, k, *pattern.offsets(), values.array, *index, out.array]
+    backend.launch(gram, pattern.columns, WARPS, *call)
+    backend.launch(mirror, k * k, MIRRORED, k, out.array)
 
 
 @launches("add_exact_product", "cuda")
@@ -127,12 +152,13 @@ def _masked_product(
     b, types = right.pattern, _types(right.pattern, left.slot, right.slot, out)
     v, t, o, p = (types[name] for name in "vtop")
     text = kernel(cache, "masked_product", (v, t, o, p), lambda: masked_source(v, t, o, p))
-    index = _index(cache, b) if by_column else []
+    if by_column:
+        turned(cache, b)
     if cache.reserving:
         return
     call = [mask.rows, *mask.offsets(), *left.pattern.offsets(), left.slot.array]
     if by_column:
-        count, active, *lists = index
+        count, active, *lists = _index(cache, b)
         call += [active, count, *lists]
     else:
         call += [0, 0, *b.offsets(), 0]

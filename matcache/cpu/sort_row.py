@@ -1,15 +1,18 @@
 """Sorts the features of a row and merges repeated ones."""
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
-from .compiled import kernel
+kernel = njit(nogil=True, cache=True)
 
 SHORT = 64
 
 
 @kernel
-def tidy_row(indices: npt.NDArray[np.int32], values: npt.NDArray[np.float32]) -> int:
+def tidy_row(indices: npt.NDArray[np.int32], values: npt.NDArray[Any]) -> int:
     """Sort a row by index in place, add up equal indices, return the new length.
 
     The remaining entries are at the front. Takes O(n log n) time and no further memory. Equal
@@ -35,7 +38,7 @@ def tidy_row(indices: npt.NDArray[np.int32], values: npt.NDArray[np.float32]) ->
 
 
 @kernel
-def insertion_sort(indices: npt.NDArray[np.int32], values: npt.NDArray[np.float32]) -> None:
+def insertion_sort(indices: npt.NDArray[np.int32], values: npt.NDArray[Any]) -> None:
     """Sort by index in place, in O(n**2); beats `heap_sort` for some dozen entries."""
     for i in range(1, indices.size):
         index, value, at = indices[i], values[i], i
@@ -46,7 +49,7 @@ def insertion_sort(indices: npt.NDArray[np.int32], values: npt.NDArray[np.float3
 
 
 @kernel
-def heap_sort(indices: npt.NDArray[np.int32], values: npt.NDArray[np.float32]) -> None:
+def heap_sort(indices: npt.NDArray[np.int32], values: npt.NDArray[Any]) -> None:
     """Sort by index in place (Williams, Algorithm 232, CACM 1964)."""
     for root in range(indices.size // 2 - 1, -1, -1):
         sift(indices, values, root, indices.size)
@@ -57,9 +60,7 @@ def heap_sort(indices: npt.NDArray[np.int32], values: npt.NDArray[np.float32]) -
 
 
 @kernel
-def sift(
-    indices: npt.NDArray[np.int32], values: npt.NDArray[np.float32], root: int, stop: int
-) -> None:
+def sift(indices: npt.NDArray[np.int32], values: npt.NDArray[Any], root: int, stop: int) -> None:
     """Let the entry at `root` sink until no entry below it, before `stop`, is larger."""
     while True:
         child = 2 * root + 1

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
-from .compiled import kernel
+kernel = njit(nogil=True, cache=True)
 
 DIGIT_BITS = 11  # 2048 counters of 8 bytes: half of the first-level data cache
 
