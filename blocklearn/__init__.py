@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from .learner.estimators import LatentDirichletAllocation as LatentDirichletAllocation
     from .learner.estimators import PageRank as PageRank
     from .learner.estimators import Ranking as Ranking
+    from .learner.estimators import TriangleCount as TriangleCount
     from .learner.estimators import TruncatedSVD as TruncatedSVD
     from .learner.hooks import Hook as Hook
     from .learner.learner import Learner as Learner
@@ -85,6 +86,7 @@ _NAMES = {
     "Progress": ".learner.training.progress",
     "Ranking": ".learner.estimators",
     "RankingEvaluation": ".learner.recommendation.ranking_evaluation",
+    "TriangleCount": ".learner.estimators",
     "TruncatedSVD": ".learner.estimators",
     "Sum": ".models.score",
     "check_model": ".learner.checking.check_model",

@@ -30,6 +30,7 @@ from .score import Score as Score
 from .score import Sum as Sum
 from .svd import SVD as SVD
 from .token_state import TokenState as TokenState
+from .triangles import Triangles as Triangles
 from .word_vectors import WordVectors as WordVectors
 
 MODELS: dict[str, type[Model]] = {
@@ -44,6 +45,7 @@ MODELS: dict[str, type[Model]] = {
     "gaussian-mixture": GaussianMixture,
     "pagerank": PageRank,
     "components": Components,
+    "triangles": Triangles,
     "word-vectors": WordVectors,
 }
 

@@ -36,6 +36,7 @@ from blocklearn.models import (
     PageRank,
     Ranking,
     Target,
+    Triangles,
     WordVectors,
 )
 
@@ -63,6 +64,7 @@ MODELS: dict[str, bl.Model] = {
     "gaussian-mixture": GaussianMixture(components=2),
     "pagerank": PageRank(),
     "components": Components(),
+    "triangles": Triangles(),
     "word-vectors": WordVectors(dimensions=3),
 }
 
@@ -86,7 +88,7 @@ def main() -> None:
     numbers: dict[str, Any] = {"X": X, "Y": Y, "weights": weights, "new": new}
     for name, model in MODELS.items():
         hashed = HashedWords(3, WORDS[:4]) if name == "glm-hashed" else WORDS
-        of_links = isinstance(model, PageRank | Components)  # which are square
+        of_links = isinstance(model, PageRank | Components | Triangles)  # which are square
         size = len(WORDS) if of_links else len(X)
         features = X[:size]
         if isinstance(model, WordVectors):  # a word in each row

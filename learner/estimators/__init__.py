@@ -27,5 +27,6 @@ from .ranking import Ranking as Ranking
 from .regressor import GLMRegressor as GLMRegressor
 from .svd import PCA as PCA
 from .svd import TruncatedSVD as TruncatedSVD
+from .triangles import TriangleCount as TriangleCount
 
 __all__ = _exported(globals())

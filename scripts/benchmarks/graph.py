@@ -9,8 +9,9 @@
 Of ranks, each row is one power iteration: the median over passes of trainings in turns. SciPy's is
 the plain one, with the rows in one part for each thread. Of components it is a whole training, all
 passes included, beside `connected_components`. Of triangles it is a masked product, beside
-`(A @ A).multiply(A)`, both of links that lead to the page with more of them. Without data the graph
-is RMAT (Chakrabarti, Zhan, Faloutsos 2004).
+`(A @ A).multiply(A)`, both of links that lead to the page with more of them, and a training of the
+model, which counts them for each page. Without data the graph is RMAT (Chakrabarti, Zhan, Faloutsos
+2004).
 
 With --disk, ranks are also of a block dataset in that folder. Before each pass its files are
 dropped from the page cache; "the disk" reads the same files and does nothing else.

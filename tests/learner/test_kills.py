@@ -139,6 +139,10 @@ data: {train: {kind: python-imports}, eval: {kind: python-imports}, block_rows: 
 model: {kind: components}
 data: {train: {kind: python-imports}, eval: {kind: python-imports}, block_rows: 200}
 """,
+    "triangles, python-imports": """\
+model: {kind: triangles}
+data: {train: {kind: python-imports}, eval: {kind: python-imports}, block_rows: 200}
+""",
     "kmeans, file": """\
 model: {kind: kmeans, clusters: 4, update_centres: batch}
 data: {train: {kind: file, path: counts.npz}, eval: {kind: holdout}}

@@ -27,6 +27,7 @@ from blocklearn.models import (
     PageRank,
     Ranking,
     Target,
+    Triangles,
     WordVectors,
 )
 from tests.support.page_blocks import ROOT, CodeBlock, PageRun, code_blocks
@@ -63,7 +64,7 @@ def trained(model: bl.Model, path: Path, Y: Any = None, **more: Any) -> bl.Learn
     """
     from blocklearn.datasources import MatrixSource
 
-    rows = 12 if isinstance(model, PageRank | Components) else 60
+    rows = 12 if isinstance(model, PageRank | Components | Triangles) else 60
     X = counts(60)[:rows]
     if isinstance(model, WordVectors):
         X = np.eye(12, dtype=np.float32)[X.argmax(axis=1)]
@@ -200,6 +201,7 @@ def test_every_tensor_is_documented(kind: str, tmp_path: Path) -> None:
     models["gaussian-mixture"] = GaussianMixture(components=3)
     models["pagerank"] = PageRank()
     models["components"] = Components()
+    models["triangles"] = Triangles()
     models["word-vectors"] = WordVectors(dimensions=3)
     models["lda"] = LDA(topics=3, inference="cvb0", alpha="auto", eta=PRIOR)
     targets = {"Y": counts(60)[:, :2] > 0} if MODELS[kind].needs_targets else {}

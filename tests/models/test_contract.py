@@ -93,7 +93,8 @@ def test_a_device_learns_what_the_cpu_learns(
     stats = team.first.cache.stats()
     assert driver.allocations == stats.allocations == 1  # the slab
     assert stats.allocations_after_warmup == 0
-    assert driver.replayed > 0 or name == "components"  # which converge before launches repeat
+    few = ("components", "triangles")  # which converge before launches repeat, or read sizes
+    assert driver.replayed > 0 or name in few
     team.first.cache.backend.drain()
     assert team.flops == flops
     assert learner.progress.device_bytes == stats.bytes

@@ -252,6 +252,7 @@ CASES: dict[str, Make] = {
     "pagerank": linked(M.PageRank()),
     "pagerank of targets": linked(M.PageRank(rows="targets")),
     "components": linked(M.Components()),
+    "triangles": linked(M.Triangles()),
     "word vectors": of_words(M.WordVectors(dimensions=40)),
     "nmf frobenius": plain(M.NMF(components=40)),
     "nmf kullback-leibler": plain(M.NMF(components=40, loss="kullback-leibler")),

@@ -30,6 +30,7 @@ from blocklearn.models import (
     Model,
     PageRank,
     Ranking,
+    Triangles,
     WordVectors,
 )
 from blocklearn.optimizers import LBFGS, AdaGrad, Optimizer
@@ -119,6 +120,7 @@ VARIANTS: dict[str, dict[str, Variant]] = {
         "of targets": Variant(PageRank(rows="targets"), None, "links"),
     },
     "components": {"": Variant(Components(), None, "links")},
+    "triangles": {"": Variant(Triangles(), None, "links")},
     "word-vectors": {
         "": Variant(WordVectors(dimensions=3, window=2, draws=4, sample=0.1), None, "words")
     },

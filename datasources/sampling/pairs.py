@@ -1,0 +1,258 @@
+"""Makes blocks of any two parts of a graph, so that a model sees links between all parts."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from ..arrays.compiled import kernel
+from ..arrays.hashing import GOLDEN, mix_one
+from ..block import BlockShape, HostBlock
+from ..errors import DataError
+from ..source import DataSource, Described, TwoSidedSource, check_request, notes_of, row_names
+
+KEPT = 2  # blocks of the source: those of the two parts of a pair
+
+
+class PairSource(Described):
+    """Links of two parts of a graph's pages: each part has half of the rows of a block.
+
+    - source: a square matrix of links, sparse; the number of a row is its page.
+
+    A row has the links of its page to pages with larger numbers, in whichever direction they are
+    stored, each with the value 1. A pass has every pair of parts, and every part beside itself, but
+    for parts without links.
+
+    Links are counted first, in one pass. Where a link is stored in one direction only, the source
+    is also read by column. Of p blocks, a pass reads about p^2 / 2.
+
+    Raises `DataError` where links have one direction, and the source cannot be read by column.
+
+    >>> from scipy.sparse import csr_array
+    >>> from blocklearn.datasources import MatrixSource
+    >>> links = csr_array([[0, 1, 1, 0], [0, 0, 0, 0], [0, 1, 0, 0], [0, 1, 0, 0]])
+    >>> pairs = PairSource(MatrixSource(links, block_rows=4))
+    >>> block = HostBlock(pairs.shape)
+    >>> pairs.read(0, 1, block)
+    >>> block.row_ids.tolist(), block.indptr.tolist(), block.indices[:4].tolist()
+    ([0, 1, 2, 3], [0, 2, 4, 4, 4], [1, 2, 2, 3])
+    """
+
+    def __init__(self, source: DataSource) -> None:
+        """Count the links of each part."""
+        shape = source.shape
+        if shape.dense or shape.rows < 2:
+            raise DataError(
+                f"PairSource: blocks of {shape.rows} rows{', dense' * shape.dense}: must be "
+                "sparse, with two rows or more. Raise block_rows."
+            )
+        self._source, self._half, self._lock = source, shape.rows // 2, Lock()
+        self._sides = [_Side(source)]
+        counts, page = self._count()
+        if page is not None:
+            if not isinstance(source, TwoSidedSource):
+                raise DataError(
+                    f"{type(source).__name__}: a link of page {page} is stored in one direction "
+                    "only, and these data are not read by column. Store each link in both "
+                    "directions."
+                )
+            self._sides.append(_Side(source.transposed()))
+            counts, _ = self._count()
+        self._parts = [part for part, count in enumerate(counts) if count] or [0]
+        self._starts = np.cumsum([0, *range(len(self._parts), 0, -1)])  # of pairs, by first part
+        self._shape = replace(shape, nnz=max(2 * max(counts), 1), targets=0, weighted=False)
+
+    @property
+    def shape(self) -> BlockShape:
+        """The sizes of every block."""
+        return self._shape
+
+    @property
+    def blocks(self) -> int:
+        """The number of pairs."""
+        return int(self._starts[-1])
+
+    @property
+    def names(self) -> Sequence[str] | None:
+        """The names of the columns, or None."""
+        return self._source.names
+
+    @property
+    def row_names(self) -> Sequence[str] | None:
+        """The names of the rows, or None."""
+        return row_names(self._source)
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """The notes of the source."""
+        return notes_of(self._source)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The XXH3 of the source's fingerprint."""
+        return xxhash.xxh3_64_hexdigest(f"{self._source.fingerprint} pairs".encode())
+
+    def read(self, pass_: int, index: int, into: HostBlock) -> None:
+        """Fill `into` with the pair `index`, the same in every pass."""
+        check_request(self, pass_, index, into.shape)
+        one = int(np.searchsorted(self._starts, index, side="right")) - 1
+        other = one + index - int(self._starts[one])
+        into.write()
+        into.row_ids[:] = -1
+        into.indptr[: self._half + 1] = 0
+        to = (into.row_ids, into.indptr, into.indices, into.values)
+        with self._lock:
+            for part, row in ((one, 0), (other, self._half)):
+                given = [*self._rows(self._parts[part]), row, *to]
+                row = copy_links(*given)
+                into.indptr[row : self._half + 1] = into.indptr[row]
+        into.finish(pass_=pass_, index=index, rows=row)
+
+    def _rows(self, part: int) -> tuple[Any, ...]:
+        """Return the rows of a part in its block, first and end, and the block from both sides.
+
+        Raises DataError where both do not have the same pages.
+        """
+        block, place = divmod(part, self._each)
+        one, other = (self._sides[n].rows(block) for n in (0, -1))
+        both = min(one[0], other[0])
+        if (one[1][:both] != other[1][:both]).any():
+            raise DataError(
+                f"{self._source}: its rows and its columns are not the same pages in the same "
+                "order; of a graph no rows are held out."
+            )
+        first = place * self._half
+        return first, min(first + self._half, max(one[0], other[0])), *one, *other
+
+    @property
+    def _each(self) -> int:
+        """The parts of a block of the source: two, or three if it has an odd number of rows."""
+        return -(-self._source.shape.rows // self._half)
+
+    def _count(self) -> tuple[list[int], int | None]:
+        """Return the links of each part, and a page with a link in one direction, if any."""
+        differ = np.zeros(self._source.shape.columns, np.int64)
+        parts = self._each * max(side.source.blocks for side in self._sides)
+        counts = []
+        for part in range(parts):
+            given = [*self._rows(part), differ]
+            counts.append(count_links(*given))
+        return counts, int(np.argmax(differ != 0)) if differ.any() else None
+
+    def __repr__(self) -> str:
+        """Show the source."""
+        return f"PairSource({self._source})"
+
+
+class _Side:
+    """Rows of one orientation of the data: the blocks that were read last are kept."""
+
+    def __init__(self, source: DataSource) -> None:
+        self.source = source
+        self._rooms = [HostBlock(source.shape, indexed=False) for _ in range(KEPT)]
+        self._kept: list[int] = []  # numbers of the blocks in the rooms, the last one used first
+
+    def rows(self, index: int) -> tuple[int, Any, Any, Any]:
+        """Return the rows of a block: how many, their pages, offsets and columns."""
+        block = self._rooms[0]
+        if index >= self.source.blocks:
+            return 0, block.row_ids, block.indptr, block.indices
+        if index in self._kept:
+            place = self._kept.index(index)
+        else:
+            place = len(self._kept) if len(self._kept) < KEPT else KEPT - 1
+            self._kept[place:] = [-1]  # should reading fail
+            self.source.read(0, index, self._rooms[place])
+            self._kept[place] = index
+        self._kept.insert(0, self._kept.pop(place))
+        self._rooms.insert(0, self._rooms.pop(place))
+        block = self._rooms[0]
+        return block.rows, block.row_ids, block.indptr, block.indices
+
+
+@kernel
+def copy_links(
+    first: int,
+    end: int,
+    rows: int,
+    pages: npt.NDArray[np.int64],
+    indptr: npt.NDArray[np.int64],
+    indices: npt.NDArray[np.int32],
+    other_rows: int,
+    other_pages: npt.NDArray[np.int64],
+    other_indptr: npt.NDArray[np.int64],
+    other_indices: npt.NDArray[np.int32],
+    row: int,
+    to_ids: npt.NDArray[np.int64],
+    to_indptr: npt.NDArray[np.int64],
+    to_indices: npt.NDArray[np.int32],
+    to_values: npt.NDArray[np.float32],
+) -> int:
+    """Write links of rows to larger pages, of both sides, from `row` on; return the row after.
+
+    rows, other_rows: of each side; beyond them it has no links.
+    """
+    for here in range(first, end):
+        number = pages[here] if here < rows else other_pages[here]
+        x, stop = (indptr[here], indptr[here + 1]) if here < rows else (0, 0)
+        y, last = (other_indptr[here], other_indptr[here + 1]) if here < other_rows else (0, 0)
+        place = to_indptr[row]
+        while x < stop or y < last:
+            if y == last or (x < stop and indices[x] < other_indices[y]):
+                column = indices[x]
+                x += 1
+            else:
+                column = other_indices[y]
+                x += x < stop and indices[x] == column
+                y += 1
+            if column > number:
+                to_indices[place], to_values[place] = column, 1.0
+                place += 1
+        to_ids[row], to_indptr[row + 1] = number, place
+        row += 1
+    return row
+
+
+@kernel
+def count_links(
+    first: int,
+    end: int,
+    rows: int,
+    pages: npt.NDArray[np.int64],
+    indptr: npt.NDArray[np.int64],
+    indices: npt.NDArray[np.int32],
+    other_rows: int,
+    other_pages: npt.NDArray[np.int64],
+    other_indptr: npt.NDArray[np.int64],
+    other_indices: npt.NDArray[np.int32],
+    differ: npt.NDArray[np.int64],
+) -> int:
+    """Return how many links `copy_links` writes.
+
+    differ: [pages], gets the hashes of the larger pages that a page has links to, minus those of
+    larger pages with links to it.
+    """
+    count = 0
+    for here in range(first, end):
+        number = pages[here] if here < rows else other_pages[here]
+        x, stop = (indptr[here], indptr[here + 1]) if here < rows else (0, 0)
+        y, last = (other_indptr[here], other_indptr[here + 1]) if here < other_rows else (0, 0)
+        while x < stop or y < last:
+            if y == last or (x < stop and indices[x] < other_indices[y]):
+                column = indices[x]
+                x += 1
+            else:
+                column = other_indices[y]
+                x += x < stop and indices[x] == column
+                y += 1
+            if column > number:
+                count += 1
+                differ[number] += np.int64(mix_one(np.uint64(column + 1) * GOLDEN))
+            elif column < number:
+                differ[column] -= np.int64(mix_one(np.uint64(number + 1) * GOLDEN))
+    return count

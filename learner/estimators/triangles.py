@@ -1,0 +1,89 @@
+"""Triangle counts as an estimator."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+
+from blocklearn.answers import answered
+from blocklearn.models import Triangles as TrianglesModel
+
+from ..training.data import refuse_texts
+from .base import Array, LearnerEstimator, Tensors
+from .parameters import configured
+from .scikit import validate_data, with_callbacks
+
+
+class TriangleCount(LearnerEstimator):
+    """Count the triangles of a graph: three pages that all link to each other.
+
+    Links count whichever way they lead, and links of a page to itself do not.
+
+    Parameters
+    ----------
+        batch_size: rows of a block, at most. None: all, or 2**20. It changes no result.
+        random_state: not used; nothing is random.
+        n_jobs: threads; None: all that the process may use. The result does not depend on it.
+        device: "cpu", "cuda" (the first GPU), "cuda:N" or "auto".
+
+    Attributes
+    ----------
+        counts_: int64 [pages], the triangles at each page: those of `networkx.triangles`. Counts
+            above 2^24 are rounded to float32.
+        n_triangles_: number of triangles in the graph.
+        n_features_in_, feature_names_in_: as in scikit-learn.
+
+    >>> import numpy as np, blocklearn as bl
+    >>> links = np.array([[0, 1, 1, 0], [0, 0, 1, 0], [0, 0, 0, 1], [0, 0, 0, 0]])
+    >>> bl.TriangleCount().fit(links).counts_.tolist()
+    [1, 1, 1, 0]
+    """
+
+    max_iter = 1  # passes
+
+    @answered
+    def __init__(
+        self,
+        *,
+        batch_size: int | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+    ) -> None:
+        self.batch_size = batch_size
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.device = device
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Count the triangles.
+
+        X: links, square, sparse or dense: a stored or non-zero entry (i, j) joins pages i and j.
+        y: ignored.
+
+        Raises ValueError where X is not square.
+        """
+        refuse_texts(X)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float32)
+        if X.shape[0] != X.shape[1]:
+            raise ValueError(
+                f"TriangleCount: X is {X.shape[0]} x {X.shape[1]}: rows and columns must be the "
+                "same pages. Pass a square matrix of links."
+            )
+        links = abs(sparse.csr_array(X))  # a negative weight joins, too
+        return self._fit(links, {"X": X, "metadata": {}})
+
+    # ------------------------------------------------------------- details
+
+    def _model(self) -> TrianglesModel:
+        return configured(self, TrianglesModel, {})
+
+    def _learned(self, tensors: Tensors) -> dict[str, Any]:
+        counts = tensors("triangles")[:, 0].astype(np.int64)
+        return {"counts_": counts, "n_triangles_": int(counts.sum()) // 3}
+
+    def _tensors(self, rows: int) -> dict[str, Array]:
+        return {"triangles": self.counts_[:, None].astype(np.float32)}
