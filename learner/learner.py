@@ -583,7 +583,8 @@ class Learner:
             ValueError: the model has no topics, or nothing is trained.
         """
         self._live.check_trained()
-        return topic_words(self.model, self.parameter, self.names, top, relevance)
+        shown = partial(self._live.shown, prepare=self._trainable)
+        return topic_words(self.model, shown, self.names, top, relevance)
 
     # ------------------------------------------------------------- memory and state
 
@@ -625,7 +626,7 @@ class Learner:
 
         Raises KeyError if the model does not have it, OSError if the disk has no room for the file.
         """
-        return self._live.parameter(name, lambda: self._prepare(self._training_source().shape))
+        return self._live.parameter(name, self._trainable)
 
     def row_state(self, name: str) -> np.ndarray[Any, Any]:
         """Return the state `name` of all rows (or columns) of the training data, float32.
@@ -715,6 +716,9 @@ class Learner:
         by_pass = self.optimizer is not None and self.optimizer.steps_by_pass
         by_pass = by_pass or self.model.steps_by_pass or self.model.rows_in_order
         return not by_pass and 1 not in self.model.row_states.values()
+
+    def _trainable(self) -> Team:
+        return self._prepare(self._training_source().shape)
 
     def _training_source(self) -> DataSource:
         if self.train is None:

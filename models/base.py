@@ -10,7 +10,7 @@ Longer than 300 lines: what a model may define and what it gets is described in 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import ClassVar, Self, Unpack
 
 import numpy as np
@@ -339,6 +339,7 @@ class Model(Fields):
         # The learner fills:
         self.split_terms: dict[str, list[SplitTerm]] = {}  # of mixins, by name in `takes_terms`
         self.column_sums: dict[str, Mat] = {}  # column sums of parameters whose rows rest
+        self.lent: Collection[str] = ()  # parameters that lie in the file of a saved model
 
         # `update` may fill:
         self.updates: dict[str, Update] = {}  # for the optimizer, by parameter
@@ -361,7 +362,9 @@ class Model(Fields):
         saved: whether the trained model includes it; otherwise only checkpoints do.
         """
         mat = self._learned(name, named(self.cache, name, (rows, columns)), merge)
-        if isinstance(init, np.ndarray):
+        if name in self.lent:
+            pass
+        elif isinstance(init, np.ndarray):
             mat.set(init)
         else:
             mat <<= init

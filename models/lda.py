@@ -496,7 +496,7 @@ class LDA(Model):
         relevance: 1: most probable words first; less favours words that other topics rarely have.
             See `relevant_words`.
         """
-        return relevant_words(self.parameters["lambda"].numpy(), top, relevance)
+        return relevant_words(self.parameters["lambda"].shown(), top, relevance)
 
 
 SCORE_ITERATIONS = 50  # enough for theta to settle, as in the common evaluators

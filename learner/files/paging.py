@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -23,11 +24,13 @@ Ranges = NDArray[np.int64]
 """Ranges of bytes [n x 2]: offset and length, in whole pages, ascending."""
 
 
-def pages_of(parts: NDArray[np.integer[Any]], part_bytes: int, nbytes: int) -> Ranges:
+def pages_of(
+    parts: NDArray[np.integer[Any]], part_bytes: int, nbytes: int, start: int = 0
+) -> Ranges:
     """Return the pages of a file that hold these parts; neighbours are one range.
 
     parts: their numbers, ascending. part_bytes: of one part. nbytes: of all; the last part may be
-        shorter.
+        shorter. start: the byte of the file at which the parts begin.
 
     >>> pages_of(np.array([0, 4, 20]), PAGE // 4, 10 * PAGE) // PAGE
     array([[0, 2],
@@ -36,8 +39,8 @@ def pages_of(parts: NDArray[np.integer[Any]], part_bytes: int, nbytes: int) -> R
     if not parts.size:
         return np.empty((0, 2), np.int64)
     begin = parts.astype(np.int64) * part_bytes
-    first, last = begin // PAGE, np.minimum(begin + part_bytes, nbytes) - 1
-    last //= PAGE
+    end = np.minimum(begin + part_bytes, nbytes)
+    first, last = (start + begin) // PAGE, (start + end - 1) // PAGE
     gaps = np.flatnonzero(first[1:] > last[:-1] + 1)
     first, last = first[np.append(0, gaps + 1)], last[np.append(gaps, len(last) - 1)]
     return np.stack([first, last - first + 1], axis=1) * PAGE
@@ -46,14 +49,15 @@ def pages_of(parts: NDArray[np.integer[Any]], part_bytes: int, nbytes: int) -> R
 class PagedArray:
     """An array that is mapped from a file, whose pages can be asked for.
 
-    array: of the whole file.
+    array: of the whole file, or of a part of it.
     """
 
     def __init__(self, array: NDArray[Any]) -> None:
         """Tell the system that pages are read in no order: it then reads none but these."""
         self.array, self._map = array, map_of(array)
         self._row_bytes = array.nbytes // max(1, len(array))
-        self._address = array.ctypes.data
+        self._address = array.ctypes.data if self._map is None else _address_of(self._map)
+        self._start = array.ctypes.data - self._address
         if self._map is not None and hasattr(self._map, "madvise"):
             self._map.madvise(mmap.MADV_RANDOM)
 
@@ -66,13 +70,33 @@ class PagedArray:
         """
         if self._map is None or not hasattr(mmap, "MADV_WILLNEED"):
             return
-        ranges = pages_of(groups, rows * self._row_bytes, self.array.nbytes)
+        part_bytes = rows * self._row_bytes
+        ranges = pages_of(groups, part_bytes, self.array.nbytes, self._start)
         for start in range(0, len(ranges), MOST):
             part = ranges[start : start + MOST]
             if not _advise(self._address, part):
                 for offset, length in part.tolist():
                     left = min(length, len(self._map) - offset)
                     self._map.madvise(mmap.MADV_WILLNEED, offset, left)
+
+
+def fetch_rows(tables: Sequence[PagedArray], rows: NDArray[np.integer[Any]]) -> None:
+    """Ask for rows of tables, without waiting for them.
+
+    tables: of equal length, longest rows first. rows: their numbers, in any order.
+    """
+    array = tables[0].array
+    group = rows_of_page(array)
+    asked = np.zeros(-(-len(array) // group), bool)
+    asked[rows // group] = True
+    groups = np.flatnonzero(asked)
+    for table in tables:
+        table.fetch(groups, group)
+
+
+def rows_of_page(array: NDArray[Any]) -> int:
+    """Return how many rows of a table fit into a page; 1 if none does."""
+    return max(1, PAGE // (array.nbytes // len(array)))
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
@@ -87,6 +111,10 @@ def map_of(array: Any) -> mmap.mmap | None:
     while array is not None and not isinstance(array, mmap.mmap):
         array = getattr(array, "base", None)
     return array
+
+
+def _address_of(mapped: mmap.mmap) -> int:
+    return np.frombuffer(mapped, np.uint8, 1).ctypes.data
 
 
 def _advise(address: int, ranges: Ranges) -> bool:

@@ -23,7 +23,7 @@ from blocklearn.datasources import HostBlock
 
 from .allocated import nameless_array
 from .column_places import ColumnPlaces
-from .paging import PAGE, PagedArray, read_only
+from .paging import PagedArray, fetch_rows, read_only, rows_of_page
 from .row_folder import RowFolder
 
 NAME = "{}-tables"
@@ -82,7 +82,7 @@ class TableFiles:
         folder.take()
         array = folder.new(name, *shape, dtype)
         if not self.tables:
-            self.group = max(1, PAGE // (array.nbytes // shape[0]))
+            self.group = rows_of_page(array)
             self.rows = shape[0]
             self.changed = np.zeros(-(-shape[0] // self.group), bool)
             self.unsaved = self.changed.copy()
@@ -93,15 +93,7 @@ class TableFiles:
     def place(self, block: HostBlock) -> None:
         """Replace the columns of a block by their places, and ask for these rows of all tables."""
         block.renumber(self.places.give)
-        self.fetch(block.indices[: block.nnz])
-
-    def fetch(self, rows: NDArray[np.integer[Any]]) -> None:
-        """Ask for these rows of all tables, in any order, without waiting for them."""
-        asked = np.zeros(self.rows // self.group + 1, bool)
-        asked[rows // self.group] = True
-        groups = np.flatnonzero(asked)
-        for table in self.tables.values():
-            table.fetch(groups, self.group)
+        fetch_rows(list(self.tables.values()), block.indices[: block.nnz])
 
     def note(self, rows: NDArray[np.integer[Any]]) -> None:
         """Note that these rows of the tables have changed."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
+import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
@@ -21,7 +22,8 @@ from blocklearn.datasources.remote import (
     put_folder,
 )
 from blocklearn.durable import current
-from blocklearn.matcache import MatCache, from_array
+from blocklearn.matcache import MatCache
+from blocklearn.matcache.containers.inputs import on_arrays
 from blocklearn.matcache.errors import BlocklearnError
 from blocklearn.models import MODELS, Model, Randomness, Shapes
 
@@ -129,8 +131,9 @@ def load(
 ) -> Learner:
     """Load the model in the folder `path`, ready to predict and evaluate.
 
-    Its arrays are mapped, so processes that load the same model share the memory of its file, until
-    they predict or train, which copies what it needs. Nothing is ever written to the file.
+    Its arrays are mapped, so the model may be larger than memory, and processes that load it share
+    the memory of its file. Training, and a device, copy what they need. Nothing is ever written to
+    the file.
 
     Args:
         path: a model folder, or the folder of a finished run; or the URL of a model in a store,
@@ -258,8 +261,12 @@ def check_tensors(saved: Saved, model: Model, file: Place) -> None:
 
 def show_parameters(learner: Learner, tensors: Mapping[str, NDArray[Any]]) -> None:
     """Let methods that only read parameters, such as `topic_words`, work at once."""
-    cache = MatCache(threads=1)
+    cache = MatCache(threads=1, reserving=True)
     learner.model.attach(cache)
     learner.model.show_shapes({name: tensor.shape for name, tensor in tensors.items()})
-    for name in tensors.keys() - learner.model.row_states.keys():
-        learner.model.parameters[name] = from_array(cache, tensors[name], name)
+    shown = {
+        name: np.atleast_2d(tensor)
+        for name, tensor in tensors.items()
+        if name not in learner.model.row_states
+    }
+    learner.model.parameters |= on_arrays(cache, shown)

@@ -155,6 +155,7 @@ class Assembly:
     ) -> Replica:
         model, blocks = parts.model, self.facts.blocks(parts.model, shape, side, restored)
         train = self.facts.training[0] if commit and self.facts.training else None
+        trains = bool(self.facts.training or parts.mixins) or restored is None or not restored.exact
         tokens, why = self._tokens
         wanted = model.sample_rows if train and restored is None else 0
         shapes = self.facts.shapes(  # counting is a pass over the data: not for a draft
@@ -181,5 +182,7 @@ class Assembly:
             kept=self._kept(self.devices[number]),
             extras=self.extras,
             files=self.files,
+            trains=trains,
+            lent={} if trains or restored is None else restored.tensors,
             commit=commit,
         )

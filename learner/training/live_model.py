@@ -14,7 +14,8 @@ from ..files.paging import read_only
 from ..files.row_folder import RowFolder
 from ..files.table_files import TableFiles, TableRows
 from .progress import Progress
-from .state import State, give, make_stores, set_progress, shared, take
+from .state import State, give, set_progress, shared, take
+from .stores import make_stores
 from .team import Team
 
 NOTHING = "Learner: nothing is trained or loaded yet; call fit()."
@@ -23,11 +24,12 @@ NOTHING = "Learner: nothing is trained or loaded yet; call fit()."
 class LiveModel:
     """Holds the replicas of a model, and the states of rows.
 
-    Before the replicas are made, and after `close`, a restored state may stand for them.
+    Before the replicas are made, and after `close`, a restored state may stand for them. It also
+    does beside replicas that do not train, which change nothing.
 
     team: the replicas; None while there are none.
     stores: the states of rows, by name.
-    restored: the state that the next replicas start from.
+    restored: the state that the next replicas start from, or that the present ones never change.
     trained: whether parameters come from training or a restored state.
     """
 
@@ -95,7 +97,9 @@ class LiveModel:
             self.trained = self._progress.closed = False
             self._progress.pass_ = self._progress.block = 0
             raise DeviceLostError(f"{', '.join(lost)}: what was learned is lost with the device.")
-        if self.team is not None:
+        if self.team is not None and self.restored is not None:
+            self.drop()
+        elif self.team is not None:
             rows = {name: read_only(store.array) for name, store in self.stores.items()}
             state = take(self.team, rows, self._progress, copy=True)
             self.drop()
@@ -114,7 +118,7 @@ class LiveModel:
 
     def state(self, *, copy: bool) -> State:
         """Return the state to continue from: see `Learner.state`."""
-        if self.team is None and self.restored is not None:
+        if self.restored is not None:
             return self.restored
         return take(self.ready(), self._rows(copy=copy), self._progress, copy=copy)
 
@@ -124,8 +128,9 @@ class LiveModel:
 
     def restore(self, state: State) -> None:
         """Set the replicas to `state`, now or when they are made."""
-        if self.team is not None and state.pages is not None and self._progress.position != (0, 0):
-            self.drop()  # tables get their initial values again
+        moved = state.pages is not None and self._progress.position != (0, 0)
+        if self.team is not None and (moved or self.restored is not None):
+            self.drop()  # tables get their initial values again; or the state may be of training
         self.restored = self._unshared = state
         set_progress(state, self._progress)
         if self.team is not None:
@@ -145,7 +150,9 @@ class LiveModel:
     def _load(self, team: Team) -> None:
         if self.restored is not None:
             give(self.restored, team, self.stores)
-            self.restored, self.trained = None, True
+            self.trained = True
+            if team.first.trains:
+                self.restored = None
 
     def _rows(self, *, copy: bool = False) -> dict[str, np.ndarray[Any, Any]]:
         found = {name: store.array for name, store in self.stores.items()}
@@ -159,14 +166,27 @@ class LiveModel:
         prepare: makes the replicas.
         """
         self.check_trained()
-        if self.team is None and self.restored is not None:
-            state = self.restored
-            if name in state.tensors and not state.position.get("block"):
-                return state.tensors[name].copy()
+        if (kept := self._restored(name)) is not None:
+            return kept.copy()
+        if (state := self.restored) is not None:
             if isinstance(state.pages, TableRows) and name in state.pages.tables:
                 return state.pages.by_column(name)
             return self._read(prepare(), name)  # within a pass parameters are inexact
         return self._read(self.ready(), name)
+
+    def shown(self, name: str, prepare: Callable[[], Team]) -> np.ndarray[Any, Any]:
+        """Return the parameter `name`, not to be changed: a copy only if it has to be made exact.
+
+        prepare: makes the replicas.
+        """
+        kept = self._restored(name)
+        return self.parameter(name, prepare) if kept is None else kept
+
+    def _restored(self, name: str) -> np.ndarray[Any, Any] | None:
+        """Return a parameter of the restored state; None: it is not there, or inexact."""
+        if self.restored is None or self.restored.position.get("block"):
+            return None
+        return self.restored.tensors.get(name)
 
     def _read(self, team: Team, name: str) -> np.ndarray[Any, Any]:
         with team.exact():

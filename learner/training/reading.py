@@ -20,5 +20,5 @@ def reader_of(team: Team, source: DataSource, use: Use, side: int = 0) -> Reader
         readers=readers_for(source, first.cache.backend.kind),
         indexed=use in first.intakes[side].indexed_for,
         zeros=first.cache.backend.zeros,
-        prepare=None if first.files is None else first.files.place,
+        prepare=first.prepare,
     )

@@ -38,6 +38,7 @@ from blocklearn.models import Block, Model, Randomness, RowState, RowStore, Shap
 from blocklearn.models.score import Score
 from blocklearn.optimizers import Optimizer
 
+from ..files.lent_tables import LentTables
 from ..files.table_files import TableFiles
 from .block_input import Intake, Use, check_nonnegative
 from .checks import (
@@ -93,6 +94,8 @@ class Replica:
         kept: Kept = Kept(),  # noqa: B008 (immutable)
         extras: Sequence[Callable[[Replica], None]] = (),
         files: TableFiles | None = None,
+        trains: bool = True,
+        lent: Mapping[str, NDArray[Any]] | None = None,
         commit: bool = True,
     ) -> None:
         """Plan the memory of the model, and allocate it.
@@ -106,12 +109,16 @@ class Replica:
         extras: add computations beside training to the plan; `of_extras` gets the labels of their
             arrays, as `of_kept` those of kept blocks.
         files: keep the tables of `tables_of`; None: they are in memory.
+        trains: whether it will train; False plans scores and predictions only, without optimizer.
+        lent: arrays that parameters of these names lie in, if the device is the CPU.
         commit: whether to allocate the memory; False plans only.
         """
         check_meaning(model, optimizer)
-        self.model, self.optimizer, self.mixins = model, optimizer, mixins
+        self.model, self.mixins, self.trains = model, mixins, trains
+        self.optimizer = optimizer if trains else None
         self.shapes, self.seed, self.device = shapes, seed, device
         self.tables, self.files = tables, files
+        self.lent = LentTables({} if lent is None or device != "cpu" else lent, shapes.columns)
         self.cache = MatCache(backend=make_backend(device, threads, index), reserving=True)
         self.complete = True  # whether the plan covers everything
         self.counter = Counter()  # of training
@@ -135,8 +142,9 @@ class Replica:
         if files is not None:
             check_tables(self)
         if commit:
-            self.cache.commit(elsewhere={} if files is None else self._in_files(files))
+            self.cache.commit(elsewhere=self._apart() if files is None else self._in_files(files))
             self._allocate()
+            self._lie_in_lent()
             check_initial(self)
             if self.complete:
                 self.cache.freeze()
@@ -148,10 +156,31 @@ class Replica:
             for name, mat in tables_of(self).items()
         }
 
+    def _apart(self) -> dict[int, Callable[[], NDArray[Any]]]:
+        """Return what makes the first arrays of parameters that lie in lent ones, by GUID.
+
+        They are zeros that take no memory until they are written to.
+        """
+        return {
+            mat.guid: partial(np.zeros, mat.shape, mat.dtype) for mat in self._in_lent().values()
+        }
+
+    def _in_lent(self) -> dict[str, Mat]:
+        """Return the parameters that lie in lent arrays, by name."""
+        lent = {name: (array.shape, array.dtype) for name, array in self.lent.arrays.items()}
+        found = self.model.parameters.items()
+        return {name: mat for name, mat in found if lent.get(name) == (mat.shape, mat.dtype)}
+
+    def _lie_in_lent(self) -> None:
+        for name, mat in self._in_lent().items():
+            mat.lie_in(self.lent.arrays[name])
+
     def _plan(self) -> None:
         """Run the whole program on shapes: the cache notes the arrays it needs."""
         self._allocate()
-        parts = (self._plan_pass, self._plan_scores, self._plan_predictions, self._plan_phases)
+        parts = [self._plan_scores, self._plan_predictions]
+        if self.trains:
+            parts = [self._plan_pass, *parts, self._plan_phases]
         for part in parts:
             try:
                 part()
@@ -215,7 +244,7 @@ class Replica:
 
     @property
     def _trained(self) -> list[Intake]:
-        return self.intakes[: self.shapes.sides]
+        return self.intakes[: self.shapes.sides] if self.trains else []
 
     def _plan_extras(self, extras: Sequence[Callable[[Replica], None]]) -> None:
         before = self._labels()
@@ -251,6 +280,7 @@ class Replica:
 
     def _allocate(self) -> None:
         self.model.attach(self.cache)
+        self.model.lent = self.lent.arrays.keys()
         self.model.allocate(self.shapes, Randomness(self.cache, self.seed))
         self.model.allocated = True
         self._find_states()
@@ -367,6 +397,13 @@ class Replica:
             state.save(self._row_ids, self.intakes[self._side].row_ids)
         if self.files is not None:
             self.files.note(self.occurring)
+
+    @property
+    def prepare(self) -> Callable[[HostBlock], None] | None:
+        """What readers do with each block, ahead of its use: for tables in files; None: nothing."""
+        if self.files is not None:
+            return self.files.place
+        return self.lent.fetch if self.lent.paged and not self.shapes.dense else None
 
     @property
     def occurring(self) -> NDArray[np.int32]:

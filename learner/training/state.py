@@ -17,11 +17,12 @@ from blocklearn.matcache import Mat, ShapeError
 from blocklearn.models import Model, RowStore
 
 from ..engines.crew import Crew
-from ..files.row_folder import RowFolder
 from .paged_tables import Pages, give_pages
 from .progress import Best, Progress
 from .replica import OPTIMIZER
 from .team import Team
+
+REPLICA = "replica."  # precedes number and name of what a later replica has
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,12 @@ class State:
     position: dict[str, Any]
     fresh: Set[str] = frozenset()
     pages: Pages | None = None
+
+    @property
+    def exact(self) -> bool:
+        """Whether it is that of a saved model: exact parameters, and nothing of an optimizer."""
+        of_training = any(name.startswith((OPTIMIZER, REPLICA)) for name in self.tensors)
+        return not (of_training or self.pages is not None or self.position.get("block"))
 
 
 def take(
@@ -110,7 +117,8 @@ def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
     _check_sizes(state, team, stores)
     for name, store in stores.items():
         if name not in state.fresh and name in state.tensors:
-            np.copyto(store.array, state.tensors[name])
+            if store.array is not state.tensors[name]:
+                np.copyto(store.array, state.tensors[name])
             store.changed()
     paused = _paused(state.position)
     paged = () if state.pages is None else state.pages.shapes
@@ -119,12 +127,13 @@ def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
         for name, mat in replica.mats().items():
             own = _name(number, name)
             own = own if own in state.tensors else name
-            if own in state.tensors and replica.files and name in replica.files.tables:
+            if own not in state.tensors:
+                if not (name in free or name.startswith(OPTIMIZER)):
+                    raise ShapeError(f"restore: the state has no parameter {name!r}.")
+            elif replica.files and name in replica.files.tables:
                 replica.files.restore(name, state.tensors[own])
-            elif own in state.tensors:
+            elif mat.slot.array is not state.tensors[own]:  # else it is lent
                 mat.set(state.tensors[own])
-            elif not (name in free or name.startswith(OPTIMIZER)):
-                raise ShapeError(f"restore: the state has no parameter {name!r}.")
         if state.pages is not None:
             give_pages(state.pages, replica)
         if replica.optimizer is not None and not all("steps" in each for each in paused):
@@ -216,33 +225,7 @@ def _shown(mat: Mat) -> np.ndarray[Any, Any]:
 
 
 def _name(replica: int, name: str) -> str:
-    return name if replica == 0 else f"replica.{replica}.{name}"
-
-
-def make_stores(
-    team: Team, folder: RowFolder | None, *, seed: int, restored: State | None
-) -> dict[str, RowStore]:
-    """Make a store for each state of rows, and connect it to all replicas.
-
-    Raises the errors of `RowFolder.take` and `RowFolder.new`.
-
-    folder: for files of the states; None: they are kept in memory.
-    restored: a state that they will be set to; None: their initial values are drawn.
-    """
-    if folder is not None and team.first.model.states:
-        folder.take()
-    stores = {}
-    for stream, (name, state) in enumerate(team.first.model.states.items()):
-        in_file = None if folder is None else folder.new(name, *state.shape, state.dtype)
-        if in_file is None:
-            stores[name] = RowStore(*state.shape, state.dtype)
-        else:
-            stores[name] = RowStore.of(in_file)
-        if restored is None or name in restored.fresh or name not in restored.tensors:
-            stores[name].draw(state.init, seed, stream)
-    for replica in team.replicas:
-        replica.connect(stores)
-    return stores
+    return name if replica == 0 else f"{REPLICA}{replica}.{name}"
 
 
 def check_rows(

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from blocklearn.matcache import MatCache, from_array
+from blocklearn.matcache import MatCache
+from blocklearn.matcache.containers.inputs import on_arrays
 from blocklearn.models import Model
 
 
@@ -20,18 +21,19 @@ def topic_words(
 ) -> list[list[tuple[str, float]]]:
     """Return the first words of each topic with their probabilities: see `Learner.topics`.
 
-    parameter: returns a copy of a learned parameter. names: of the words; None: their numbers.
+    parameter: returns a learned parameter, which is left as it is. names: of the words; None: their
+        numbers.
     """
     if not hasattr(type(model), "topic_words"):
         raise ValueError(
             f"Learner.topics: model={type(model).__name__}: must be a model with topics, such as "
             "LDA or NMF."
         )
-    with MatCache(threads=1) as cache:
+    with MatCache(threads=1, reserving=True) as cache:
         copy = model.model_copy()
         copy.attach(cache)
-        for name in model.learned_shapes.keys() - model.row_states.keys():
-            copy.parameters[name] = from_array(cache, parameter(name), name)
+        names_of_tables = model.learned_shapes.keys() - model.row_states.keys()
+        copy.parameters |= on_arrays(cache, {name: parameter(name) for name in names_of_tables})
         found: list[list[tuple[int, float]]] = copy.topic_words(top, relevance)  # type: ignore[attr-defined]
     return [
         [(names[column] if names else str(column), float(share)) for column, share in words]

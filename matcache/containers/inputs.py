@@ -5,7 +5,8 @@ Longer than 300 lines: sparse and dense containers of blocks have one protocol.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,19 @@ def from_array(cache: MatCache, array: Any, name: str | None = None) -> Mat:
     mat = named(cache, name or f"mat {cache.new_guid()}", array.shape, array.dtype)
     mat.set(array)
     return mat
+
+
+def on_arrays(cache: MatCache, arrays: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, Mat]:
+    """Return Mats that lie in these arrays [rows x columns], by name.
+
+    cache: on the CPU, new, and `reserving`; it is committed.
+    arrays: copied only if they are read-only or not C-contiguous.
+    """
+    found = {name: named(cache, name, array.shape, array.dtype) for name, array in arrays.items()}
+    cache.commit({mat.guid: partial(np.zeros, mat.shape, mat.dtype) for mat in found.values()})
+    for name, mat in found.items():
+        mat.lie_in(np.require(arrays[name], requirements=["C", "W"]))
+    return found
 
 
 def scalar(

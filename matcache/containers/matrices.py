@@ -129,6 +129,15 @@ class Mat(Lazy):
         """Likewise."""
         return self._rebound("|")
 
+    def lie_in(self, array: np.ndarray[Any, Any]) -> None:
+        """Use an array of the host as the container's memory; this handle stays current.
+
+        array: of the same shape and dtype, C-contiguous and writable. The cache is on the CPU.
+        """
+        self.slot.array = array
+        self.slot.written(self.slot.where)
+        self.version = self.slot.version
+
     def set(self, value: Any) -> None:
         """Copy numbers from the host into the container.
 

@@ -278,7 +278,7 @@ class NMF(Model):
         relevance: 1: largest shares first; less favours columns that other parts rarely have. See
             `relevant_words`.
         """
-        return relevant_words(self.parameters["H"].numpy(), top, relevance)
+        return relevant_words(self.parameters["H"].shown(), top, relevance)
 
 
 TRACE = 1.0  # pseudo-rows; the KL of held-out rare words is up to 4 % lower than without

@@ -16,7 +16,7 @@ from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.errors import DivergedError, RunFolderError
 from blocklearn.learner.exit_codes import ExitCode
 from blocklearn.learner.files.column_places import ColumnPlaces
-from blocklearn.learner.files.paging import PAGE, PagedArray, map_of, pages_of
+from blocklearn.learner.files.paging import PAGE, PagedArray, fetch_rows, map_of, pages_of
 from blocklearn.learner.files.row_folder import LOCK
 from blocklearn.learner.files.table_files import TableFiles
 from blocklearn.optimizers import CombinationError
@@ -137,7 +137,7 @@ def test_pages_are_asked_for(known: bool, tmp_path: Path, monkeypatch: pytest.Mo
     with TableFiles([tmp_path]) as tables:
         array = tables.new("W", (2000, 3), np.float32)
         array[:] = 5.0
-        tables.fetch(np.array([1999, 0, 700], np.int32))
+        fetch_rows([tables.tables["W"]], np.array([1999, 0, 700], np.int32))
         assert (array == 5.0).all()
     PagedArray(np.zeros((3, 3))).fetch(np.array([1]), 1)  # in memory: nothing to do
 
@@ -313,7 +313,7 @@ def test_checkpoints_write_what_has_changed_and_link_the_rest(
 ) -> None:
     """All groups change in each block: the third log would make three times the tables."""
     monkeypatch.setattr("blocklearn.learner.storage.page_logs.PART", 4)
-    monkeypatch.setattr("blocklearn.learner.files.table_files.PAGE", 64)
+    monkeypatch.setattr("blocklearn.learner.files.table_files.rows_of_page", lambda array: 8)
     trained(tmp_path, 1).close()
     first, second = logs(tmp_path)
     assert {name[:10] for name in first} == {"pages-0000"}

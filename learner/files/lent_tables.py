@@ -1,0 +1,42 @@
+"""Parameters of a saved model that are used where they lie: in its file, mapped into memory.
+
+Nothing is copied, so the model may be larger than memory. If it is, predictions read the pages of
+the rows that occur in their blocks, which are asked for ahead of use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from numpy.typing import NDArray
+
+from blocklearn.datasources import HostBlock
+
+from ..memory import memory_limits
+from .paging import PagedArray, fetch_rows, map_of
+
+
+class LentTables:
+    """Arrays by name, that lie in files mapped into memory.
+
+    paged: the tables with a row for each column of the data, if all arrays together are larger
+        than the memory that is left, longest rows first; else empty.
+    """
+
+    def __init__(self, arrays: Mapping[str, NDArray[Any]], columns: int) -> None:
+        """Note those of the arrays that are mapped, and writable. columns: of the data."""
+        self.arrays = {
+            name: array
+            for name, array in arrays.items()
+            if array.size and array.flags.writeable and map_of(array) is not None
+        }
+        nbytes = sum(array.nbytes for array in self.arrays.values())
+        large = nbytes > min(memory_limits().values(), default=nbytes)
+        tables = [array for array in self.arrays.values() if len(array) == columns and large]
+        tables.sort(key=lambda array: -array.nbytes)
+        self.paged = [PagedArray(array) for array in tables]
+
+    def fetch(self, block: HostBlock) -> None:
+        """Ask for the rows of the tables that a sparse block reads."""
+        fetch_rows(self.paged, block.indices[: block.nnz])
