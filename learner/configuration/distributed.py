@@ -1,6 +1,8 @@
 """The section of a configuration on several workers."""
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from typing import Self
+
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from ..engines.exchange import PATIENCE
 from ..engines.open import EngineName
@@ -31,8 +33,26 @@ class DistributedConfig(Section):
         description="how often a run starts again from its newest checkpoint when a worker of Ray "
         "is lost",
     )
+    fewest_workers: PositiveInt = Field(
+        1,
+        description="how many workers of Ray a run needs to start again. With fewer than workers, "
+        "the model has other bits from there on, and a warning says so",
+    )
+    replace_seconds: PositiveFloat = Field(
+        300.0,
+        description="how long a run waits for a machine in place of a lost one, before it starts "
+        "again with fewer workers",
+    )
     patience_seconds: PositiveFloat = Field(
         PATIENCE,
         description="seconds that a worker waits for another before it gives up: more than the "
         "longest evaluation or checkpoint takes",
     )
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        if self.workers is not None and self.fewest_workers > self.workers:
+            raise ValueError(
+                f"fewest_workers={self.fewest_workers}: must be at most workers={self.workers}"
+            )
+        return self

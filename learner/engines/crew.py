@@ -40,14 +40,19 @@ class Crew:
         followed: bool = False,
     ) -> None:
         self.exchange = Alone() if exchange is None else exchange
-        self.rank, self.size = self.exchange.rank, self.exchange.size
+        self.rank = self.exchange.rank
         self.wish, self.asked = wish, wish()
         self._leading = followed and self.size > 1
 
-    def restart(self) -> None:
-        """Begin afresh with other workers, which the engine starts."""
-        self.exchange.renew()
+    def restart(self, fewest: int, seconds: float) -> None:
+        """Begin afresh with other workers, which the engine starts: see `Exchange.regroup`."""
+        self.exchange.regroup(fewest, seconds)
         self.asked = None
+
+    @property
+    def size(self) -> int:
+        """The number of workers."""
+        return self.exchange.size
 
     @property
     def leads(self) -> bool:

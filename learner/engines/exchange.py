@@ -95,6 +95,17 @@ class Exchange(Closing):
     def renew(self) -> None:
         """End the workers that this one has started: the next exchange starts others."""
 
+    def regroup(self, fewest: int, seconds: float) -> None:
+        """End the workers that this one has started, and find room for others.
+
+        If there is none for all within so many seconds, there are fewer: `size` says how many.
+
+        fewest: workers, with this one.
+
+        Raises WorkerLostError if there is no room for so many.
+        """
+        self.renew()
+
     def dismiss(self) -> None:
         """End the workers that this one has started, and their cluster; others go on."""
 

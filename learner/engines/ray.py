@@ -8,13 +8,9 @@ from __future__ import annotations
 import io
 import logging
 import os
-import shutil
-import signal
-import sys
-import tempfile
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from blocklearn.matcache import available_threads
@@ -22,11 +18,9 @@ from blocklearn.matcache import available_threads
 from ..errors import ConfigError, WorkerLostError
 from .exchange import PATIENCE, Exchange
 from .meeting import Meeting, MeetingExchange, Worker, imported
+from .ray_cluster import answering, cores, first_line, imported_for, joined, room
 
 Work = Callable[[Exchange], None]
-
-STORE = 2**27
-"""Bytes of the object store of a cluster on this machine, and twice as many for each worker."""
 
 LOCK = type(threading.Lock())
 
@@ -71,7 +65,8 @@ class RayWorkers(MeetingExchange):
         self._address = None if address in (None, "", "local") else address
         self._workers: list[Any] = []
         self._runs: dict[Any, int] = {}  # what they do, and their ranks
-        self._group: Any = None
+        self._wanted = size
+        self._group: Any = None  # the cores of the other workers
         self._cluster = ExitStack()
         if address is not None and address.startswith("ray://"):
             raise ConfigError(
@@ -100,31 +95,47 @@ class RayWorkers(MeetingExchange):
         return max(1, available_threads() // self.size)
 
     def _start(self) -> None:
-        """Reserve cores, and start the other workers there.
+        """Start the other workers, where cores are reserved for them.
 
         Raises WorkerLostError if the cluster has no room, or is gone.
         """
-        ray, task = imported(), pickled(self.task())
-        try:
+        task = pickled(self.task())
+        with answering():
             self._cluster.enter_context(joined(self._address, self.size, len(task)))
+            if self._group is None:
+                self._reserve(self.size, self.patience)
             self._start_with(task)
-        except ray.exceptions.RayError as error:
-            raise WorkerLostError(f"engine=ray: no workers: {_first_line(error)}") from None
+
+    def _reserve(self, fewest: int, seconds: float) -> None:
+        """Reserve cores for the other workers: see `Exchange.regroup`."""
+        from ray.util.placement_group import placement_group, remove_placement_group
+
+        for size in range(self._wanted, max(1, fewest - 1), -1):
+            each = self._cores(size)
+            if size < self._wanted and room(each) < size - 1:
+                continue
+            group = placement_group([{"CPU": each}] * (size - 1), strategy="SPREAD")
+            if group.wait(seconds):
+                self.size, self._group = size, group
+                return
+            remove_placement_group(group)
+        if fewest > 1:
+            raise WorkerLostError(
+                f"engine=ray: no room for {fewest - 1} more workers of {self._cores(fewest)} cores "
+                f"each within {seconds:g} s: the cluster has {cores()} cores. Lower threads or "
+                "workers."
+            )
+        self.size = 1
+
+    def _cores(self, size: int) -> int:
+        """Return the cores of each of so many workers."""
+        return self._threads or max(1, cores() // size)
 
     def _start_with(self, task: bytes) -> None:
         """task: what the workers do, pickled."""
-        from ray.util.placement_group import placement_group
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-        ray = imported()
-        cores = int(ray.cluster_resources().get("CPU", 0))
-        each = self._threads or max(1, cores // self.size)
-        self._group = placement_group([{"CPU": each}] * (self.size - 1), strategy="SPREAD")
-        if not self._group.wait(self.patience):
-            raise WorkerLostError(
-                f"engine=ray: no room for {self.size - 1} more workers of {each} cores each within "
-                f"{self.patience:g} s: the cluster has {cores} cores. Lower threads or workers."
-            )
+        ray, each = imported(), self._group.bundle_specs[0]["CPU"]
         at_once = 2 * self.size  # calls that wait
         meeting = ray.remote(num_cpus=0, max_concurrency=at_once)(Meeting).remote(self.size)
         worker = ray.remote(max_concurrency=2)(Worker)
@@ -151,7 +162,7 @@ class RayWorkers(MeetingExchange):
                 try:
                     ray.get(run)  # it has done its work, or told its error: the round completes
                 except ray.exceptions.RayError as error:
-                    why = _first_line(error)
+                    why = first_line(error)
                     raise WorkerLostError(f"worker {rank} has ended: {why}") from None
 
     def _hanging(self) -> str:
@@ -171,6 +182,12 @@ class RayWorkers(MeetingExchange):
         """See `Exchange`. The cluster stays."""
         self._end()
         self.failed = False
+
+    def regroup(self, fewest: int, seconds: float) -> None:
+        """See `Exchange`."""
+        self.renew()
+        with answering():
+            self._reserve(fewest, seconds)
 
     def dismiss(self) -> None:
         """See `Exchange`."""
@@ -201,60 +218,6 @@ class RayWorkers(MeetingExchange):
             self._end()
 
 
-def imported_for(address: str | None) -> Any:
-    """Import ray, and return it.
-
-    A cluster that is started here (None) asks for its token, which Ray also does by itself, with a
-    warning. It reads the variable when it is imported.
-    """
-    if address is None and "ray" not in sys.modules:
-        os.environ.setdefault("RAY_AUTH_MODE", "token")
-    return imported()
-
-
-@contextmanager
-def joined(address: str | None, workers: int, nbytes: int = 0) -> Iterator[None]:
-    """Be connected to a cluster of Ray in a `with` statement. Nothing to do if it is already.
-
-    address: of the cluster; None: start one of this machine.
-    workers, nbytes: how many it must have room for, and the bytes of what they get.
-    """
-    ray = imported_for(address)
-    if ray.is_initialized():
-        yield
-        return
-    folder = None
-    given: dict[str, Any] = {"address": address or "local"}
-    if address is None:
-        folder = tempfile.mkdtemp(prefix="ray-")
-        given |= {
-            "num_cpus": max(workers, available_threads()),
-            "object_store_memory": STORE + 2 * STORE * workers + nbytes,
-            "include_dashboard": False,
-            "_temp_dir": folder,
-        }
-    try:
-        with _signals_kept():
-            ray.init(log_to_driver=False, configure_logging=False, **given)
-        yield
-    finally:
-        with _signals_kept():
-            ray.shutdown()
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def _signals_kept() -> Iterator[None]:
-    """Restore the handler of SIGTERM after a `with` statement: Ray sets one of its own."""
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    finally:
-        if before is not None and threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, before)
-
-
 def pickled(task: Work) -> bytes:
     """Return what a worker is to do, as bytes. Locks of sources become new ones.
 
@@ -269,7 +232,7 @@ def pickled(task: Work) -> bytes:
         raise ConfigError(
             [
                 "engine=ray: the data must be matrices, or sources that can be pickled "
-                f"({_first_line(error)}). Give paths or matrices, or train by a configuration."
+                f"({first_line(error)}). Give paths or matrices, or train by a configuration."
             ]
         ) from error
     return stream.getvalue()
@@ -277,7 +240,3 @@ def pickled(task: Work) -> bytes:
 
 def _new_lock(lock: Any) -> tuple[Callable[[], Any], tuple[()]]:
     return threading.Lock, ()
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0]

@@ -15,12 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from blocklearn.datasources.secrets import hidden_leaves
 from blocklearn.durable import current, write_folder
 
-from ..configuration.class_names import without_folder
-from ..configuration.config import flat
-from ..errors import ConfigError, ModelFolderError, ModelMissingError
+from ..errors import ModelFolderError, ModelMissingError
 from ..files.table_files import TableFiles
 from ..learner import State
 from ..storage.manifest import Format, finite, read_manifest, verified, write_manifest
@@ -38,32 +35,6 @@ PAGED = Format(FORMAT.name, 3)
 MANIFEST = "checkpoint.json"
 STATE = "state.safetensors"
 NAME = re.compile(r"pass-(\d{4,})(?:-block-(\d{7,}))?")
-
-FREE = (
-    "out",
-    "evaluation",
-    "checkpoint",
-    "distributed",
-    "learner.passes",
-    "learner.threads",
-    "learner.index",
-    "learner.device_blocks",
-    "learner.row_folder",
-    "learner.table_folder",
-    "learner.ranking",
-    "learner.log_every_seconds",
-    "learner.watchdog_seconds",
-    "learner.watchdog_exit_seconds",
-    "learner.tensorboard",
-    "learner.report",
-    "learner.prometheus",
-    "learner.mlflow",
-    "learner.wandb",
-    "learner.memory_limit",
-)
-"""Settings that may differ when a run resumes: they do not change what a pass computes."""
-
-REMEDIES = "To resume, change this back; --overwrite starts afresh, --out DIR writes elsewhere."
 
 Position = tuple[int, int]
 """The number of complete passes, and of blocks done in the next pass."""
@@ -226,43 +197,6 @@ def newest(folder: Path) -> Checkpoint | None:
     return None
 
 
-def check_same(
-    checkpoint: Checkpoint, config: Mapping[str, Any], fingerprint: str, remedy: str = REMEDIES
-) -> None:
-    """Raise `ConfigError`, naming the keys, if resuming would mix two different runs.
-
-    Secrets, references in place of secrets, and folders of files with code may differ.
-
-    remedy: what the caller can do.
-    """
-    old, new = (dict(_compared(tree)) for tree in (checkpoint.config, config))
-    keys = [key for key in sorted({*old, *new}) if not _free(key) and old.get(key) != new.get(key)]
-    problems = [_difference(key, new.get(key), old.get(key)) for key in keys]
-    if not problems and checkpoint.fingerprint != fingerprint:
-        problems = [
-            f"data.train: the data have changed since the run was started (fingerprint "
-            f"{fingerprint}, was {checkpoint.fingerprint})"
-        ]
-    if problems:
-        raise ConfigError([*problems, remedy])
-
-
-def _compared(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield key and value of each setting, as far as it tells runs apart."""
-    for key, value in flat(hidden_leaves(config)):
-        yield key, without_folder(value) if key.endswith(".kind") else value
-
-
-def _difference(key: str, new: Any, old: Any) -> str:
-    section, _, place = key.partition(".")
-    if section == "code" and new and old:
-        return (
-            f"{key}: the file that {place}.kind names has changed since the run was started (its "
-            f"XXH3 digest is {new}, was {old})"
-        )
-    return f"{key}: {new!r}, but the run was started with {old!r}"
-
-
 def _manifest(folder: Path) -> dict[str, Any]:
     return read_manifest(
         folder,
@@ -292,7 +226,3 @@ def _existing(folder: Path) -> Iterator[tuple[Position, Path]]:
         ((int(m[1]), int(m[2] or 0)), path) for path in paths if (m := NAME.fullmatch(path.name))
     ]
     yield from sorted(found, reverse=True)
-
-
-def _free(key: str) -> bool:
-    return any(key == free or key.startswith(f"{free}.") for free in FREE)

@@ -13,6 +13,7 @@ from ..errors import ConfigError, ModelFolderError, ModelMissingError
 from ..hooks import Hook, Progress
 from ..learner import Learner, State
 from . import checkpoint
+from .same_run import check_same
 from .saving import SaveCheckpoints
 
 log = logging.getLogger(__name__)
@@ -71,7 +72,7 @@ class Checkpoints(Hook):
         config, fingerprint = settings_of(learner), learner.train.fingerprint
         last = checkpoint.newest(self.folder)
         if last is not None and last.position > progress.position:
-            checkpoint.check_same(last, config, fingerprint, remedy=REMEDY)
+            check_same(last, config, fingerprint, remedy=REMEDY)
             if last.state.pages is not None and progress.position != (0, 0):
                 raise ConfigError(
                     [
@@ -145,4 +146,5 @@ def settings_of(learner: Learner) -> dict[str, Any]:
             "sync_weight": learner.sync_weight,
             "of_rows": learner.of_rows,
         },
+        "distributed": {"workers": learner.crew.size},
     }

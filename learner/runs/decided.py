@@ -31,12 +31,14 @@ def with_model(config: RunConfig, model: dict[str, Any]) -> RunConfig:
 def as_one_process(written: dict[str, Any], crew: Crew) -> dict[str, Any]:
     """Return the settings of the same run in one process, with the replicas of all workers.
 
-    Its results have the same bits, so either can resume the other.
+    Its results have the same bits, so either can resume the other. The number of workers is kept,
+    to tell runs apart that differ in it alone.
     """
     learner = written["learner"]
     devices = learner["devices"] and learner["devices"] * crew.size
     own = {"replicas": learner["replicas"] * crew.size, "devices": devices}
-    return written | {"learner": learner | own}
+    workers = written["distributed"] | {"workers": crew.size}
+    return written | {"learner": learner | own, "distributed": workers}
 
 
 def decided(

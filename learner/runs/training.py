@@ -42,6 +42,7 @@ from .decided import as_one_process, decided, planned
 from .inputs import open_data, settled, sized
 from .memory_check import check_room
 from .run_folder import RunFolder
+from .same_run import check_same
 from .saving import SaveCheckpoints, choose_model
 from .signals import Requests, StopOnSignal
 
@@ -130,7 +131,7 @@ def _train(
         settings = as_one_process(config.written(), crew)
         if last:
             old = replace(last, config=_completed(last.config, type(config)))
-            checkpoint.check_same(old, settings, train_data.fingerprint)
+            check_same(old, settings, train_data.fingerprint)
         done = _passes_done(folder, last)
         if done >= config.learner.passes:
             options.say(

@@ -40,25 +40,30 @@ def crew_of(config: RunConfig, *, alone: bool = False) -> Crew:
 def train_again(config: RunConfig, options: RunOptions, crew: Crew) -> Learner | None:
     """Train as `train` does; resume if a worker is lost that the engine can start again.
 
-    Each time it resumes from the newest checkpoint, so the result has the same bits.
+    Each time it resumes from the newest checkpoint, so the result has the same bits, unless there
+    is no room for as many workers.
 
     Raises WorkerLostError after `distributed.max_failures` losses.
     """
-    folder, left = RunFolder(config.out), config.distributed.max_failures
-    before = _edition(folder.config)
-    while True:
-        try:
-            return train(config, options, crew)
-        except WorkerLostError as error:
-            if not crew.exchange.starts or left == 0:
-                raise
-            left -= 1
-            options.say(f"{error}; starting again from the newest checkpoint ({left} more times)")
-            crew.restart()
+    folder, wanted = RunFolder(config.out), config.distributed
+    before, left = _edition(folder.config), wanted.max_failures
+    try:
+        while True:
+            try:
+                return train(config, options, crew)
+            except WorkerLostError as error:
+                if not crew.exchange.starts or left == 0:
+                    raise
+                left -= 1
+                again = f"starting again from the newest checkpoint ({left} more times)"
+                options.say(f"{error}; {again}")
+            crew.restart(wanted.fewest_workers, wanted.replace_seconds)
+            if crew.size != wanted.workers:
+                options.say(f"going on with {crew.size} of {wanted.workers} workers")
             if _edition(folder.config) != before:  # else nothing was written yet
                 options = replace(options, overwrite=False, resume=True)
-        finally:
-            crew.exchange.dismiss()
+    finally:
+        crew.exchange.dismiss()
 
 
 def _edition(path: Path) -> tuple[int, int] | None:

@@ -17,12 +17,11 @@ from blocklearn.matcache import Mat, ShapeError
 from blocklearn.models import Model, RowStore
 
 from ..engines.crew import Crew
+from .apart import merged, name_in, replicas_of
 from .paged_tables import Pages, give_pages
 from .progress import Best, Progress
 from .replica import OPTIMIZER
 from .team import Team
-
-REPLICA = "replica."  # precedes number and name of what a later replica has
 
 
 @dataclass(frozen=True)
@@ -46,8 +45,9 @@ class State:
     @property
     def exact(self) -> bool:
         """Whether it is that of a saved model: exact parameters, and nothing of an optimizer."""
-        of_training = any(name.startswith((OPTIMIZER, REPLICA)) for name in self.tensors)
-        return not (of_training or self.pages is not None or self.position.get("block"))
+        of_training = any(name.startswith(OPTIMIZER) for name in self.tensors)
+        of_training |= replicas_of(self.tensors) > 1 or self.pages is not None
+        return not (of_training or self.position.get("block"))
 
 
 def take(
@@ -67,7 +67,7 @@ def take(
     paused = team.paused()
     pages = None if team.first.files is None else team.first.files.kept()
     in_files = () if pages is None else pages.tables
-    tensors = {_name(i, name): array for i, name, array in _learnt(team) if name not in in_files}
+    tensors = {name_in(i, name): array for i, name, array in _learnt(team) if name not in in_files}
     given = {} if into is None else into.tensors
     if copy:
         tensors = {name: _copied(array, given.get(name)) for name, array in tensors.items()}
@@ -107,10 +107,13 @@ def _learnt(team: Team) -> Iterator[tuple[int, str, np.ndarray[Any, Any]]]:
 def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
     """Set `team` and the state of rows to `state`.
 
-    If the state has `pages`, tables must have their initial values.
+    If the state has `pages`, tables must have their initial values. A state of another number of
+    replicas, which are apart, is merged first.
 
     Raises ShapeError if an array is missing or of another size.
     """
+    if replicas_of(state.tensors) not in (1, team.total):
+        state = replace(state, tensors=merged(state.tensors))
     for name in stores.keys() - state.fresh:
         if name not in state.tensors and team.first.model.states[name].saved:
             raise ShapeError(f"restore: the state has no row state {name!r}.")
@@ -125,7 +128,7 @@ def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
     for number, replica in team.numbered():
         free = {*paged, *replica.model.unsaved}
         for name, mat in replica.mats().items():
-            own = _name(number, name)
+            own = name_in(number, name)
             own = own if own in state.tensors else name
             if own not in state.tensors:
                 if not (name in free or name.startswith(OPTIMIZER)):
@@ -143,7 +146,7 @@ def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
     team.resume(paused)
     for replica in team.replicas:
         replica.refresh()  # a device has a copy of the state of rows
-    team.apart = any(name.startswith(_name(1, "")) for name in state.tensors)
+    team.apart = replicas_of(state.tensors) > 1
 
 
 def shared(state: State | None, crew: Crew, stores: Mapping[str, RowStore]) -> State | None:
@@ -222,10 +225,6 @@ def _copied(array: np.ndarray[Any, Any], into: np.ndarray[Any, Any] | None) -> n
 def _shown(mat: Mat) -> np.ndarray[Any, Any]:
     found: np.ndarray[Any, Any] = mat.cache.backend.host(mat.slot.data())
     return found
-
-
-def _name(replica: int, name: str) -> str:
-    return name if replica == 0 else f"{REPLICA}{replica}.{name}"
 
 
 def check_rows(

@@ -62,7 +62,7 @@ def test_the_address_of_a_client_is_refused() -> None:
 def cluster() -> Iterator[Any]:
     """A cluster of this machine, which all tests share, and no statistics of which are sent."""
     pytest.importorskip("ray")
-    from blocklearn.learner.engines.ray import joined
+    from blocklearn.learner.engines.ray_cluster import joined
 
     with joined(None, 4):
         yield
@@ -202,27 +202,32 @@ class Fragile(NMF):
     def end_pass(self):
         super().end_pass()
         of_ray, mark = "RAY_JOB_ID" in os.environ, Path("killed")
-        if of_ray and Path("passes").exists() and not mark.exists():
+        if of_ray and Path("two/checkpoints/pass-0001").exists() and not mark.exists():
             mark.touch()
             victim = os.getppid() if Path("machines").exists() else os.getpid()
             os.kill(victim, signal.SIGKILL)
-        Path("passes").touch()
+            signal.pause()  # until its machine has ended it
 """
 
 CONFIG = """\
 model: {kind: "fragile.py:Fragile", components: 3, loss: kullback-leibler}
-data: {train: {kind: python-calls}, block_rows: 2048}
+data: {train: {kind: python-calls}, block_rows: 1024}
 learner: {passes: 4, sync_every: 1, threads: 1, report: false}
 """
 
 
 class Runs:
-    """Runs of `learn train` in a folder. In the second pass a worker of Ray is killed, once."""
+    """Runs of `learn train` in a folder. In its second pass the run "two" loses a worker, once."""
 
     def __init__(self, folder: Path, temporary: str) -> None:
         """temporary: a folder for Ray."""
         self.folder = folder
-        self.environment = os.environ | {"TMPDIR": temporary, "PYTHONPATH": str(ROOT)}
+        self.environment = os.environ | {
+            "TMPDIR": temporary,
+            "PYTHONPATH": str(ROOT),
+            "RAY_worker_niceness": "0",  # by 15 they would wait for whatever else runs here
+            "HYDRA_IFACE": "lo",
+        }
         self.environment.pop("RAY_ADDRESS", None)
         (folder / "fragile.py").write_text(FRAGILE)
         (folder / "run.yaml").write_text(CONFIG)
@@ -282,6 +287,32 @@ def test_a_run_goes_on_when_a_machine_was_lost(runs: Runs, cluster: Any) -> None
         machines.shutdown()
     assert (runs.folder / "killed").exists()
     assert said.count("starting again from the newest checkpoint (2 more times)") == 1
+    assert found == expected
+
+
+@pytest.mark.services
+def test_a_run_goes_on_with_fewer_workers_if_there_is_no_room_for_all(runs: Runs) -> None:
+    """It has the bits of 3 workers up to its checkpoint, and of 2 from there on."""
+    pytest.importorskip("mpi4py")
+    from ray.cluster_utils import Cluster
+
+    runs.weights("one", "--engine", "mpi", "--workers", "3", "--set", "learner.passes=1")
+    expected, warned = runs.weights("one", "--engine", "mpi", "--workers", "2", "--resume", "auto")
+    (runs.folder / "machines").touch()
+    machines = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    try:
+        for _ in range(2):
+            machines.add_node(num_cpus=1)
+        runs.environment["RAY_ADDRESS"] = machines.address
+        found, said = runs.weights(
+            "two", "--workers", "3", "--set", "distributed.replace_seconds=20"
+        )
+    finally:
+        machines.shutdown()
+    assert (runs.folder / "killed").exists()
+    assert "going on with 2 of 3 workers" in said
+    for text in (warned, said):
+        assert "going on with workers=2, but the run had 3: from here on" in text
     assert found == expected
 
 

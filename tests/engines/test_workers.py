@@ -11,6 +11,7 @@ import blocklearn as bl
 from blocklearn.datasources import MatrixSource
 from blocklearn.learner.engines import choice
 from blocklearn.learner.engines.exchange import Exchange
+from blocklearn.learner.errors import ConfigError
 from tests.support.model_variants import (
     OneSided,
     Variant,
@@ -155,6 +156,37 @@ def test_checkpoints_of_worker_0_resume_all(tmp_path: Any) -> None:
     assert not (tmp_path / "of-1").exists()
     resumed = trained(variant, replicas=2, hooks=[bl.Checkpoints(tmp_path / "of-0")])
     assert learnt(resumed) == expected
+
+
+@pytest.mark.parametrize("name", ["lda vb", "glm block", "als explicit cg"])
+@pytest.mark.parametrize("weight", [1.0, 0.5])
+def test_fewer_workers_go_on_from_a_complete_merge(
+    name: str, weight: float, tmp_path: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also where the checkpoint is of replicas that are apart; it is said that bits differ."""
+    variant, options = CASES[name], {"sync_every": 1, "sync_weight": weight}
+    stopped = trained(variant, replicas=3, hooks=[Stops(6)], **options)
+    other = made(variant, replicas=2, **options)
+    other.restore(stopped.state())
+    for each in stopped.model.parameters:
+        np.testing.assert_array_equal(other.parameter(each), stopped.parameter(each))
+    expected = learnt(other.fit())
+
+    def work(own: Exchange, *hooks: bl.Hook) -> dict[str, Any]:
+        hooks = (*hooks, bl.Checkpoints(tmp_path)) if own.rank == 0 else ()
+        return learnt(trained(variant, engine=own, hooks=hooks, **options))
+
+    results(3, lambda own: work(own, Stops(6)))
+    assert not caplog.records
+    assert results(2, work) == [expected, expected]
+    assert "going on with workers=2, but the run had 3: from here on" in caplog.text
+
+
+def test_another_number_of_replicas_of_each_worker_is_refused(tmp_path: Any) -> None:
+    variant, saved = CASES["glm block"], bl.Checkpoints(tmp_path)
+    results(2, lambda own: trained(variant, engine=own, hooks=[saved][own.rank :]))
+    with pytest.raises(ConfigError, match=r"learner\.replicas"):
+        trained(variant, hooks=[bl.Checkpoints(tmp_path)], passes=4, replicas=3)
 
 
 @pytest.mark.parametrize("name", ["lda vb", "glm row", "als explicit cg", "kmeans online"])

@@ -17,7 +17,8 @@ from blocklearn.learner.engines.crew import Crew
 from blocklearn.learner.errors import ConfigError, DivergedError, ModelFolderError, RunInterrupted
 from blocklearn.learner.learner import State
 from blocklearn.learner.runs import checkpoint
-from blocklearn.learner.runs.checkpoint import Checkpoint, check_same, newest
+from blocklearn.learner.runs.checkpoint import Checkpoint, newest
+from blocklearn.learner.runs.same_run import check_same
 from blocklearn.learner.runs.saving import SaveCheckpoints
 from blocklearn.learner.runs.signals import Requests, StopOnSignal
 from blocklearn.learner.training import schedule as interval

@@ -1,0 +1,108 @@
+"""A cluster of Ray: joining it or starting it here, and the cores that its machines have.
+
+Imports ray.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from blocklearn.matcache import available_threads
+
+from ..errors import WorkerLostError
+from .meeting import imported
+
+STORE = 2**27
+"""Bytes of the object store of a cluster on this machine, and twice as many for each worker."""
+
+
+def cores() -> int:
+    """Return the cores of the cluster."""
+    return int(imported().cluster_resources().get("CPU", 0))
+
+
+def room(each: int) -> int:
+    """Return for how many workers of `each` cores the machines of the cluster have room."""
+    machines = [node["Resources"] for node in imported().nodes() if node["Alive"]]
+    return sum(int(own.get("CPU", 0)) // each for own in machines)
+
+
+@contextmanager
+def answering() -> Iterator[None]:
+    """Raise WorkerLostError if the cluster is gone."""
+    try:
+        yield
+    except imported().exceptions.RayError as error:
+        raise WorkerLostError(f"engine=ray: no workers: {first_line(error)}") from None
+
+
+def imported_for(address: str | None) -> Any:
+    """Import ray, and return it.
+
+    A cluster that is started here (None) asks for its token, which Ray also does by itself, with a
+    warning. It reads the variable when it is imported.
+    """
+    if address is None and "ray" not in sys.modules:
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+    return imported()
+
+
+@contextmanager
+def joined(address: str | None, workers: int, nbytes: int = 0) -> Iterator[None]:
+    """Be connected to a cluster of Ray in a `with` statement. Nothing to do if it is already.
+
+    address: of the cluster; None: start one of this machine.
+    workers, nbytes: how many it must have room for, and the bytes of what they get.
+
+    Raises WorkerLostError if Ray does not start, or the cluster does not answer.
+    """
+    ray = imported_for(address)
+    if ray.is_initialized():
+        yield
+        return
+    folder = None
+    given: dict[str, Any] = {"address": address or "local"}
+    if address is None:
+        folder = tempfile.mkdtemp(prefix="ray-")
+        given |= {
+            "num_cpus": max(workers, available_threads()),
+            "object_store_memory": STORE + 2 * STORE * workers + nbytes,
+            "include_dashboard": False,
+            "_temp_dir": folder,
+        }
+    try:
+        with _signals_kept():
+            try:
+                ray.init(log_to_driver=False, configure_logging=False, **given)
+            except Exception as error:  # Ray raises errors of many kinds
+                raise WorkerLostError(f"engine=ray: no cluster: {first_line(error)}") from error
+        yield
+    finally:
+        with _signals_kept():
+            ray.shutdown()
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _signals_kept() -> Iterator[None]:
+    """Restore the handler of SIGTERM after a `with` statement: Ray sets one of its own."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if before is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message."""
+    return str(error).strip().partition("\n")[0]
