@@ -66,7 +66,7 @@ from .training.plan import Plan as Plan
 from .training.plan import feeds_of, make_plan
 from .training.reading import reader_of
 from .training.replica import Replica
-from .training.scoring import score_blocks
+from .training.scoring import own_blocks, score_blocks
 from .training.state import State as State
 from .training.state import check_rows
 from .training.team import Team
@@ -131,7 +131,7 @@ class Learner:
       "local": there is one. "mpi": the processes that `mpirun` starts. "auto": "mpi" if `mpirun`
       started this process with others, else "local". Or an `Exchange`. Worker w reads blocks w,
       w + workers, ... of each pass, and has so many replicas: the result has the bits that
-      replicas * workers replicas in one process have. Worker 0 calls hooks and scores `eval`.
+      replicas * workers replicas in one process have. All score `eval`; worker 0 calls hooks.
       "ray": this process is worker 0, and Ray starts the others: on this machine, or in the
       cluster of RAY_ADDRESS or of your `ray.init`. They end with `close`.
     - workers: how many there must be; None: those that were started.
@@ -214,7 +214,7 @@ class Learner:
         if self.table_files is not None:
             self._check_table_files()
         starts = self.crew.exchange.starts  # else the data need not be kept
-        self._data = (train, share_of(eval)) if starts else (None, None)
+        self._data = (train, eval) if starts else (None, None)
         self.optimizer, self._chosen = None, optimizer is not None
         if optimizer is not None:
             self.optimizer = made("optimizer", OPTIMIZERS, optimizer).model_copy()
@@ -321,7 +321,8 @@ class Learner:
             check_alike(self.crew, self._card())
         check_share(self.crew, source.blocks)
         self._live.trained, progress.passes = True, self.passes
-        lead = Leading(self.crew, progress, self._orders())
+        orders = self._orders()
+        lead = Leading(self.crew, progress, orders)
         team.meet()
         with ExitStack() as stack:
             lead(lambda: self._start(stack))
@@ -332,6 +333,8 @@ class Learner:
                 for side, source in enumerate(self._training())
             ]
             score = stack.enter_context(self._scoring(team))
+            if score is not None:
+                orders["score"] = score
             evaluator = Evaluator(self.evaluation, progress, score, self._tell)
             sides = list(zip(self._training(), readers, strict=True))
             Training(team, sides, progress, evaluator, self._tell, self._heard, lead).run()
@@ -350,11 +353,12 @@ class Learner:
 
     def _task(self) -> Callable[[Exchange], None]:
         """Return what workers do that an engine starts itself: they make this learner, too."""
-        train, share = self._data
+        train, eval = self._data
         given = {
             **self._parts,
             "train": train,
-            "eval": share,
+            "eval": eval,
+            "evaluation": self.evaluation,
             "passes": self.passes,
             "block_rows": self.block_rows,
             "seed": self.seed,
@@ -391,7 +395,7 @@ class Learner:
     def _card(self) -> dict[str, Any]:
         """Return what must be the same on all workers."""
         assert self.train is not None
-        optimizer = self.optimizer
+        optimizer, held_out = self.optimizer, self.eval
         return {
             "version": version("blocklearn"),
             "model": self.model.model_dump(mode="json"),
@@ -408,6 +412,7 @@ class Learner:
             "targets": self.train.shape.targets,
             "block_rows": self.train.shape.rows,
             "of_rows": self.of_rows,
+            "eval rows": None if held_out is None else held_out.shape.total_rows,
         }
 
     def _turn_to(self, train: Any, eval: Any, passes: int) -> None:
@@ -427,10 +432,11 @@ class Learner:
         if self._live.team is not None:
             self._live.drop()
         self.crew.exchange.renew()  # the next workers get the new data
-        self._data = (train, None) if self.crew.exchange.starts else (None, None)
         self._train_on(source)
         if eval is not None:
             self._score_on(self._source(eval, "eval"))
+        if self.crew.exchange.starts:
+            self._data = train, self.given[1] if eval is None else eval
         if self.of_rows is None and before:
             self.of_rows = before + source.shape.total_rows
         if not self._chosen:
@@ -449,13 +455,22 @@ class Learner:
 
     @contextmanager
     def _scoring(self, team: Team) -> Iterator[Callable[[], dict[str, float]] | None]:
-        """Open a reader of the eval data, and yield a function that scores them."""
-        if self.eval is None or not self.crew.leads:
+        """Open a reader of the eval data, and yield a function that scores them.
+
+        The workers share the blocks.
+        """
+        if self.eval is None:
             yield None
             return
+        crew, count, rows = self.crew, self.eval.blocks, self.eval.shape.total_rows
         with self._reader(self.eval, "score") as reader:
-            rows = self.eval.shape.total_rows
-            yield lambda: score_blocks(team, reader.blocks(0), rows, self.progress)
+
+            def score() -> dict[str, float]:
+                with crew.ordered("score"):
+                    blocks = own_blocks(reader, count, crew)
+                    return score_blocks(team, blocks, rows, self.progress, crew)
+
+            yield score
 
     def _tell(self, event: str) -> None:
         if event == "improved":
@@ -538,7 +553,7 @@ class Learner:
         team.make_ready(source.shape)
         with self._reader(source, "score") as reader:
             crew, rows = crew or Crew(), source.shape.total_rows
-            blocks = reader.blocks(0, min(crew.rank, source.blocks), crew.size)
+            blocks = own_blocks(reader, source.blocks, crew)
             return score_blocks(team, blocks, rows, self.progress, crew)
 
     @property
@@ -745,7 +760,7 @@ class Learner:
         team = Team(replicas, sync_every=every, sync_weight=weight, crew=self.crew)
         self._live.open(team, seed=self.seed)
         self.model.show_shapes(self._live.shapes())
-        if self.eval is not None and self.crew.leads:
+        if self.eval is not None:
             team.make_ready(self.eval.shape)
             team.tally(self.eval.shape.total_rows)
         return team

@@ -8,7 +8,7 @@ from ..engines.crew import Crew
 from ..watch.watchdog import watching
 from .build import build, state_files_of
 from .decided import planned, with_model
-from .inputs import open_data, settled, sized
+from .inputs import fingerprints, open_data, settled, sized
 from .memory_check import check_room
 from .signals import Requests
 
@@ -16,17 +16,17 @@ from .signals import Requests
 def assist(config: RunConfig, requests: Requests, crew: Crew) -> None:
     """Train with the worker that leads, which decides what is open and writes the files."""
     config = settled(config)
-    train_data, _ = open_data(config)
+    train_data, eval_data = open_data(config)
     config = sized(config, train_data)
     files = state_files_of(config, crew)
-    check_alike(crew, {"data.train": train_data.fingerprint})
-    check_room(build(planned(config), train_data, None, [], files, crew).plan(), config)
+    check_alike(crew, fingerprints(train_data, eval_data))
+    check_room(build(planned(config), train_data, eval_data, [], files, crew).plan(), config)
     model = crew.told()
     if model is None:
         return  # the run was finished already
     config = with_model(config, model)
     with files.held():
-        learner = build(config, train_data, None, [], files, crew)
+        learner = build(config, train_data, eval_data, [], files, crew)
         requests.deferred = True  # the one that leads hears of a signal between two blocks
         patience = config.learner.watchdog_seconds, config.learner.watchdog_exit_seconds
         with watching(learner.progress, *patience):

@@ -84,12 +84,13 @@ def build(
         config: the settings.
         train: the open training data.
         eval: the open held-out data; None: there are none.
-        hooks: hooks of the learner; the evaluation of rankings is added if configured.
+        hooks: hooks of the learner; the evaluation of rankings is added if configured, on the
+            worker that leads.
         files: where it keeps what may be larger than memory.
         crew: the workers of the run; None: there is one.
     """
     ranking = ranking_of(config)
-    if ranking is not None and eval is not None:
+    if ranking is not None and eval is not None and (crew is None or crew.leads):
         hooks = [RankingEvaluation(**ranking.model_dump()), *hooks]
     return Learner(
         config.model,

@@ -54,6 +54,12 @@ def open_data(config: RunConfig) -> tuple[DataSource, DataSource | None]:
     return train, other
 
 
+def fingerprints(train: DataSource, eval: DataSource | None) -> dict[str, str | None]:
+    """Return what tells the data apart from others, by key of the configuration."""
+    held_out = None if eval is None else eval.fingerprint
+    return {"data.train": train.fingerprint, "data.eval": held_out}
+
+
 def sized(config: RunConfig, train: DataSource) -> RunConfig:
     """Return `config` with the number of rows in a block where it says "auto"."""
     if config.data.block_rows != "auto":

@@ -39,7 +39,7 @@ from .assisting import assist
 from .build import build, state_files_of
 from .checkpoint import Checkpoint
 from .decided import as_one_process, decided, planned
-from .inputs import open_data, settled, sized
+from .inputs import fingerprints, open_data, settled, sized
 from .memory_check import check_room
 from .run_folder import RunFolder
 from .same_run import check_same
@@ -115,7 +115,7 @@ def _train(
     train_data, eval_data = open_data(config)
     config = sized(config, train_data)
     files = state_files_of(config, crew)
-    check_alike(crew, {"data.train": train_data.fingerprint})
+    check_alike(crew, fingerprints(train_data, eval_data))
     plan = build(planned(config), train_data, eval_data, [], files, crew).plan()
     check_room(plan, config)  # fail before any file is written
     files.check(plan)

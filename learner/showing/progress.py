@@ -90,9 +90,10 @@ def queue(work: Work) -> str:
 
 
 def memory(progress: Progress) -> str:
-    """Return memory of the process, of arrays of training, and of accelerators."""
+    """Return memory of all workers, of arrays of training, and of accelerators."""
     device = f", device {size(progress.device_bytes)}" if progress.device_bytes else ""
-    return f"host {size(resident_bytes())}, cache {size(progress.cache_bytes)}{device}"
+    host = resident_bytes() + progress.bytes_elsewhere
+    return f"host {size(host)}, cache {size(progress.cache_bytes)}{device}"
 
 
 def scores(progress: Progress) -> str:

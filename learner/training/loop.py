@@ -8,6 +8,7 @@ from itertools import islice
 
 from blocklearn.datasources import DataSource, HostBlock, Reader
 
+from ..memory import resident_bytes
 from .divergence import FiniteCheck, blocks_between
 from .evaluation import Evaluator
 from .progress import Progress
@@ -50,9 +51,17 @@ class Meter:
         progress.allocations_after_warmup = team.late_allocations
 
     def meet(self) -> None:
-        """Tell the progress the work of all workers, at a pause."""
-        told = self._team.meet(list(self._done))
-        self._show(together([Work(*each) for each in told]))
+        """Tell the progress the work and the memory of all workers, at a pause."""
+        if self._team.crew.size == 1:
+            return
+        progress, resident = self._progress, resident_bytes()
+        arrays = progress.cache_bytes, progress.device_bytes, progress.allocations_after_warmup
+        told = self._team.meet([list(self._done), [*arrays, resident]])
+        self._show(together([Work(*done) for done, _ in told]))
+        caches, devices, allocations, everywhere = map(sum, zip(*[m for _, m in told], strict=True))
+        progress.cache_bytes, progress.device_bytes = caches, devices
+        progress.allocations_after_warmup = allocations
+        progress.bytes_elsewhere = everywhere - resident
 
     def _show(self, done: Work) -> None:
         progress = self._progress

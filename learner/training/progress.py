@@ -48,9 +48,11 @@ class Progress:
     best: see `Evaluation.metric`.
     work: all work of this process; differences give the speed of any stretch of time. It counts
         every block, also between merges.
-    scored: blocks that this process has evaluated.
-    cache_bytes: memory of all caches.
+    scored: blocks that this worker has evaluated.
+    cache_bytes: memory of all caches, of all workers.
     device_bytes: the part of it on accelerators.
+    allocations_after_warmup: arrays that training has made after the first block, of all workers.
+    bytes_elsewhere: resident memory of the other workers, when all met the last time.
     finite: the pass, and the blocks done in it, at the last check that found finite numbers.
     stop: whether training ends here: nothing is left to gain, or a hook has set it.
     lost: which best model could not be read again at the end, and why; None if none was lost.
@@ -74,6 +76,7 @@ class Progress:
     cache_bytes: int = 0
     device_bytes: int = 0
     allocations_after_warmup: int = 0
+    bytes_elsewhere: int = 0
     finite: tuple[int, int] = (0, 0)
     stop: bool = False
     lost: str | None = None

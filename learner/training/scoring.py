@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from blocklearn.datasources import HostBlock
+from blocklearn.datasources import HostBlock, Reader
 from blocklearn.models import Block, Score
 from blocklearn.models.score import Tally
 
@@ -64,6 +64,11 @@ def score_blocks(
                 if rank != crew.rank:
                     counted += found.reshape(counted.shape)
         return crew.told(tally.figures() | reports if crew.leads else None)  # type: ignore[no-any-return]
+
+
+def own_blocks(reader: Reader, count: int, crew: Crew) -> Iterator[HostBlock]:
+    """Return the blocks of `count` that this worker scores; there may be more workers."""
+    return reader.blocks(0, min(crew.rank, count), crew.size)
 
 
 Scored = tuple[Score, HostBlock | None]

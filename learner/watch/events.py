@@ -66,7 +66,7 @@ class Event(BaseModel):
     queue: float | None = Field(
         description="How full the reader's queue was, 0 (the model waits) to 1, likewise."
     )
-    host_bytes: int = Field(description="Resident memory of the process.")
+    host_bytes: int = Field(description="Resident memory of all workers; of the process, if alone.")
     cache_bytes: int = Field(description="Memory of the cache: all arrays of training.")
     device_bytes: int = Field(description="The part of cache_bytes on accelerators.")
     allocations_after_warmup: int = Field(description="Arrays made after the first block; 0.")
@@ -169,7 +169,7 @@ class Metrics(Hook):
             "rows": progress.rows,
             "seconds": round(progress.seconds, 6),
             **speeds(work),
-            "host_bytes": resident_bytes(),
+            "host_bytes": resident_bytes() + progress.bytes_elsewhere,
             "cache_bytes": progress.cache_bytes,
             "device_bytes": progress.device_bytes,
             "allocations_after_warmup": progress.allocations_after_warmup,

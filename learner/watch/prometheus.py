@@ -35,7 +35,7 @@ FAMILIES = (
     Gauge("data_bytes_per_second", "Data trained on per second.", "gb_per_s", 1e9),
     Gauge("flops_per_second", "Floating point operations per second.", "gflops", 1e9),
     Gauge("queue_ratio", "How full the reader's queue is: near 0 the model waits.", "queue"),
-    Gauge("host_bytes", "Resident memory of the process.", "host_bytes"),
+    Gauge("host_bytes", "Resident memory of all workers.", "host_bytes"),
     Gauge("cache_bytes", "All arrays of training.", "cache_bytes"),
     Gauge("device_bytes", "Arrays on accelerators.", "device_bytes"),
     Gauge(

@@ -189,6 +189,13 @@ def test_workers_share_the_rows_of_commands(cluster: Any, tmp_path: Path, comman
     parts = [np.load(tmp_path / f"p-{number}-of-3.npy") for number in range(3)]
     assert np.concatenate(parts).tobytes() == np.load(out).tobytes()
     assert command("evaluate", *given, *engine) == command("evaluate", *given)
+    bl.save(bl.Learner(bl.models.ALS(rank=3), X, passes=1, verbose=False).fit(), tmp_path / "als")
+    lists = ["recommend", str(tmp_path / "als"), "--include-seen", "--out", str(tmp_path / "r.csv")]
+    assert command(*lists)[0] == command(*lists, *engine)[0] == 0
+    head, *rows = (tmp_path / "r.csv").read_text().splitlines()
+    texts = [(tmp_path / f"r-{number}-of-3.csv").read_text().splitlines() for number in range(3)]
+    assert [text[0] for text in texts] == [head] * 3
+    assert [line for text in texts for line in text[1:]] == rows
     code, _, said = command("predict", *given, "--out", out, *engine)
     assert code != 0 and "p-0-of-3.npy: the file exists already" in said
 

@@ -12,6 +12,7 @@ import pytest
 import blocklearn as bl
 from blocklearn.learner.engines.crew import Crew
 from blocklearn.learner.engines.exchange import Exchange
+from blocklearn.learner.memory import resident_bytes
 from blocklearn.learner.training.shared_scores import packed, unpacked
 from blocklearn.models.score import Sum
 from tests.engines.test_workers import CASES, FIRST, data_of, trained
@@ -42,6 +43,22 @@ def test_workers_score_what_one_scores(name: str, workers: int, tmp_path: Path) 
     expected = made().evaluate(data)
     found = results(workers, lambda own: made().evaluate(data, crew=Crew(own)))
     assert found == [expected] * workers
+
+
+def test_each_worker_scores_its_blocks_during_training() -> None:
+    """There are nine blocks, and three evaluations."""
+    found = results(2, lambda own: trained(CASES["glm block"], engine=own))
+    assert [learner.progress.scored for learner in found] == [15, 12]
+
+
+def test_metrics_are_of_all_workers() -> None:
+    found = results(3, lambda own: trained(CASES["lda vb"], engine=own, eval=None))
+    arrays = sum(learner.team.nbytes for learner in found if learner.team is not None)
+    for learner in found:
+        progress = learner.progress
+        assert (progress.work.rows, progress.work.blocks) == (270, 27)
+        assert progress.cache_bytes == arrays
+        assert progress.bytes_elsewhere > resident_bytes()  # two workers: here of one process
 
 
 def test_a_worker_that_cannot_score_ends_all(tmp_path: Path) -> None:
