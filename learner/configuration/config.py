@@ -80,6 +80,11 @@ class CheckpointConfig(Section):
     keep: PositiveInt = Field(
         2, description="checkpoints to keep, in addition to that of the best evaluation.metric"
     )
+    store: str | None = Field(
+        None,
+        description="URL of a folder in a store, such as s3://bucket/runs/lda, for copies of all "
+        "checkpoints. A run whose own folder is lost resumes from them",
+    )
 
 
 class RankingConfig(Section):

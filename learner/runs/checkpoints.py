@@ -15,6 +15,7 @@ from ..learner import Learner, State
 from . import checkpoint
 from .same_run import check_same
 from .saving import SaveCheckpoints
+from .stored_checkpoints import stored
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +28,8 @@ class Checkpoints(Hook):
     - folder: of checkpoints alone; made when the first is saved.
     - every_passes, every_blocks, every_minutes: when to save, besides at the end; None: not so.
     - keep: number of checkpoints to keep, besides that of the best evaluation.
+    - store: URL of a folder in a store, such as "s3://bucket/runs/lda", to which checkpoints are
+      copied. A learner resumes from there if `folder` is lost. None: no copies.
 
     A run that is killed and started again gives the same bits as one that never stopped. Other
     numbers of passes and threads are allowed when it resumes; a `ConfigError` names anything else
@@ -51,6 +54,7 @@ class Checkpoints(Hook):
         every_blocks: int | None = None,
         every_minutes: float | None = None,
         keep: int = 2,
+        store: str | None = None,
     ) -> None:
         self.folder = Path(folder)
         self.settings = CheckpointConfig(
@@ -58,6 +62,7 @@ class Checkpoints(Hook):
             every_blocks=every_blocks,
             every_minutes=every_minutes,
             keep=keep,
+            store=store,
         )
         self._saver: SaveCheckpoints | None = None
 
@@ -70,6 +75,9 @@ class Checkpoints(Hook):
         """
         assert learner.train is not None
         config, fingerprint = settings_of(learner), learner.train.fingerprint
+        copies = stored(self.settings.store)
+        if copies is not None:
+            copies.fetch(self.folder)
         last = checkpoint.newest(self.folder)
         if last is not None and last.position > progress.position:
             check_same(last, config, fingerprint, remedy=REMEDY)

@@ -16,6 +16,7 @@ from ..training.evaluation import Evaluation
 from ..training.schedule import Cadence
 from . import checkpoint
 from .checkpoint import Checkpoint, where
+from .stored_checkpoints import stored
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ class SaveCheckpoints(Hook):
         self.folder, self.settings = folder, settings
         self.config, self.fingerprint = dict(config), fingerprint
         self.saved, self.keep_best = saved, keep_best
+        self.copies = stored(settings.store)
         self._improved = False
 
     def start(self, learner: Learner, progress: Progress) -> None:
@@ -108,6 +110,8 @@ class SaveCheckpoints(Hook):
         self._cadence.restart()
         self.saved(progress, path)
         checkpoint.prune(self.folder, progress.position, self.settings.keep)
+        if self.copies is not None:
+            self.copies.put(path)
 
 
 def choose_model(learner: Learner, settings: Evaluation, folder: Path) -> Iterator[str]:

@@ -45,6 +45,7 @@ from .run_folder import RunFolder
 from .same_run import check_same
 from .saving import SaveCheckpoints, choose_model
 from .signals import Requests, StopOnSignal
+from .stored_checkpoints import stored
 
 log = logging.getLogger(__name__)
 
@@ -120,6 +121,11 @@ def _train(
     check_room(plan, config)  # fail before any file is written
     files.check(plan)
     with folder.opened(overwrite=options.overwrite, resume=options.resume), files.held():
+        copies = stored(config.checkpoint.store)
+        if copies is not None and options.resume:
+            copies.fetch(folder.checkpoints)
+        elif copies is not None:
+            copies.clear(overwrite=options.overwrite)
         last = checkpoint.newest(folder.checkpoints)
         config = decided(
             config,

@@ -119,6 +119,28 @@ def test_commands_write_to_a_store(
     assert code != 0 and "the file exists already" in said
 
 
+def test_a_learner_resumes_from_checkpoints_in_a_store(
+    store: Store, address: str, tmp_path: Path
+) -> None:
+    def trained(name: str, passes: int, url: str | None) -> bl.Learner:
+        hooks = [bl.Checkpoints(tmp_path / name, store=url)]
+        model = bl.models.NMF(components=3)
+        return bl.Learner(
+            model, X, passes=passes, block_rows=10, threads=1, hooks=hooks, verbose=False
+        ).fit()
+
+    url = store.url("runs/nmf", address)
+    expected = trained("whole", 4, None).parameter("H").tobytes()
+    trained("lost", 3, url)
+    found = trained("new", 4, url)
+    assert len(found.history) == 1 and found.parameter("H").tobytes() == expected
+    names = sorted(path.name for path in (tmp_path / "new").iterdir())
+    assert names == ["pass-0003", "pass-0004"]
+    for name in ("pass-0001", "pass-0003"):
+        manifest = stored(store.url(f"runs/nmf/{name}/checkpoint.json", address))
+        assert manifest.exists() == (name in names)
+
+
 def test_a_dataset_that_could_not_be_sent_is_sent_later(
     store: Store, address: str, tmp_path: Path, command: Learn
 ) -> None:
