@@ -56,6 +56,7 @@ class Repeated:
     def __init__(self, steps: tuple[Step, ...]) -> None:
         """Keep the launches, none of which is a `Repeated`."""
         self.steps = steps
+        self.count = len(steps)
 
 
 Step = Kernel | Clear | CopyIn | Product | Triangular | Factorization | Repeated
@@ -225,7 +226,11 @@ def _single(steps: tuple[Step, ...]) -> Iterator[Step]:
 
 
 def _count(steps: tuple[Step, ...]) -> int:
-    return sum(1 for _ in _single(steps))
+    """Return how many launches the steps are, those of a `Repeated` one by one."""
+    found = 0
+    for step in steps:
+        found += step.count if isinstance(step, Repeated) else 1
+    return found
 
 
 def _agreement(a: tuple[Step, ...], b: tuple[Step, ...]) -> int:
