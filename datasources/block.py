@@ -3,7 +3,7 @@
 Longer than 300 lines: the arrays of a block are documented where they are made.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any, NamedTuple
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from blocklearn.matcache.containers.slots import aligned
 from blocklearn.matcache.cpu.transpose import (
     count_columns,
     plan_digits,
@@ -173,9 +174,8 @@ class HostBlock:
         self.pass_, self.index, self.rows, self.nnz, self.n_active = 0, 0, 0, 0, 0
         self.zeros = zeros
         self.kept: KeptBlock | None = None
-        sizes = buffers(shape, indexed=indexed)
-        own = {name: zeros(size, dtype) for name, (size, dtype) in sizes.items()}
-        self.nbytes = sum(array.nbytes for array in own.values())
+        self.nbytes = block_bytes(shape, indexed=indexed)
+        own = laid_out(buffers(shape, indexed=indexed), zeros((self.nbytes,), np.uint8))
         self._own_row_ids: npt.NDArray[np.int64] = own["row_ids"]
         self.dense: npt.NDArray[np.float32] = own["dense"]
         self.targets: npt.NDArray[np.float32] = own["targets"]
@@ -369,7 +369,22 @@ class HostBlock:
 def block_bytes(shape: BlockShape, *, indexed: bool = True) -> int:
     """Return the bytes of a `HostBlock`, with or without a transposed index."""
     sizes = buffers(shape, indexed=indexed).values()
-    return sum(prod(size) * np.dtype(dtype).itemsize for size, dtype in sizes)
+    return sum(aligned(prod(size) * np.dtype(dtype).itemsize) for size, dtype in sizes)
+
+
+def laid_out(
+    sizes: Mapping[str, tuple[tuple[int, ...], type[np.generic]]], piece: npt.NDArray[np.uint8]
+) -> dict[str, npt.NDArray[Any]]:
+    """Return arrays that lie one after the other in a piece of memory.
+
+    They lie as containers of a device do, so that one copy brings neighbours.
+    """
+    found, start = {}, 0
+    for name, (size, dtype) in sizes.items():
+        nbytes = prod(size) * np.dtype(dtype).itemsize
+        found[name] = piece[start : start + nbytes].view(dtype).reshape(size)
+        start += aligned(nbytes)
+    return found
 
 
 def buffers(
@@ -387,6 +402,7 @@ def buffers(
     counts = (shape.columns if counting else (1 << bits) * sparse) if indexed else 0
     return {
         "row_ids": ((shape.rows,), np.int64),
+        "weights": ((shape.rows,), np.float32),
         "indptr": (((shape.rows + 1) * sparse,), np.int64),
         "indices": ((capacity,), np.int32),
         "values": ((capacity,), np.float32),
@@ -396,7 +412,6 @@ def buffers(
         "t_pos": ((turned,), positions),
         "dense": ((shape.rows, shape.columns) if shape.dense else (0, 0), np.float32),
         "targets": ((shape.rows, shape.targets), np.float32),
-        "weights": ((shape.rows,), np.float32),
         "counts": ((counts,), positions),
         "keys": ((sorted_,), np.int32),
         "spare_keys": ((spare,), np.int32),

@@ -11,6 +11,7 @@ from blocklearn.datasources import BlockShape, DataError, DataSource, HostBlock,
 from blocklearn.datasources.arrays.validate import not_negative
 from blocklearn.datasources.source import readers_of
 from blocklearn.matcache import DenseInput, Mat, MatCache, ShapeError, SparseInput
+from blocklearn.matcache.containers.inputs import BUFFERS
 from blocklearn.matcache.containers.slots import Slot
 from blocklearn.matcache.errors import source_line
 from blocklearn.matcache.program.padding import Padding
@@ -56,17 +57,23 @@ class Intake:
         self.indexed_for: set[Use] = set()
         suffix = " (transposed)" if side else ""
 
-        def dense(name: str, columns: int, dtype: Any = np.float32) -> DenseInput:
-            return DenseInput(cache, name + suffix, (shape.rows, columns), dtype)
+        def dense(
+            name: str, columns: int, dtype: Any = np.float32, copies: int = BUFFERS
+        ) -> DenseInput:
+            return DenseInput(cache, name + suffix, (shape.rows, columns), dtype, copies)
 
-        self._row_ids = dense("row_ids", 1, np.int64)
-        self._weights = dense("weights", 1)
+        copies = BUFFERS if shape.dense else 0
+        self._row_ids = dense("row_ids", 1, np.int64, copies)
+        self._weights = dense("weights", 1, np.float32, copies)
         self._Y = dense("Y", shape.targets) if shape.targets else None
         self._X: SparseInput | DenseInput
         if shape.dense:
             self._X = dense("X", shape.columns)
         else:
-            self._X = SparseInput(cache, "X" + suffix, shape.rows, shape.columns, shape.nnz)
+            self._X = SparseInput(
+                cache, "X" + suffix, shape.rows, shape.columns, shape.nnz,
+                beside=(self._row_ids, self._weights),
+            )  # fmt: skip
             self._X.pattern.block = self._row_ids
         for part, number in (
             (self._row_ids, -1.0),
@@ -117,11 +124,12 @@ class Intake:
         if isinstance(self._X, SparseInput):
             index = host.turned if host.indexed else None
             n, count = host.nnz, host.n_active
-            self._X.refill(*host.csr, n, index, count, where, host.kept)
+            beside = host.row_ids, host.weights
+            self._X.refill(*host.csr, n, index, count, where, host.kept, beside)
         else:
             self._X.refill(host.dense, where)
-        self._row_ids.refill(host.row_ids.reshape(-1, 1), where, host.kept)
-        self._weights.refill(host.weights.reshape(-1, 1), where, host.kept)
+            self._row_ids.refill(host.row_ids, where)
+            self._weights.refill(host.weights, where)
         self.labelled = self._Y is not None and host.shape.targets > 0
         if self._Y is not None and self.labelled:
             self._Y.refill(host.targets, where)

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -20,13 +20,19 @@ Numbers = np.ndarray[Any, Any]
 
 
 class Incoming(Protocol):
-    """Receives one array of each block; as large as the largest block needs."""
+    """Receives some arrays of each block, together; as large as the largest block needs."""
 
-    def bind(self, array: Numbers, count: int | None = None, same: Hashable | None = None) -> Any:
-        """Return the array where kernels can read it.
+    def bind(
+        self,
+        arrays: Sequence[Numbers],
+        counts: Sequence[int] | None = None,
+        same: Hashable | None = None,
+    ) -> Sequence[Any]:
+        """Return the arrays where kernels can read them, in the shapes that were planned.
 
-        array: C-contiguous; must stay unchanged until the block is over, see `Backend.end_block`.
-        count: how many of its numbers are used; None: all.
+        arrays: C-contiguous, of the planned types, maybe without the last ones; must stay unchanged
+            until the block is over, see `Backend.end_block`.
+        counts: how many numbers of each are used; None: all.
         same: equal for arrays with the same contents, which may stay where kernels read them; None:
             the contents change.
         """
@@ -122,12 +128,16 @@ class Backend(Protocol):
         """Write `shown`, an edited result of `host(array)`, back into the array."""
 
     def incoming(
-        self, cache: MatCache, label: str, size: int, dtype: Any, copies: int
+        self,
+        cache: MatCache,
+        label: str,
+        arrays: Sequence[tuple[tuple[int, ...], Any]],
+        copies: int,
     ) -> Incoming | None:
-        """Reserve room for an array of each block; None: kernels use it where it is.
+        """Reserve room for arrays of each block; None: kernels use them where they are.
 
-        size: numbers in the largest array.
-        copies: how many may be in use at a time.
+        arrays: shapes and dtypes of the largest.
+        copies: how many blocks may be in use at a time.
         """
 
     def keep_blocks(self, cache: MatCache, nbytes: int) -> None:

@@ -5,7 +5,7 @@ Longer than 300 lines: sparse and dense containers of blocks have one protocol.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -90,13 +90,15 @@ class SparseInput:
         dtype: Any = np.float32,
         *,
         indexed: bool = True,
+        beside: Sequence[DenseInput] = (),
     ) -> None:
         """Make the container, without contents.
 
         capacity: largest number of non-zeros in a block.
         indexed: whether the transposed index is used; False reserves no room for it.
+        beside: inputs without copies of their own, whose arrays come with those of this one.
         """
-        self.cache, self._indexed = cache, indexed
+        self.cache, self._indexed, self._beside = cache, indexed, beside
         capacity = max(capacity, 1)
         self.pattern = PatternSlot(cache.new_guid(), rows, columns, capacity, name)
         self.values = Slot(cache.new_guid(), (1, capacity), np.dtype(dtype), name)
@@ -110,28 +112,25 @@ class SparseInput:
         pattern, capacity = self.pattern, self.pattern.capacity
         backend: Backend = self.cache.backend
         active = min(pattern.columns, capacity)
-
-        self._rooms: dict[str, Incoming] = {}  # for arrays that are not used where they are
-
-        def room(name: str, what: str, size: int, dtype: Any) -> None:
-            label = f"{what} of {pattern.label}"
-            found = backend.incoming(self.cache, label, size, dtype, BUFFERS)
-            if found is not None:
-                self._rooms[name] = found
-
-        room("indptr", "offsets", pattern.rows + 1, np.int64)
-        room("indices", "columns", capacity, np.int32)
-        room("values", "values", capacity, self.values.dtype)
-        room("counts", "counts", 2, np.int64)
         self._index = backend.index(self.cache, pattern, of_block=True) if self._indexed else None
         if self._index is not None:
             pattern.build = self._index.build
-        if self._index is not None or not self._indexed:
-            return
-        room("active", "active columns", active, np.int32)
-        room("starts", "offsets by column", active + 1, np.int64)
-        room("t_rows", "rows by column", capacity, np.int32)
-        room("t_pos", "positions by column", capacity, pattern.position_type)
+        arrays: list[tuple[tuple[int, ...], Any]] = [
+            ((2,), np.int64),  # counts
+            *((part.slot.shape, part.slot.dtype) for part in self._beside),
+            ((pattern.rows + 1,), np.int64),  # indptr
+            ((capacity,), np.int32),  # indices
+            ((1, capacity), self.values.dtype),  # values
+        ]
+        if self._index is None and self._indexed:
+            arrays += [
+                ((active,), np.int32),  # active
+                ((active + 1,), np.int64),  # starts
+                ((capacity,), np.int32),  # t_rows
+                ((capacity,), pattern.position_type),  # t_pos
+            ]
+        label = f"arrays of {pattern.label}"
+        self._room: Incoming | None = backend.incoming(self.cache, label, arrays, BUFFERS)
 
     def handle(self) -> SparseMat:
         """Return a handle on the present contents; earlier handles become stale."""
@@ -193,42 +192,39 @@ class SparseInput:
         active_count: int,
         where: str,
         same: Hashable | None = None,
+        beside: Sequence[np.ndarray[Any, Any]] = (),
     ) -> None:
         """Use these arrays as the contents, like `bind`, without checking them.
 
         index: active, starts, t_rows and t_pos; None: there is no transposed index.
         where: the source line to name.
         same: equal for arrays with the same contents; see `Incoming`.
+        beside: arrays of the inputs that come with this one.
         """
         pattern = self.pattern
         if nnz > pattern.capacity:
             self.cache.grow(pattern, nnz)
         pattern.nnz, pattern.active_count = nnz, active_count
         self._counts[0], self._counts[1] = nnz, active_count
-        turned = NO_INDEX if index is None or self._index is not None else index
-        pattern.indptr, pattern.indices, pattern.counts = indptr, indices, self._counts
-        pattern.active, pattern.starts, pattern.t_rows, pattern.t_pos = turned
-        if self._rooms:
-            values = self._copied(values, nnz, active_count, same)
+        arrays: Sequence[Any] = self._counts, *beside, indptr, indices, values
+        used = [2, *map(len, beside), len(indptr), nnz, nnz]
+        if self._index is None and index is not None:
+            arrays = *arrays, *index
+            used += [active_count, active_count + 1, nnz, nnz]
+        if self._room is not None:
+            arrays = self._room.bind(arrays, used, same)
+        pattern.counts, *arrays = arrays
+        for part in self._beside:
+            part.take(arrays.pop(0), where)
+        pattern.indptr, pattern.indices, values, *turned = arrays
+        self.values.array = values if self._room is not None else values.reshape(1, -1)
         if self._index is not None:
-            pattern.active, pattern.starts, pattern.t_rows, pattern.t_pos = self._index.arrays()
+            turned = self._index.arrays()
             pattern.active_count = min(nnz, pattern.columns)  # upper bound; the device knows
-        self.values.array = values.reshape(1, -1)
+        pattern.active, pattern.starts, pattern.t_rows, pattern.t_pos = turned or NO_INDEX
         self.values.shape = (1, pattern.capacity)
         pattern.written(where)
         self.values.written(where)
-
-    def _copied(self, values: Any, nnz: int, active_count: int, same: Hashable | None) -> Any:
-        """Copy the arrays to where kernels read them; return the values there."""
-        rooms, pattern = self._rooms, self.pattern
-        pattern.counts = rooms["counts"].bind(self._counts)
-        used = {"indptr": None, "indices": nnz}
-        if pattern.active is not None:
-            used |= {"active": active_count, "starts": active_count + 1}
-            used |= {"t_rows": nnz, "t_pos": nnz}
-        for name, count in used.items():
-            setattr(pattern, name, rooms[name].bind(getattr(pattern, name), count, same))
-        return rooms["values"].bind(values, nnz, same)
 
 
 class DenseInput:
@@ -239,13 +235,14 @@ class DenseInput:
     ) -> None:
         """Make the container, without contents.
 
-        copies: how many blocks may be in use at a time.
+        copies: how many blocks may be in use at a time; 0: its arrays come with a `SparseInput`.
         """
         self.cache = cache
         self.slot = Slot(cache.new_guid(), shape, np.dtype(dtype), name)
         cache.inputs.append(self.slot)
-        size = shape[0] * shape[1]
-        self._room = cache.backend.incoming(cache, name, size, dtype, copies)
+        self._room: Any = None  # an Incoming
+        if copies:
+            self._room = cache.backend.incoming(cache, name, [(shape, dtype)], copies)
 
     def handle(self) -> Mat:
         """Return a handle on the present contents; earlier handles become stale."""
@@ -265,11 +262,16 @@ class DenseInput:
         return self.handle()
 
     def refill(self, array: np.ndarray[Any, Any], where: str, same: Hashable | None = None) -> None:
-        """Use `array` as the contents, like `bind`, without checking it.
+        """Use `array`, maybe of one dimension, as the contents, like `bind`, without checking it.
 
         where, same: see `SparseInput.refill`.
         """
-        self.slot.array = array if self._room is None else self._room.bind(array, same=same)
+        self.take(array if self._room is None else self._room.bind([array], same=same)[0], where)
+
+    def take(self, array: Any, where: str) -> None:
+        """Use an array that lies where kernels read it. where: see `SparseInput.refill`."""
+        shape = self.slot.shape
+        self.slot.array = array if array.shape == shape else array.reshape(shape)
         self.slot.written(where)
 
     @property

@@ -154,7 +154,7 @@ class CPU:
     def put_back(self, array: Array, shown: Array) -> None:
         """Do nothing: `shown` is the array itself."""
 
-    def incoming(self, cache: Any, label: str, size: int, dtype: Any, copies: int) -> None:
+    def incoming(self, cache: Any, label: str, arrays: Any, copies: int) -> None:
         """Return None: kernels use arrays of blocks where they are."""
 
     def keep_blocks(self, cache: Any, nbytes: int) -> None:

@@ -16,8 +16,8 @@ from ..containers.slots import BFLOAT16
 from ..errors import MemoryPlanError, source_line
 from . import launches, merging  # noqa: F401 (they register themselves)
 from .arrays import DeviceArray
-from .driver import Bytes, Driver, Factorization, Product, Triangular
-from .incoming import DeviceIncoming
+from .driver import Bytes, Copy, Driver, Factorization, Product, Triangular
+from .incoming import DeviceIncoming, Sources
 from .index import DeviceIndex
 from .launcher import Clear, CopyIn, Kernel, Launcher
 from .repeat import joined
@@ -125,7 +125,8 @@ class Cuda:
         # By side: its last block, and the work between that block and the next one.
         self._done = [driver.event() for _ in range(SIDES)]
         self._arrived = [driver.event() for _ in range(SIDES)]  # the block's copies
-        self._arriving = False
+        self._coming: list[Copy] = []  # not started yet
+        self.sources = Sources(driver)
         self._stage = [driver.pinned(STAGE) for _ in range(SIDES)]
         self._places: list[list[Staged]] = [[] for _ in range(SIDES)]  # of numbers that blocks set
         self._set = self._staged = 0  # numbers and bytes that this block has set
@@ -135,7 +136,7 @@ class Cuda:
         self._addresses: list[int] = []
         self._held = 0
         self.launcher = Launcher(driver, self.compute, self._stage, graphs=graphs)
-        self.launcher.before = self._await_copies
+        self.launcher.before = self._start_copies
         self._tenants = tenants or Tenants(driver)
         self._tenants.enter()
         self._free = weakref.finalize(self, _release, self._tenants, self._addresses)
@@ -261,6 +262,7 @@ class Cuda:
     def fetch(self, array: DeviceArray, into: np.ndarray[Any, Any]) -> None:
         """Copy an array to the host, after all earlier launches. into: C-contiguous."""
         self.launcher.flush()
+        self._start_copies()
         flat, bounce = into.reshape(-1).view(np.uint8), self._bounced()
         for begin in range(0, flat.size, BOUNCE):
             part = bounce[: min(BOUNCE, flat.size - begin)]
@@ -284,12 +286,17 @@ class Cuda:
     # ------------------------------------------------------------------ blocks
 
     def incoming(
-        self, cache: MatCache, label: str, size: int, dtype: Any, copies: int
+        self,
+        cache: MatCache,
+        label: str,
+        arrays: Sequence[tuple[tuple[int, ...], Any]],
+        copies: int,
     ) -> DeviceIncoming:
-        """Reserve room on the device for an array of blocks."""
+        """Reserve room on the device for arrays of blocks."""
+        found = DeviceIncoming(self, cache, label, arrays, copies)
         if copies > 1:  # for blocks that are not in pinned memory
-            self.host_bytes += copies * size * np.dtype(dtype).itemsize
-        return DeviceIncoming(self, cache, label, size, dtype, copies)
+            self.host_bytes += found.nbytes
+        return found
 
     def keep_blocks(self, cache: MatCache, nbytes: int) -> None:
         """Reserve room for blocks that stay on the device."""
@@ -316,29 +323,32 @@ class Cuda:
         self.driver.synchronize(self._done[self.side])
         self.tally.look(self.side)
         self._set = self._staged = 0
+        self._coming.clear()  # of a block that failed
         self.in_block = self.launcher.queueing = True
 
     def end_block(self) -> None:
         """Run the queued work; return when the block's arrays have left the host."""
         self.launcher.flush()
         self.in_block = self.launcher.queueing = False
-        self._await_copies()
+        self._start_copies()
         self.tally.copy(self.side, self.compute)
         self.driver.synchronize(self._arrived[self.side])
 
-    def arriving(self) -> None:
-        """Make later kernels wait for the copy that the copy stream just received."""
-        self._arriving = True
+    def bring(self, copies: Sequence[Copy]) -> None:
+        """Make these copies before any later kernel runs."""
+        self._coming += copies
 
-    def _await_copies(self) -> None:
-        if self._arriving:
+    def _start_copies(self) -> None:
+        if self._coming:
+            self.driver.copy(self._coming, self.copies)
             self.driver.record(self._arrived[self.side], self.copies)
             self.driver.wait(self.compute, self._arrived[self.side])
-            self._arriving = False
+            self._coming.clear()
 
     def drain(self) -> None:
         """Wait until the device is idle."""
         self.launcher.flush()
+        self._start_copies()
         self.driver.synchronize(self.copies)
         self.tally.copy(SIDES, self.compute)
         self.driver.synchronize(self.compute)

@@ -1,13 +1,15 @@
 """The driver of a real device: CuPy's runtime calls and compiler, and cuBLAS.
 
 CuPy's memory pool is not used: memory comes from `cudaMalloc`, once.
+
+Longer than 300 lines: the protocol of a driver is one class.
 """
 
 from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,7 +19,7 @@ from ..errors import DeviceError, MemoryPlanError
 from . import faults
 from .cublas import Blas
 from .cusolver import Solver
-from .driver import Bytes, Driver, Factorization, Limits, Product, Triangular
+from .driver import Bytes, Copy, Driver, Factorization, Limits, Product, Triangular
 
 # Pinned host memory: start and end, by the number of its owner.
 _pinned: dict[int, tuple[int, int]] = {}
@@ -191,6 +193,13 @@ class CupyDriver:
         kind = self._runtime.memcpyHostToDevice
         with self._current():
             self._runtime.memcpyAsync(address, source.ctypes.data, source.size, kind, stream.ptr)
+
+    def copy(self, copies: Sequence[Copy], stream: Any) -> None:
+        """Copy by cudaMemcpyAsync, which tells from an address whose memory it is."""
+        start, kind, ptr = self._runtime.memcpyAsync, self._runtime.memcpyDefault, stream.ptr
+        with self._current():
+            for address, source, nbytes in copies:
+                start(address, source, nbytes, kind, ptr)
 
     def copy_out(self, target: Bytes, address: int, stream: Any) -> None:
         """Copy by cudaMemcpyAsync."""

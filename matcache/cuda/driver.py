@@ -6,12 +6,15 @@ asynchronous, from or into pinned host memory, which must not change until they 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+Copy = tuple[int, int, int]
+"""To an address of the device, from one of it or of pinned memory, so many bytes."""
 
 
 @dataclass(frozen=True)
@@ -157,6 +160,9 @@ class Driver(Protocol):
 
     def copy_in(self, address: int, source: Bytes, stream: Any) -> None:
         """Copy from the host to the device."""
+
+    def copy(self, copies: Sequence[Copy], stream: Any) -> None:
+        """Make copies, one after the other."""
 
     def copy_out(self, target: Bytes, address: int, stream: Any) -> None:
         """Copy from the device to the host."""

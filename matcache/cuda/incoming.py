@@ -2,93 +2,186 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any, NamedTuple
+import weakref
+from collections.abc import Hashable, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..containers.slots import aligned
 from .arrays import DeviceArray
+from .driver import Bytes, Copy, Driver
 
 if TYPE_CHECKING:
     from ..containers.cache import MatCache
     from ..containers.slots import Slot
     from .backend import Cuda
 
+GAP = 1 << 16  # bytes between two arrays that are copied, too, rather than start another copy
 
-class Kept(NamedTuple):
-    """The place of an array that stays on the device. new: whether it is still empty."""
 
-    address: int
-    new: bool
+Source = tuple[int, int]
+"""An address, and the number of what owns the memory there, see `joined`."""
+
+
+class Sources:
+    """Where arrays of pinned memory lie; asked once for each array, since NumPy is slow to tell."""
+
+    def __init__(self, driver: Driver) -> None:
+        """Start without arrays."""
+        self._driver = driver
+        self._known: dict[int, tuple[weakref.ref[Any], Source | None]] = {}
+
+    def of(self, array: np.ndarray[Any, Any]) -> Source | None:
+        """Return the source of an array, or None if it is not pinned."""
+        known = self._known.get(id(array))
+        if known is None or known[0]() is not array:
+            known = self._look(array, id(array))
+        return known[1]
+
+    def _look(self, array: Any, name: int) -> tuple[weakref.ref[Any], Source | None]:
+        source = None
+        if self._driver.is_pinned(array):
+            owner = array if array.base is None else array.base
+            source = array.ctypes.data, id(owner)
+        found = weakref.ref(array, lambda _: self._known.pop(name, None)), source
+        self._known[name] = found
+        return found
 
 
 class DeviceIncoming:
-    """Places for an array on the device, which blocks use in turn. See `Incoming`.
+    """Places on the device for some arrays of a block, which blocks use in turn. See `Incoming`.
 
-    An array outside pinned memory is first copied into it. One that the backend keeps is copied
-    from the device's own memory.
+    The arrays of a place lie one after the other, as those of a `HostBlock` do, so that few copies
+    bring them. Arrays outside pinned memory are first copied into it. Those that the backend keeps
+    are copied from the device's own memory.
     """
 
     def __init__(
-        self, backend: Cuda, cache: MatCache, label: str, size: int, dtype: Any, copies: int
+        self,
+        backend: Cuda,
+        cache: MatCache,
+        label: str,
+        arrays: Sequence[tuple[tuple[int, ...], Any]],
+        copies: int,
     ) -> None:
         """Reserve room in the plan, or allocate it at once if planning is over."""
         self.backend = backend
+        self._arrays = [(shape, np.dtype(dtype)) for shape, dtype in arrays]
+        self._starts, self._nbytes = [], 0
+        for shape, dtype in self._arrays:
+            self._starts.append(self._nbytes)
+            self._nbytes += aligned(prod(shape) * dtype.itemsize)
+        size, dtype = self._nbytes, np.dtype(np.uint8)
+        if len(self._arrays) == 1:
+            (shape, dtype), size = self._arrays[0], prod(self._arrays[0][0])
         self._places = [
             cache.result(
                 ("incoming", cache.new_guid()), (1, size), dtype, f"{label} (on the device)"
             )
             for _ in range(copies)
         ]
-        self._stages: list[Any] = [None] * copies
+        self._views: list[list[DeviceArray]] = []  # by place
+        self._targets: list[list[int]] = []  # their addresses
+        self._stages: dict[int, tuple[Bytes, int]] = {}  # pinned memory and its address, by place
+        self._kept: dict[Hashable, list[Copy]] = {}  # from the shelf, by array and place
         self._block = -1  # the block it was last bound for
 
-    def bind(
-        self, array: np.ndarray[Any, Any], count: int | None = None, same: Hashable | None = None
-    ) -> DeviceArray:
-        """Start the copy, and return the array on the device."""
-        backend, driver = self.backend, self.backend.driver
-        turn = backend.side % len(self._places)
-        place = self._places[turn].array
-        apart = backend.in_block and len(self._places) > 1 and self._block != backend.block
-        self._block = backend.block
-        if not apart:  # kernels or copies may still be using it
-            backend.drain()
-        flat = array.reshape(-1)[:count]
-        assert flat.nbytes <= place.nbytes
-        source = flat.view(np.uint8)
-        if not apart:
-            backend.send(place.address, source)
-        elif source.size:
-            kept = None if same is None else self._kept(same, source.size)
-            if kept is None or kept.new:
-                if not driver.is_pinned(flat):
-                    source = self._staged(turn, source, place.nbytes)
-                driver.copy_in(place.address, source, backend.copies)
-            if kept is not None:
-                ways = (kept.address, place.address) if kept.new else (place.address, kept.address)
-                driver.copy_from(ways[0], driver, ways[1], source.size, backend.copies)
-            backend.arriving()
-        return DeviceArray(place.address, array.shape, array.dtype)
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all places."""
+        return self._nbytes * len(self._places)
 
     @property
     def place(self) -> Slot:
         """The container that blocks use if they use only one."""
         return self._places[0]
 
-    def _kept(self, same: Hashable, nbytes: int) -> Kept | None:
-        """Return where the array is kept, or is to be kept; None: nowhere."""
-        shelf, key = self.backend.shelf, (same, self)
-        if shelf is None:
-            return None
-        address, new = shelf.find(key), False
-        if address is None:
-            address, new = shelf.add(key, nbytes), True
-        return None if address is None else Kept(address, new)
+    def bind(
+        self,
+        arrays: Sequence[np.ndarray[Any, Any]],
+        counts: Sequence[int] | None = None,
+        same: Hashable | None = None,
+    ) -> list[DeviceArray]:
+        """Start the copies, and return the arrays on the device."""
+        backend = self.backend
+        if not self._views:
+            self._views = [self._viewed(place.array.address) for place in self._places]
+            self._targets = [[view.address for view in views] for views in self._views]
+        turn = backend.side % len(self._places)
+        apart = backend.in_block and len(self._places) > 1 and self._block != backend.block
+        self._block = backend.block
+        views = self._views[turn][: len(arrays)]
+        if apart and (same, turn) in self._kept:
+            backend.bring(self._kept[same, turn])
+            return views
+        if counts is None:
+            counts = [array.size for array in arrays]
+        if apart:
+            backend.bring(self._copies(turn, arrays, counts, same))
+            return views
+        backend.drain()  # kernels or copies may still be using it
+        for view, array, count in zip(views, arrays, counts, strict=True):
+            backend.send(view.address, array.reshape(-1)[:count].view(np.uint8))
+        return views
 
-    def _staged(self, turn: int, source: Any, nbytes: int) -> Any:
-        if self._stages[turn] is None:
-            self._stages[turn] = self.backend.driver.pinned(nbytes)
-        stage = self._stages[turn][: source.size]
-        np.copyto(stage, source)
-        return stage
+    def _viewed(self, address: int) -> list[DeviceArray]:
+        return [
+            DeviceArray(address + start, shape, dtype)
+            for start, (shape, dtype) in zip(self._starts, self._arrays, strict=True)
+        ]
+
+    def _copies(
+        self,
+        turn: int,
+        arrays: Sequence[np.ndarray[Any, Any]],
+        counts: Sequence[int],
+        same: Hashable | None,
+    ) -> list[Copy]:
+        """Return the copies that bring arrays, and keep the arrays on the shelf if they fit."""
+        sizes: list[int] = []
+        sources: list[Source] = []
+        for number, array in enumerate(arrays):
+            nbytes = counts[number] * array.itemsize
+            known = self.backend.sources.of(array)
+            sources.append(known or self._staged(turn, number, array, nbytes))
+            sizes.append(nbytes)
+        shelf = self.backend.shelf
+        kept = None if same is None or shelf is None else shelf.add(sizes)
+        if kept is None:
+            return joined(self._targets[turn], sources, sizes)
+        places = [(address, id(shelf)) for address in kept]
+        for place, targets in enumerate(self._targets):
+            self._kept[same, place] = joined(targets, places, sizes)
+        return joined(kept, sources, sizes) + self._kept[same, turn]
+
+    def _staged(self, turn: int, number: int, array: Any, nbytes: int) -> Source:
+        """Copy an array to pinned memory."""
+        if turn not in self._stages:
+            memory = self.backend.driver.pinned(self._nbytes)
+            self._stages[turn] = memory, memory.ctypes.data
+        stage, address = self._stages[turn]
+        start = self._starts[number]
+        stage[start : start + nbytes] = array.reshape(-1).view(np.uint8)[:nbytes]
+        return address + start, id(stage)
+
+
+def joined(targets: Sequence[int], sources: Sequence[Source], sizes: Sequence[int]) -> list[Copy]:
+    """Return copies of arrays: one for arrays of one owner that are neighbours in both places.
+
+    targets: addresses in one piece of memory, ascending. What lies between neighbours is copied.
+    """
+    found: list[Copy] = []
+    owner = 0
+    for target, (source, of), nbytes in zip(targets, sources, sizes, strict=False):
+        if not nbytes:
+            continue
+        if found and of == owner:
+            to, begin, before = found[-1]
+            if target - to == source - begin and 0 <= target - to - before <= GAP:
+                found[-1] = to, begin, target - to + nbytes
+                continue
+        found.append((target, source, nbytes))
+        owner = of
+    return found

@@ -130,14 +130,12 @@ class Launcher:
         self._queue, self._where = [], []
         self._emptied += 1
         self.before()
-        if not (whole and self.graphs and _count(steps) >= FEWEST):
-            self._issue(steps)
-            return
-        graph = self._captured.get(steps)
-        if graph is None and steps in self._seen and len(self._captured) < MOST_GRAPHS:
-            graph = self._capture(steps)
+        graph = None
+        if whole and self.graphs:
+            graph = self._captured.get(steps)
+            if graph is None and _count(steps) >= FEWEST:
+                graph = self._met(steps, where)
         if graph is None:
-            self._remember(steps, where)
             self._issue(steps)
             return
         self._new = 0
@@ -161,6 +159,15 @@ class Launcher:
                 case Factorization():
                     driver.factorize(step, stream)
         self.launches += _count(steps)
+
+    def _met(self, steps: tuple[Step, ...], where: list[str]) -> Any:
+        """Return the graph of steps that are met again, and remember new ones."""
+        graph = None
+        if steps in self._seen and len(self._captured) < MOST_GRAPHS:
+            graph = self._capture(steps)
+        if graph is None:
+            self._remember(steps, where)
+        return graph
 
     def _capture(self, steps: tuple[Step, ...]) -> Any:
         """Return the graph of the steps, or None if capturing failed.

@@ -23,15 +23,15 @@ def joined(backend: Cuda, steps: Sequence[Any]) -> Iterator[Callable[[], None]]:
         if numbers:
             yield from (step.again for step in part)
         else:
-            yield Launches(backend, [step.again for step in part])
+            yield Launches(backend, [step.again for step in part], "a recording")
 
 
 class Launches:
-    """Launches of a tape that follow one another."""
+    """Launches that follow one another, the same for all blocks with the same buffers."""
 
-    def __init__(self, backend: Cuda, again: Sequence[Callable[[], None]]) -> None:
-        """again: make the launches."""
-        self._backend, self._again = backend, again
+    def __init__(self, backend: Cuda, again: Sequence[Callable[[], None]], where: str) -> None:
+        """again: make the launches. where: names them in a warning."""
+        self._backend, self._again, self._where = backend, again, where
         self._asked: dict[int, Repeated] = {}  # by the buffers of the block
         self._sure: set[int] = set()
 
@@ -39,7 +39,7 @@ class Launches:
         """Make the launches."""
         side, launcher = self._backend.side, self._backend.launcher
         if side in self._sure and launcher.queueing:
-            launcher.add(self._asked[side], "a recording")
+            launcher.add(self._asked[side], self._where)
             return
         with launcher.collecting() as asked:
             for again in self._again:

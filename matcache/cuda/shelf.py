@@ -6,13 +6,13 @@ device's memory, not of its connection to the host.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..containers.cache import MatCache
 
-ALIGNED = 256  # bytes
+ALIGNED = 16  # bytes; copies are slower elsewhere
 
 
 class DeviceShelf:
@@ -23,18 +23,14 @@ class DeviceShelf:
         shape = 1, nbytes
         self._slot = cache.result(("kept blocks",), shape, "uint8", "blocks kept on the device")
         self._used = 0
-        self._places: dict[Hashable, int] = {}  # where arrays begin
 
-    def find(self, key: Hashable) -> int | None:
-        """Return the address of the array known by `key`, or None."""
-        start = self._places.get(key)
-        return None if start is None else self._slot.array.address + start
-
-    def add(self, key: Hashable, nbytes: int) -> int | None:
-        """Return the address for an array to keep, or None if it does not fit."""
-        start, end = self._used, self._used + nbytes
+    def add(self, sizes: Sequence[int]) -> list[int] | None:
+        """Return addresses for arrays of these bytes, or None if they do not all fit."""
+        starts, end = [], self._used
+        for nbytes in sizes:
+            starts.append(end)
+            end += -(-nbytes // ALIGNED) * ALIGNED
         if end > self._slot.nbytes:
             return None
-        self._used = -(-end // ALIGNED) * ALIGNED
-        self._places[key] = start
-        return int(self._slot.array.address + start)
+        self._used = end
+        return [int(self._slot.array.address + start) for start in starts]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from ..containers.cache import MatCache
 from ..containers.slots import Slot
 from .arrays import DeviceArray
 from .kernels import states_source
+from .repeat import Launches
 
 if TYPE_CHECKING:
     from .backend import Cuda
@@ -27,6 +29,7 @@ class DeviceRows:
         """Use the container of all rows. Memory is being planned."""
         self.backend, self.store = backend, store
         self._newer = False  # than what the host has
+        self._launches: dict[tuple[str, Slot, Slot], Launches] = {}
         module = partial(states_source, store.dtype.itemsize)
         self._text = {
             name: backend.text((name, store.dtype.itemsize), module, name) for name in self.names
@@ -36,12 +39,26 @@ class DeviceRows:
 
     def take(self, ids: Slot, rows: Slot) -> None:
         """Launch copying rows `ids` of the state to `rows`."""
-        self._copy("take_rows", ids, rows, [self.store.array, rows.array])
+        self._repeat(self._take, ids, rows)
 
     def put(self, ids: Slot, rows: Slot) -> None:
         """Launch copying `rows` back, and setting those of padding to zero."""
-        self._copy("put_rows", ids, rows, [rows.array, self.store.array])
+        self._repeat(self._put, ids, rows)
         self._newer = True
+
+    def _repeat(self, launch: Callable[[Slot, Slot], None], ids: Slot, rows: Slot) -> None:
+        """Launch what is the same for all blocks with the same buffers."""
+        key = launch.__name__, ids, rows
+        if key not in self._launches:
+            again = [partial(launch, ids, rows)]
+            self._launches[key] = Launches(self.backend, again, "rows of a state")
+        self._launches[key]()
+
+    def _take(self, ids: Slot, rows: Slot) -> None:
+        self._copy("take_rows", ids, rows, [self.store.array, rows.array])
+
+    def _put(self, ids: Slot, rows: Slot) -> None:
+        self._copy("put_rows", ids, rows, [rows.array, self.store.array])
 
     def _copy(self, name: str, ids: Slot, rows: Slot, arrays: list[DeviceArray]) -> None:
         n, width = rows.shape
@@ -79,16 +96,15 @@ class DeviceTokens(DeviceRows):
             for what, size in (("tokens before each row", offsets.size), ("places", block_rows))
         )
 
-    def take(self, ids: Slot, rows: Slot) -> None:
+    def _take(self, ids: Slot, rows: Slot) -> None:
         """Launch copying the tokens of the rows `ids`, one row after another, to `rows`."""
         call = [ids.shape[0], ids.array, self._offsets.array, self._places.array]
         self.backend.launch_blocks(self._text["token_places"], 1, *call)
         self._tokens("take_tokens", ids, [self.store.array, rows.array])
 
-    def put(self, ids: Slot, rows: Slot) -> None:
+    def _put(self, ids: Slot, rows: Slot) -> None:
         """Launch copying the tokens back; `take` was the last call before."""
         self._tokens("put_tokens", ids, [rows.array, self.store.array])
-        self._newer = True
 
     def _tokens(self, name: str, ids: Slot, arrays: list[DeviceArray]) -> None:
         call = [ids.shape[0], ids.array, self._offsets.array, self._places.array, *arrays]

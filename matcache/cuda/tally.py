@@ -37,4 +37,5 @@ class Tally:
 
     def look(self, place: int) -> None:
         """Read a copy that has arrived."""
-        self.seen = max(self.seen, int.from_bytes(self._places[place].tobytes(), "little"))
+        if self._number is not None:
+            self.seen = max(self.seen, int.from_bytes(self._places[place].tobytes(), "little"))

@@ -79,7 +79,7 @@ class IdleDriver:
     def _nothing(self, *args: Any) -> None:
         """Do nothing."""
 
-    free = record = wait = synchronize = copy_in = copy_from = clear = _nothing
+    free = record = wait = synchronize = copy = copy_in = copy_from = clear = _nothing
     product = triangular = factorize = begin_capture = close = _nothing
 
 

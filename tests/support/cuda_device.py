@@ -15,14 +15,21 @@ import random
 import threading
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 
-from blocklearn.matcache.cuda.driver import Bytes, Factorization, Limits, Product, Triangular
+from blocklearn.matcache.cuda.driver import (
+    Bytes,
+    Copy,
+    Factorization,
+    Limits,
+    Product,
+    Triangular,
+)
 from blocklearn.matcache.errors import DeviceLostError
 from tests.support import cuda_host
 
@@ -229,6 +236,22 @@ class HostDriver:
             return copy
 
         stream.give(ready)
+
+    def copy(self, copies: Sequence[Copy], stream: HostStream) -> None:
+        for address, source, nbytes in copies:
+            held = self._in_pinned(source, nbytes)
+            if held is None:
+                self.copy_from(address, self, source, nbytes, stream)
+            else:
+                self.copy_in(address, held, stream)
+
+    def _in_pinned(self, address: int, nbytes: int) -> Any:
+        """The bytes of pinned memory; None if they are not all of one allocation."""
+        for held in self._pinned:
+            start = address - held.ctypes.data
+            if 0 <= start and start + nbytes <= held.size:
+                return held[start : start + nbytes]
+        return None
 
     def copy_out(self, target: Bytes, address: int, stream: HostStream) -> None:
         assert self.is_pinned(target), "a copy into memory that is not pinned"

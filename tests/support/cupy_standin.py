@@ -178,6 +178,8 @@ class Machine:
             host.copy_in(dst, memory(src, size), on)
         elif kind == runtime.memcpyDeviceToHost:
             host.copy_out(memory(dst, size), src, on)
+        elif kind == runtime.memcpyDefault:
+            host.copy([(dst, src, size)], on)
         else:
             assert kind == runtime.memcpyDeviceToDevice
             host.copy_from(dst, host, src, size, on)
