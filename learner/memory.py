@@ -7,6 +7,7 @@ import resource
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from blocklearn.matcache.cpu.processors import ROOT, folders
 
@@ -20,6 +21,31 @@ def resident_bytes(proc: Path = PROC) -> int:
     except OSError:
         unit = 1 if sys.platform == "darwin" else 1024
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+class Traffic(NamedTuple):
+    """What a process has moved between memory and disks since it began.
+
+    read, written: bytes. waits: pages of mapped files that a thread waited for.
+    """
+
+    read: int
+    written: int
+    waits: int
+
+
+def disk_traffic(proc: Path = PROC) -> Traffic | None:
+    """Return what this process has read from disks and written to them; None: unknown.
+
+    What memory answered is left out. Pages of mapped files count, also those asked for ahead.
+    """
+    try:
+        lines = (proc / "self/io").read_text().splitlines()
+    except OSError:
+        return None
+    counts = dict(line.split(": ") for line in lines)
+    waits = resource.getrusage(resource.RUSAGE_SELF).ru_majflt
+    return Traffic(int(counts["read_bytes"]), int(counts["write_bytes"]), waits)
 
 
 def memory_limits(proc: Path = PROC, root: Path = ROOT) -> dict[str, int]:

@@ -179,8 +179,27 @@ def memory_section(run: RunRecord) -> Iterator[Markup]:
         latest = {curve.name: size(round(curve.y[-1] * 1e6)) for curve in curves}
         chart = line_chart(curves, x_label="seconds", zero=True)
         charts.append(figure("taken, MB", "", chart, legend(latest, colors)))
+        charts += _disk_chart(events)
     if charts:
         yield section("Memory", figures(charts))
+
+
+def _disk_chart(events: Sequence[Mapping[str, Any]]) -> list[Markup]:
+    """Return the chart of bytes that were read from disks and written; none where unknown."""
+    known = [event for event in events if event.get("disk_read_bytes") is not None]
+    if not known:
+        return []
+    x, last = [event["seconds"] for event in known], known[-1]
+    named = {"read": "disk_read_bytes", "written": "disk_written_bytes"}
+    curves = [
+        Curve(name, x, [event[field] / 1e6 for event in known], color)
+        for (name, field), color in zip(named.items(), (1, 3), strict=True)
+    ]
+    colors = {curve.name: curve.color for curve in curves}
+    latest = {name: size(last[field]) for name, field in named.items()}
+    told = f"{last['page_waits']:,} pages were waited for"
+    chart = line_chart(curves, x_label="seconds", zero=True)
+    return [figure("disks, MB", told, chart, legend(latest, colors))]
 
 
 def _arrays(named: list[tuple[str, int]]) -> Iterator[Bar]:

@@ -19,7 +19,7 @@ from blocklearn.durable import naming, write_file
 from ..errors import ModelFolderError
 from ..hooks import Hook, Progress
 from ..learner import Learner
-from ..memory import resident_bytes
+from ..memory import disk_traffic, resident_bytes
 from ..storage.manifest import finite
 from ..storage.schemas import REMEDY, check_content
 from ..training.schedule import Interval
@@ -69,6 +69,15 @@ class Event(BaseModel):
     host_bytes: int = Field(description="Resident memory of all workers; of the process, if alone.")
     cache_bytes: int = Field(description="Memory of the cache: all arrays of training.")
     device_bytes: int = Field(description="The part of cache_bytes on accelerators.")
+    disk_read_bytes: int | None = Field(
+        None, description="Bytes that the process has read from disks, pages of tables included."
+    )
+    disk_written_bytes: int | None = Field(
+        None, description="Bytes that it has written to disks, likewise."
+    )
+    page_waits: int | None = Field(
+        None, description="Pages of mapped files that a thread of it has waited for."
+    )
     allocations_after_warmup: int = Field(description="Arrays made after the first block; 0.")
     checkpoint: str | None = Field(
         None, description="Folder of the saved checkpoint; in `start`, of the one resumed from."
@@ -172,6 +181,7 @@ class Metrics(Hook):
             "host_bytes": resident_bytes() + progress.bytes_elsewhere,
             "cache_bytes": progress.cache_bytes,
             "device_bytes": progress.device_bytes,
+            **_traffic(),
             "allocations_after_warmup": progress.allocations_after_warmup,
             **({"checkpoint": checkpoint} if checkpoint else {}),
             **{name: float(value) for name, value in (scores or {}).items()},
@@ -193,6 +203,18 @@ class Metrics(Hook):
                 raise
             log.warning("%s; training continues without it", error)
             self.sinks.remove(sink)
+
+
+def _traffic() -> dict[str, int]:
+    """Return the fields of an event that count the traffic with disks; none where it is unknown."""
+    found = disk_traffic()
+    if found is None:
+        return {}
+    return {
+        "disk_read_bytes": found.read,
+        "disk_written_bytes": found.written,
+        "page_waits": found.waits,
+    }
 
 
 def speeds(work: Work) -> dict[str, float | None]:

@@ -39,6 +39,24 @@ FAMILIES = (
     Gauge("cache_bytes", "All arrays of training.", "cache_bytes"),
     Gauge("device_bytes", "Arrays on accelerators.", "device_bytes"),
     Gauge(
+        "disk_read_bytes_total",
+        "Bytes that the process has read from disks.",
+        "disk_read_bytes",
+        kind="counter",
+    ),
+    Gauge(
+        "disk_written_bytes_total",
+        "Bytes that the process has written to disks.",
+        "disk_written_bytes",
+        kind="counter",
+    ),
+    Gauge(
+        "page_waits_total",
+        "Pages of mapped files that a thread has waited for.",
+        "page_waits",
+        kind="counter",
+    ),
+    Gauge(
         "allocations_total",
         "Arrays made after warm-up; 0.",
         "allocations_after_warmup",

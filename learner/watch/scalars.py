@@ -19,6 +19,9 @@ TAGS = {
     "host_bytes": "memory/host_bytes",
     "cache_bytes": "memory/cache_bytes",
     "device_bytes": "memory/device_bytes",
+    "disk_read_bytes": "disk/read_bytes",
+    "disk_written_bytes": "disk/written_bytes",
+    "page_waits": "disk/page_waits",
 }
 """Tags by the names of figures in `train` events."""
 
@@ -29,7 +32,7 @@ def scalars_of(event: Mapping[str, Any]) -> dict[str, float]:
     Only `train` and `eval` events have numbers.
     """
     if event["event"] == "train":
-        figures = {tag: event[name] for name, tag in TAGS.items() if event[name] is not None}
+        figures = {tag: event[name] for name, tag in TAGS.items() if event.get(name) is not None}
         return figures | {f"training/{name}": value for name, value in scores_of(event).items()}
     if event["event"] == "eval":
         return {f"held_out/{name}": value for name, value in scores_of(event).items()}

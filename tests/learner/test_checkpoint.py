@@ -477,6 +477,8 @@ def test_events_fit_the_schema_and_survive_going_on(tmp_path: Path) -> None:
     names = "start train eval train checkpoint train eval train checkpoint end".split()
     assert [event["event"] for event in events] == names
     assert events[-1].pop("host_bytes") > 2**20
+    for name in ("disk_read_bytes", "disk_written_bytes", "page_waits"):
+        assert events[-1].pop(name) >= events[0][name] >= 0
     assert events[-1] | {"ts": 0} == {
         "ts": 0, "run": "lda", "event": "end", "pass": 2, "batch": 10, "rows": 200, "seconds": 0.5,
         "rows_per_s": None, "gb_per_s": None, "gflops": None, "queue": None, "read_s": 0.0,
