@@ -131,6 +131,15 @@ def max_partials(partials, out):
         out[0, j] = most
 
 
+@_kernel
+def ascend_by_one(columns):
+    """Return whether numbers are consecutive, as those of whole rows are."""
+    for j in range(1, columns.size):
+        if columns[j] != columns[0] + j:
+            return False
+    return columns.size > 0
+
+
 @_ordered
 def scatter(chunk, thread, bounds, target, rows, columns, source, add, bad):
     """Write target[rows[i], columns[j]] = source[i, j], or add it, for ascending i.
@@ -162,9 +171,19 @@ def scatter(chunk, thread, bounds, target, rows, columns, source, add, bad):
                 x = source[i * tall, 0]
                 column[r] = column[r] + x if add else x
         return
+    straight = wide == 1 and ascend_by_one(columns)
     for i in range(start, stop):
         r = rows[i]
         if r < first or r >= last:
+            continue
+        if straight:
+            into, row = target[r, columns[0] : columns[0] + columns.size], source[i * tall]
+            if add:
+                for j in range(columns.size):
+                    into[j] += row[j]
+            else:
+                for j in range(columns.size):
+                    into[j] = row[j]
             continue
         for j in range(columns.size):
             x = source[i * tall, j * wide]
@@ -177,17 +196,23 @@ def gather(chunk, thread, bounds, source, rows, columns, out, bad):
 
     bad: receives the first index that is out of range.
     """
+    for j in range(columns.size):
+        if columns[j] < 0 or columns[j] >= source.shape[1]:
+            bad[chunk, 1] = j + 1
+            return
+    straight = ascend_by_one(columns)
     for i in range(bounds[chunk], bounds[chunk + 1]):
         r = rows[i]
         if r < 0 or r >= source.shape[0]:
             bad[chunk, 0] = i + 1
             return
-        for j in range(out.shape[1]):
-            c = columns[j]
-            if c < 0 or c >= source.shape[1]:
-                bad[chunk, 1] = j + 1
-                return
-            out[i, j] = source[r, c]
+        if straight:
+            row = source[r, columns[0] : columns[0] + columns.size]
+            for j in range(columns.size):
+                out[i, j] = row[j]
+            continue
+        for j in range(columns.size):
+            out[i, j] = source[r, columns[j]]
 
 
 @_kernel
