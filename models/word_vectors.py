@@ -16,7 +16,6 @@ from pydantic import Field
 from blocklearn.datasources import DataSource
 from blocklearn.datasources.sampling.windows import Windows, WindowSource, counts_of, kept_share
 from blocklearn.matcache import (
-    Column,
     Draws,
     Mat,
     Number,
@@ -24,6 +23,7 @@ from blocklearn.matcache import (
     Sparse,
     Table,
     alias_table,
+    copy,
     from_array,
     maximum,
     rowdot,
@@ -41,8 +41,8 @@ from .inputs import Block, Randomness, Shapes
 from .score import Score, Sum
 
 LEAST = 1e-4  # of the rate, as a share of the first one
-BLOCK = 4096  # words
-TINY = 1e-8
+BLOCK = 2048  # words
+LONGEST = 0.25  # way of a vector in a block; it is long for words that occur often
 
 
 class WordVectors(Model):
@@ -53,8 +53,8 @@ class WordVectors(Model):
     loss is sum_o -log sigmoid(v_c . u_o) - sum_n w_n log sigmoid(-v_c . u_n).
 
     Parameters, by word: `vectors` [words x dimensions], v; `contexts`, u, likewise; `counts`
-    [words x 1], how often the word occurs. Each block makes one step of AdaGrad with one rate for
-    each v and each u; the rates also fall to 0 with the passes.
+    [words x 1], how often the word occurs. Each block makes one gradient step, in which no vector
+    moves farther than `LONGEST`. The rate falls to 0 with the words that were seen.
     """
 
     scores_new_rows: ClassVar[bool] = True
@@ -74,7 +74,7 @@ class WordVectors(Model):
     sample: float = Field(
         1e-3, ge=0, le=1, description="thin out words of a larger share of the text; 0: none"
     )
-    rate: float = Field(0.2, gt=0, lt=1e3, description="length of the first steps")
+    rate: float = Field(0.05, gt=0, lt=1e3, description="of the first steps")
 
     def rows_of_block(self, rows: int | None) -> int:
         """Return a few thousand words; fewer would leave a step too little to do."""
@@ -94,9 +94,6 @@ class WordVectors(Model):
         V, k = shapes.columns, self.dimensions
         self.vectors = self.parameter("vectors", V, k, (rng.uniform(V, k) - 0.5) / float(k))
         self.contexts = self.parameter("contexts", V, k)
-        self.vector_squares = self.parameter("vector_squares", V, 1, saved=False)  # of gradients
-        self.context_squares = self.parameter("context_squares", V, 1, saved=False)
-        self.sums = self.scratch("steps by word", V, k)
         found = self.recalled("counts")
         counts = np.ones((V, 1)) if found is None else found.astype(np.float64)
         self.counts = self.parameter("counts", V, 1, counts, merge="max")
@@ -111,14 +108,12 @@ class WordVectors(Model):
     def update(self, block: Block) -> None:
         """Step the vectors of the block's words, and the contexts of the words around them."""
         rate = (self.rate * maximum(1.0 - self.seen / self.words, LEAST)).mat()
-        c, squares = block.Y, self.vector_squares
-        v = self.vectors[c].mat()
-        slopes, steps = skip_gram(block.X, v, self.contexts)
-        self.sums[c] <<= 0.0
-        self.sums[c] += steps
-        squares[c] += rowdot(steps, self.sums[c])
-        step_contexts(slopes.T, self.contexts, self.context_squares, v, rate)
-        self.vectors[c] += rate * steps / typical(squares[c], self.dimensions)
+        v = copy(self.vectors[block.Y]).mat()
+        slopes, ways = skip_gram(block.X, v, self.contexts)
+        step_contexts(slopes.T, self.contexts, v, rate)
+        self.vectors[block.Y] += rate * ways
+        way = self.vectors[block.Y] - v  # of all rows with the same word
+        self.vectors[block.Y] <<= v + shortened(way)
         self.seen <<= self.seen + total(block.weights)
 
     def score(self, block: Block) -> Score:
@@ -154,17 +149,14 @@ def skip_gram(X: Sparse, v: Rows, U: Table) -> tuple[Sparse, Rows]:
 
 
 @rowwise
-def step_contexts(slopes: Sparse, u: Rows, squares: Column, v: Table, rate: Number) -> None:
-    """Step the contexts of words that occur in the block by AdaGrad.
+def step_contexts(slopes: Sparse, u: Rows, v: Table, rate: Number) -> None:
+    """Step the contexts of words that occur in the block.
 
     slopes: [words x rows].
-    squares: [words x 1], sums of the squared lengths of each word's gradients so far.
     """
-    g = slopes @ v
-    squares <<= squares + rowdot(g, g)
-    u <<= u + (rate / typical(squares, v.shape[1])) * g
+    u <<= u + shortened(rate * (slopes @ v))
 
 
-def typical(squares: Column, k: Number) -> Column:
-    """Return the root mean square of a gradient's numbers."""
-    return sqrt(maximum(squares / float(k), TINY))
+def shortened(way: Rows) -> Rows:
+    """Return each row, made shorter if it is longer than `LONGEST`."""
+    return way / maximum(1.0, sqrt(rowdot(way, way)) / LONGEST)

@@ -147,7 +147,7 @@ def kept_share(counts: npt.NDArray[np.float64], sample: float) -> npt.NDArray[np
     [1.0, 0.111]
     """
     if not sample:
-        return np.ones(counts.size)
+        return np.ones_like(counts)
     ratio = sample * counts.sum() / np.maximum(counts, 1.0)
     kept: npt.NDArray[np.float64] = np.minimum(np.sqrt(ratio) + ratio, 1.0)
     return kept

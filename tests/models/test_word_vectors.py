@@ -13,6 +13,7 @@ from blocklearn.datasources import HostBlock, MatrixSource
 from blocklearn.datasources.sampling.windows import Windows, WindowSource, counts_of
 from blocklearn.datasources.text.sentences import one_word_rows
 from blocklearn.models import WordVectors
+from blocklearn.models.word_vectors import LONGEST
 
 
 def texts(rows: int, words: int, groups: int, seed: int = 0) -> Any:
@@ -29,13 +30,14 @@ def test_a_step_is_that_of_the_paper() -> None:
     model = WordVectors(dimensions=4, window=2, draws=3, sample=0.0, rate=0.1)
     options: dict[str, Any] = {"threads": 1, "seed": 5, "verbose": False}
     data = MatrixSource(X, block_rows=200)
-    start = bl.Learner(model.model_copy(update={"rate": 1e-30}), data, passes=1, **options).fit()
-    v, u = (start.parameter(name).astype(np.float64) for name in ("vectors", "contexts"))
-    learner = bl.Learner(model, data, passes=1, **options).fit()
+    before, after = (bl.Learner(model, data, passes=n, **options).fit() for n in (1, 2))
+    v, u = (before.parameter(name).astype(np.float64) for name in ("vectors", "contexts"))
 
     windows = WindowSource(data, counts_of(data), Windows(2, 5.0, 3), 5)
     block = HostBlock(windows.shape)
     windows.read(0, 0, block)
+    rate = 0.1 * (1 - block.rows / (2 * X.nnz))
+    windows.read(1, 0, block)
     at, rows = block.indptr, block.rows
     dense = sp.csr_array((block.values, block.indices, at), shape=(200, 12)).toarray()[:rows]
     center = block.targets[:rows, 0].astype(int)
@@ -43,10 +45,13 @@ def test_a_step_is_that_of_the_paper() -> None:
     slopes = dense / (1 + np.exp(np.where(dense > 0, scores, -scores)))
     steps = np.zeros_like(v)
     np.add.at(steps, center, slopes @ u)
+    lengths = []
     for name, old, g in (("vectors", v, steps), ("contexts", u, slopes.T @ v[center])):
-        rms = np.sqrt(np.maximum((g * g).mean(axis=1, keepdims=True), 1e-8))
-        expected = old + 0.1 * g / rms
-        np.testing.assert_allclose(learner.parameter(name), expected, rtol=1e-4, atol=1e-6)
+        length = rate * np.linalg.norm(g, axis=1, keepdims=True)
+        expected = old + rate * g / np.maximum(1.0, length / LONGEST)
+        np.testing.assert_allclose(after.parameter(name), expected, rtol=1e-4, atol=1e-6)
+        lengths += [length.min(), length.max()]
+    assert min(lengths) < LONGEST < max(lengths)
 
 
 def test_words_of_the_same_texts_get_similar_vectors() -> None:
