@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from .learner.estimators import Ranking as Ranking
     from .learner.estimators import TriangleCount as TriangleCount
     from .learner.estimators import TruncatedSVD as TruncatedSVD
+    from .learner.estimators import WordVectors as WordVectors
     from .learner.hooks import Hook as Hook
     from .learner.learner import Learner as Learner
     from .learner.page.report import write_report as write_report
@@ -89,6 +90,7 @@ _NAMES = {
     "TriangleCount": ".learner.estimators",
     "TruncatedSVD": ".learner.estimators",
     "Sum": ".models.score",
+    "WordVectors": ".learner.estimators",
     "check_model": ".learner.checking.check_model",
     "choose": ".learner.choosing.choose",
     "fold_in": ".learner.recommendation.recommend",
@@ -117,6 +119,7 @@ _ELSEWHERE = {
     "KMeans": "MiniBatchKMeans",
     "GaussianMixture": "GMM BayesianGaussianMixture",
     "Ranking": "BPR BayesianPersonalizedRanking",
+    "WordVectors": "Word2Vec FastText SkipGram",
     "Learner": "Trainer Model fit train",
     "sparse": "csr csr_matrix csr_array matrix",
 }

@@ -28,5 +28,6 @@ from .regressor import GLMRegressor as GLMRegressor
 from .svd import PCA as PCA
 from .svd import TruncatedSVD as TruncatedSVD
 from .triangles import TriangleCount as TriangleCount
+from .word_vectors import WordVectors as WordVectors
 
 __all__ = _exported(globals())
