@@ -245,7 +245,7 @@ def export(
             "--to",
             metavar="FILE",
             help=".npz: everything; .parquet, .csv, .tsv: a row per word, item or user; .npy: an "
-            "array; no ending: a folder of .parquet files.",
+            "array; .vec, .bin: word2vec's text and bytes; no ending: a folder of .parquet files.",
         ),
     ],
     tensor: Annotated[

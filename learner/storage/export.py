@@ -6,6 +6,7 @@
 | `.parquet` | one tensor: number, name and vector of each word, item or user |
 | `.csv`, `.tsv` | the same as text, with a column for each number of the vector |
 | `.npy` | one tensor, float32, C-contiguous: for faiss and others that take an array |
+| `.vec`, `.bin` | one tensor whose rows have names, in word2vec's formats of text and of bytes |
 | no ending | a folder with a `.parquet` for each tensor |
 
 Tensors are mapped into memory and written part by part, so a model may be larger than memory.
@@ -29,8 +30,9 @@ from ..files.existing import check_new
 from .model_folder import Saved
 from .table_file import TABLES, table_writer
 
-ENDINGS = (".npz", *TABLES, ".npy")
-SINGLE = (*TABLES, ".npy")  # endings of files with one tensor
+WORD2VEC = (".vec", ".bin")
+SINGLE = (*TABLES, ".npy", *WORD2VEC)  # endings of files with one tensor
+ENDINGS = (".npz", *SINGLE)
 PART = 1 << 24  # bytes of a tensor that are written at a time
 
 Tensor = NDArray[Any]
@@ -50,6 +52,21 @@ def check(saved: Saved, to: Path, tensor: str | None) -> None:
         raise ValueError(f"unknown tensor {tensor!r}; the model has {listed}")
     if to.suffix in SINGLE and tensor is None and len(saved.tensors) > 1:
         raise ValueError(f"{to.suffix} holds one tensor: choose one with --tensor from {listed}")
+    if to.suffix in WORD2VEC:
+        check_words(saved, tensor or next(iter(saved.tensors)), to.suffix)
+
+
+def check_words(saved: Saved, tensor: str, ending: str) -> None:
+    """Raise `ValueError` if rows of a tensor cannot be the words of a file for word2vec."""
+    names = names_of_rows(saved, tensor)
+    if names is None:
+        raise ValueError(f"{ending} has a word for each row, but rows of {tensor} have no names")
+    for row, name in enumerate(names):
+        if name.split() != [name]:
+            raise ValueError(
+                f"{ending} has a space after each word, but row {row} of {tensor} is called "
+                f"{name!r}; choose .parquet or .npz"
+            )
 
 
 def check_free(saved: Saved, to: Path, tensor: str | None) -> None:
@@ -85,6 +102,9 @@ def export(saved: Saved, to: Path, tensor: str | None = None) -> list[str]:
     elif to.suffix == ".npy":
         with new_file(to) as file:
             write_npy(file, next(iter(chosen.values())))
+    elif to.suffix in WORD2VEC:
+        with new_file(to) as file:
+            write_word2vec(file, saved, next(iter(chosen)), binary=to.suffix == ".bin")
     elif to.suffix in TABLES:
         with new_file(to) as file:
             write_table(file, saved, next(iter(chosen)), to.suffix)
@@ -121,6 +141,23 @@ def write_npy(file: Path, tensor: Tensor) -> None:
     into = new_npy(file, np.float32, tensor.shape)
     for start, part in parts(tensor):
         into[start : start + len(part)] = part
+
+
+def write_word2vec(file: Path, saved: Saved, tensor: str, *, binary: bool) -> None:
+    """Write names and vectors of rows as the program word2vec does, and as gensim reads them.
+
+    The first line has the number of words and the length of a vector. Then follow a word, a space
+    and its vector for each row: as text with a space between numbers, or as float32, little-endian.
+    """
+    array, names = saved.tensors[tensor], names_of_rows(saved, tensor)
+    assert names is not None  # `check` has seen them
+    with file.open("wb") as stream:
+        stream.write(f"{array.shape[0]} {array.shape[1]}\n".encode())
+        for start, part in parts(array):
+            named = zip(names[start : start + len(part)], part.astype("<f4"), strict=True)
+            for name, vector in named:
+                numbers = vector.tobytes() if binary else " ".join(map(str, vector)).encode()
+                stream.write(name.encode() + b" " + numbers + b"\n")
 
 
 def write_table(file: Path, saved: Saved, tensor: str, ending: str) -> None:

@@ -156,6 +156,32 @@ def test_written_part_by_part_it_is_the_same(
     np.testing.assert_array_equal(np.load(tmp_path / "m.npy"), array)
 
 
+def test_word2vecs_files_have_a_word_and_a_vector_in_each_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    array = np.array([[1.5, -2e-8], [1 / 3, 4.0], [5e7, 0.0]], np.float32)
+    model = saved("word-vectors", {"vectors": array, "contexts": -array}, names=["a", "été", "日"])
+    monkeypatch.setattr(exporting, "PART", 16)
+    export(model, tmp_path / "m.vec", "vectors")
+    head, *lines = (tmp_path / "m.vec").read_text(encoding="utf-8").splitlines()
+    assert head == "3 2" and [line.split(" ")[0] for line in lines] == model.names
+    found = np.array([line.split(" ")[1:] for line in lines], np.float32)
+    np.testing.assert_array_equal(found, array)
+    export(model, tmp_path / "m.bin", "vectors")
+    words = zip(["a", "été", "日"], array, strict=True)
+    rows = [word.encode() + b" " + vector.tobytes() + b"\n" for word, vector in words]
+    assert (tmp_path / "m.bin").read_bytes() == b"3 2\n" + b"".join(rows)
+
+
+def test_word2vecs_files_need_names_without_spaces(tmp_path: Path) -> None:
+    spaced = saved("word-vectors", {"vectors": np.ones((2, 1))}, names=["a", "new york"])
+    with pytest.raises(ValueError, match="row 1 of vectors is called 'new york'; choose .parquet"):
+        export(spaced, tmp_path / "m.vec")
+    with pytest.raises(ValueError, match="rows of mean have no names"):
+        export(FACTORS, tmp_path / "m.bin", "mean")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_model_is_not_copied_into_memory(tmp_path: Path) -> None:
     """64 MB of factors, mapped and written in parts of 16 MB: a copy of all would show."""
     import tracemalloc
@@ -176,7 +202,7 @@ def test_a_model_is_not_copied_into_memory(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "to, tensor, message",
     [
-        ("m.xls", None, r"m.xls: must end in .npz, .parquet, .csv, .tsv, .npy, or in nothing"),
+        ("m.xls", None, r"m.xls: must end in .npz, .parquet, .csv, .tsv, .npy, .vec, .bin, or"),
         (
             "m.npz",
             "itmes",
@@ -192,7 +218,7 @@ def test_what_cannot_be(to: str, tensor: str | None, message: str, tmp_path: Pat
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("ending", ["npz", "npy", "parquet"])
+@pytest.mark.parametrize("ending", ["npz", "npy", "parquet", "vec"])
 def test_a_failure_leaves_what_was_there(
     ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
