@@ -31,11 +31,13 @@ from . import (
     svd,
     table1,
     tables,
+    words,
 )
 from .als_systems import PEERS as ALS_PEERS
 from .glm_systems import PEERS as GLM_PEERS
 from .lda_systems import PEERS as LDA_PEERS
 from .machines import PEERS as MACHINES
+from .words import PEERS as WORDS
 
 TASKS = {
     "allocation": allocation,
@@ -61,8 +63,9 @@ TASKS = {
     "svd": svd,
     "table1": table1,
     "tables": tables,
+    "words": words,
 }
-PEERS = ALS_PEERS | GLM_PEERS | LDA_PEERS | MACHINES  # packages that may be missing
+PEERS = ALS_PEERS | GLM_PEERS | LDA_PEERS | MACHINES | WORDS  # packages that may be missing
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -112,6 +112,12 @@ def test_lists(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_words(tmp_path: Path) -> None:
+    rows = run(tmp_path, "words", "--peers", "none")["rows"]
+    assert all(0 < row["quality"]["neighbours"] < 1 for row in rows)
+
+
+@pytest.mark.slow
 def test_machines(tmp_path: Path) -> None:
     ratings = tmp_path / "ratings.npz"
     user, item = np.divmod(np.arange(600), 20)
