@@ -29,7 +29,8 @@ class GaussianMixture(DensityMixin, LearnerEstimator):
         update_components: "batch", once a pass, or "online", after each block. "batch" never lowers
             the likelihood of the training rows.
         forget: online only: the share of a block's weight that remains a pass later.
-        max_iter: passes. All of them are made; there is no tolerance.
+        tol: training ends when the mean log density of the rows changes by less in a pass.
+        max_iter: passes, at most.
         batch_size: rows of a block, at most. None: 32 to 4096, about 16 blocks a pass.
         random_state: seed.
         n_jobs: threads; None: all that the process may use. The result does not depend on it.
@@ -43,6 +44,8 @@ class GaussianMixture(DensityMixin, LearnerEstimator):
             [components x features], spherical [components].
         precisions_cholesky_: shaped like them. Full: upper triangles U, U U' is the inverse of the
             covariance. Otherwise: 1 / standard deviation.
+        lower_bound_: mean log density of the rows, before the last step.
+        converged_: whether it changed by less than `tol`.
         n_iter_: number of passes.
         n_features_in_, feature_names_in_: as in scikit-learn.
 
@@ -62,7 +65,8 @@ class GaussianMixture(DensityMixin, LearnerEstimator):
         reg_covar: float = 1e-6,
         update_components: Literal["batch", "online"] = "batch",
         forget: float = 0.3,
-        max_iter: int = 20,
+        tol: float = 1e-3,
+        max_iter: int = 100,
         batch_size: int | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -73,6 +77,7 @@ class GaussianMixture(DensityMixin, LearnerEstimator):
         self.reg_covar = reg_covar
         self.update_components = update_components
         self.forget = forget
+        self.tol = tol
         self.max_iter = max_iter
         self.batch_size = batch_size
         self.random_state = random_state
@@ -155,7 +160,7 @@ class GaussianMixture(DensityMixin, LearnerEstimator):
                 "diag or spherical."
             )
         same = ("reg_covar", "update_components", "forget")
-        names = {"components": "n_components"} | {name: name for name in same}
+        names = {"components": "n_components", "tolerance": "tol"} | {name: name for name in same}
         return configured(self, MixtureModel, names, covariance=FORMS[self.covariance_type])
 
     def _learned(self, tensors: Tensors) -> dict[str, Any]:
@@ -167,6 +172,8 @@ class GaussianMixture(DensityMixin, LearnerEstimator):
             "means_": tensors("means").T,
             "covariances_": (covariances + self.reg_covar * ridge).astype(np.float32),
             "precisions_cholesky_": self._by_component(tensors("factors")),
+            "lower_bound_": float(tensors("bound")[0, 0]),
+            "converged_": bool(abs(tensors("change")[0, 0]) < self.tol),
             "_kept": {name: tensors(name) for name in KEPT},
         }
 

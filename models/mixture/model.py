@@ -43,6 +43,7 @@ from .start import first_components
 
 EACH, LEAST = 100, 10_000  # rows of the sample for each component, and in all
 STEPS, LARGEST = 16, 4096  # of a pass; rows of a block
+HUGE = 1e30  # change before there were two passes
 
 
 @rowwise
@@ -85,6 +86,13 @@ class GaussianMixture(Model):
     forget: float = Field(
         0.3, gt=0, le=1, description="online: share of a block's weight that remains a pass later"
     )
+    tolerance: float = Field(
+        0.0,
+        ge=0,
+        lt=1e3,
+        description="training ends when the mean log density of the rows changes by less from one "
+        "pass to the next; 0: all passes are made",
+    )
 
     @property
     def sample_rows(self) -> int:
@@ -115,6 +123,9 @@ class GaussianMixture(Model):
         self.sums = self.statistic("sums", d, k, np.float64)
         self.squares = self.statistic("squares", *self.form.shape, np.float64)
         self.keep = self.number("what is kept of the counts")
+        self.log_sum = self.statistic("log_sum", 1, 1, np.float64)  # of densities, in this pass
+        self.bound = self.parameter("bound", 1, 1, -HUGE, saved=False)  # mean log density
+        self.change = self.parameter("change", 1, 1, HUGE, saved=False)  # of it, in a pass
         if shapes.sample is not None:
             start = first_components(shapes.sample, k, rng.seed, full=whole)
             self.weights.set(start.weights[None])
@@ -125,8 +136,9 @@ class GaussianMixture(Model):
     def update(self, block: Block) -> None:
         """Add the block's rows to the sums of their components; online, move these."""
         Z, M = self.centred(block.X)
-        R, _ = self.posterior(Z, M, block.weights)
+        R, logs = self.posterior(Z, M, block.weights)
         n = colsum(R)
+        self.log_sum <<= self.log_sum + total(block.weights * logs)
         self.members <<= self.members + n
         self.sums <<= self.sums + Z.T @ R - n * M
         self.form.add(self.squares, Z, M, R, n)
@@ -135,10 +147,19 @@ class GaussianMixture(Model):
             self.move(self.keep)
 
     def end_pass(self) -> None:
-        """Move the components, in batch mode."""
+        """Note how much better the components have become; move them, in batch mode."""
+        bound = (self.log_sum / float(self.total_rows)).mat()
+        self.change <<= bound - self.bound
+        self.bound <<= bound
+        self.log_sum <<= 0.0
         if self.update_components == "batch":
             self.move(0.0)
         self.form.factorize(self.covariances, self.factors, self.logs, self.reg_covar)
+
+    @property
+    def converged(self) -> bool:
+        """Whether the mean log density has changed by less than `tolerance` in the last pass."""
+        return bool(abs(self.change.numpy()[0, 0]) < self.tolerance)
 
     def move(self, keep: Number) -> None:
         """Move the components to the moments of their rows, and clear the sums.

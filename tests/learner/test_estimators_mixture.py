@@ -43,6 +43,16 @@ def test_a_learner_of_an_estimator_has_all_that_it_learned(form: Any) -> None:
     assert found == pytest.approx(ours.score(X), rel=1e-5)
 
 
+def test_training_ends_when_the_bound_hardly_changes() -> None:
+    options: dict[str, Any] = {"covariance_type": "diag", "reg_covar": 0.1, "random_state": 0}
+    ours = bl.GaussianMixture(3, tol=1e-3, max_iter=50, **options).fit(X)
+    assert ours.converged_ and 2 <= ours.n_iter_ < 50
+    earlier = bl.GaussianMixture(3, tol=0.0, max_iter=ours.n_iter_ - 1, **options).fit(X)
+    assert not earlier.converged_ and earlier.n_iter_ == ours.n_iter_ - 1
+    assert ours.lower_bound_ == pytest.approx(earlier.score(X), rel=1e-5)
+    assert 0 <= ours.lower_bound_ - earlier.lower_bound_ < 1e-3
+
+
 def test_a_form_that_does_not_exist_is_named() -> None:
     with pytest.raises(ValueError, match="covariance_type='tied': must be full, diag or spherical"):
         bl.GaussianMixture(2, covariance_type="tied").fit(X)
