@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 
 from .blocks import BlocksData
 from .examples.kinds import PythonCalls, PythonImports, TimeZones
-from .formats.libsvm_kind import LibsvmData
+from .formats.libsvm_kind import LibffmData, LibsvmData
 from .formats.sentences_kind import SentencesData
 from .formats.text_kind import FileData, PythonDocs
 from .holdout.split import HoldBy
@@ -52,6 +52,7 @@ Kind = (
     | BlocksData
     | TableData
     | LibsvmData
+    | LibffmData
     | ParquetData
     | HugeCTRNorm
     | HugeCTRRaw

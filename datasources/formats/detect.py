@@ -22,6 +22,7 @@ from ..remote import Place as AnyPath
 from .bag_of_words import bag_of_words
 from .bidmat import BidmatFile
 from .lda_c import LdaCFile
+from .libffm import LibffmFile
 from .libsvm import LibsvmFile
 from .matrix_market import matrix_market
 from .npz import scipy_npz
@@ -67,6 +68,7 @@ FORMATS = {
     "csv": Format((".csv", ".tsv"), "table of numbers in text", TableRows),
     "ratings": Format((), "ratings in text (user, item, rating)", ratings_rows, passes=2),
     "libsvm": Format((".libsvm", ".svm", ".svmlight"), "LIBSVM text", LibsvmFile, passes=2),
+    "libffm": Format((".libffm", ".ffm"), "LIBFFM text", LibffmFile, passes=2),
     "vw": Format((".vw",), "Vowpal Wabbit text", VowpalWabbitRows, passes=2),
     "matrix-market": Format((".mtx",), "Matrix Market", matrix_market),
     "lda-c": Format(LDA_C, "LDA-C text (counts of words)", LdaCFile, passes=2),

@@ -1,7 +1,7 @@
-"""Configure LIBSVM text as data."""
+"""Configure LIBSVM and LIBFFM text as data."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -48,16 +48,7 @@ class LibsvmData(MemoryKind):
         if like is not None:
             several = like.shape.targets > 1
             known = Known(like.shape.columns, like.names, target_names(like) if several else None)
-        with tempfile.TemporaryDirectory(prefix="blocklearn-") as folder:
-            rows = self._rows(Scratch(Path(folder)), known)
-            layout, chunks = rows.layout, list(rows.chunks())
-        targets = [chunk.targets for chunk in chunks if chunk.targets is not None]
-        return Samples(
-            sparse.vstack([as_csr(chunk, layout.columns) for chunk in chunks], "csr"),
-            layout.names,
-            np.concatenate(targets) if layout.targets else None,
-            layout.target_names,
-        )
+        return all_rows(lambda scratch: self._rows(scratch, known))
 
     def _rows(self, scratch: Scratch, known: Known | None) -> RowFile:
         format, options = self.conversion(str(self.path))
@@ -65,3 +56,42 @@ class LibsvmData(MemoryKind):
         if not self.classes or rows.layout.targets > 1:
             return rows
         return OneHot(self.path, rows, scratch, None if known is None else known.classes)
+
+
+class LibffmData(MemoryKind):
+    """LIBFFM text, in memory: `{kind: libffm, path: train.ffm}`.
+
+    The target is the label. A column is called `field=index`, so `fields: names` of a factorization
+    machine finds the fields. For files that are larger than memory use `learn convert`.
+    """
+
+    kind: Literal["libffm"] = "libffm"
+    path: Path = Field(description="file, perhaps packed (.gz), or folder of such files")
+
+    def files(self) -> Iterator[Path]:
+        """Yield the file or folder."""
+        yield self.path
+
+    def conversion(self, path: str) -> tuple[str, dict[str, Any]]:
+        """Convert as LIBFFM, whatever the end of the name."""
+        return "libffm", {}
+
+    def load(self, like: DataSource | None = None) -> Samples:
+        """Load all rows, with the columns of `like` if it is given."""
+        known = None if like is None else Known(like.shape.columns, like.names)
+        paths = [str(self.path)]
+        return all_rows(lambda s: open_rows(paths, s, format="libffm", known=known, options={}))
+
+
+def all_rows(opened: Callable[[Scratch], RowFile]) -> Samples:
+    """Return all rows of the file that `opened` opens."""
+    with tempfile.TemporaryDirectory(prefix="blocklearn-") as folder:
+        rows = opened(Scratch(Path(folder)))
+        layout, chunks = rows.layout, list(rows.chunks())
+    targets = [chunk.targets for chunk in chunks if chunk.targets is not None]
+    return Samples(
+        sparse.vstack([as_csr(chunk, layout.columns) for chunk in chunks], "csr"),
+        layout.names,
+        np.concatenate(targets) if layout.targets else None,
+        layout.target_names,
+    )

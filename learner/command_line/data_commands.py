@@ -72,8 +72,8 @@ def convert(
 ) -> None:  # fmt: skip
     """Make a block dataset of files.
 
-    Formats: CSV, ratings, LIBSVM, Vowpal Wabbit, Matrix Market, LDA-C, UCI bag of words, text, JSON
-    lines, SciPy npz, NumPy npy, BIDMat, Parquet, or another block dataset.
+    Formats: CSV, ratings, LIBSVM, LIBFFM, Vowpal Wabbit, Matrix Market, LDA-C, UCI bag of words,
+    text, JSON lines, SciPy npz, NumPy npy, BIDMat, Parquet, or another block dataset.
     """
     if resume and overwrite:
         raise typer.BadParameter("choose one of --resume and --overwrite")

@@ -65,6 +65,7 @@ JSON = "".join(json.dumps({"text": line, "y": i}) + "\n" for i, line in enumerat
 FILES: dict[str, tuple[bytes, dict[str, Any]]] = {
     "a.svm": (SVM.encode(), {}),
     "multi.svm": (b"1,3 1:1\n 2:1\n3 1:2 2:3\n", {}),
+    "a.ffm": (b"1 0:1:0.5 2:3:-2\n-1 1:2:1e3\n0 0:1:7\n", {}),
     "a.csv": (CSV.encode(), {"ids": "id", "targets": ["click"]}),
     "b.csv": (b"1,2,3\n4,5,6\n7,8.5,-9\n", {"nulls": "zero"}),
     "ratings.csv": (RATINGS.encode(), {"format": "ratings", "duplicates": "last"}),
@@ -189,7 +190,7 @@ def test_files_cut_off_anywhere(tmp_path: Path, name: str) -> None:
         refused += found is None
         if found is not None and name in CHECKED:
             assert good is not None and found.agrees(good)
-    assert refused or Path(name).suffix in (".txt", ".vw", ".svm", ".csv", ".jsonl")
+    assert refused or Path(name).suffix in (".txt", ".vw", ".svm", ".ffm", ".csv", ".jsonl")
     assert attempt(tmp_path, name, b"", options) is None
 
 
