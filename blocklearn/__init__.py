@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from .learner.estimators import NMF as NMF
     from .learner.estimators import PCA as PCA
     from .learner.estimators import ConnectedComponents as ConnectedComponents
+    from .learner.estimators import FMClassifier as FMClassifier
+    from .learner.estimators import FMRegressor as FMRegressor
     from .learner.estimators import GaussianMixture as GaussianMixture
     from .learner.estimators import GLMClassifier as GLMClassifier
     from .learner.estimators import GLMRegressor as GLMRegressor
@@ -71,6 +73,8 @@ _NAMES = {
     "BlocklearnError": ".matcache.errors",
     "Checkpoints": ".learner.runs.checkpoints",
     "ConnectedComponents": ".learner.estimators",
+    "FMClassifier": ".learner.estimators",
+    "FMRegressor": ".learner.estimators",
     "GaussianMixture": ".learner.estimators",
     "GLMClassifier": ".learner.estimators",
     "GLMRegressor": ".learner.estimators",
@@ -107,6 +111,7 @@ _NAMES = {
 _LONGER = {
     "LDA": "LatentDirichletAllocation",
     "GLM": "GLMClassifier, GLMRegressor",
+    "FM": "FMClassifier, FMRegressor",
     "SVD": "TruncatedSVD, PCA",
 }
 """Models whose estimators have longer names."""
@@ -115,6 +120,7 @@ _ELSEWHERE = {
     "LatentDirichletAllocation": "LdaModel LdaMulticore OnlineLDA LDAModel",
     "GLMClassifier": "LogisticRegression SGDClassifier LinearSVC Classifier",
     "GLMRegressor": "LinearRegression SGDRegressor Ridge Lasso Regressor",
+    "FMClassifier": "FactorizationMachine FFM FieldAwareFactorizationMachine",
     "ALS": "AlternatingLeastSquares MatrixFactorization",
     "KMeans": "MiniBatchKMeans",
     "GaussianMixture": "GMM BayesianGaussianMixture",

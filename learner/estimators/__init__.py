@@ -20,6 +20,8 @@ from .classifier import GLMClassifier as GLMClassifier
 from .components import ConnectedComponents as ConnectedComponents
 from .kmeans import KMeans as KMeans
 from .lda import LatentDirichletAllocation as LatentDirichletAllocation
+from .machines import FMClassifier as FMClassifier
+from .machines import FMRegressor as FMRegressor
 from .mixture import GaussianMixture as GaussianMixture
 from .nmf import NMF as NMF
 from .pagerank import PageRank as PageRank

@@ -40,6 +40,8 @@ class LinearEstimator(LearnerEstimator):
     solver: Solver
     tol: float
     SOLVERS: ClassVar[Sequence[str]] = GRADIENTS
+    _kind: ClassVar[type[GLM]] = GLM
+    _names: ClassVar[dict[str, str]] = {"intercept": "fit_intercept"}  # of fields: their parameters
 
     @abstractmethod
     def _links(self) -> Mapping[str, LinkName]:
@@ -59,8 +61,8 @@ class LinearEstimator(LearnerEstimator):
                 f"{type(self).__name__}: l1_ratio={self.l1_ratio}: must be from 0 to 1."
             )
         labels |= {"l1": alpha * self.l1_ratio, "l2": alpha * (1.0 - self.l1_ratio)}
-        names = {"intercept": "fit_intercept"}
-        return configured(self, GLM, names, link=links[self.loss], output=output, **labels)
+        labels |= {"link": links[self.loss], "output": output}
+        return configured(self, self._kind, self._names, **labels)
 
     def _checked_alpha(self) -> float:
         if not isinstance(self.alpha, Real):

@@ -49,8 +49,10 @@ ESTIMATORS = [
     bl.TruncatedSVD(n_components=2),
     bl.PCA(n_components=2),
     bl.GaussianMixture(n_components=2, reg_covar=0.1, max_iter=5),
+    bl.FMClassifier(n_components=2, max_iter=20),
+    bl.FMRegressor(n_components=2, max_iter=20),
 ]
-TRANSFORMERS = ESTIMATORS[2:-1]
+TRANSFORMERS = [estimator for estimator in ESTIMATORS if hasattr(estimator, "transform")]
 COUNTS = np.random.default_rng(0).poisson(0.4, (60, 12)) + np.eye(60, 12, dtype=np.int64)
 LABELS = np.array(["ab", "c", "de"])[np.arange(60) % 3]
 

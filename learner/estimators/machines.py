@@ -1,0 +1,177 @@
+"""Factorization machines as scikit-learn estimators: linear estimators with pairs of features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from blocklearn.answers import answered
+from blocklearn.models import FM, GLM, Model
+from blocklearn.models.base import rows_for
+from blocklearn.optimizers import Optimizer
+
+from .base import Array, Tensors, rows_of
+from .classifier import GLMClassifier
+from .linear import GRADIENTS, LinearEstimator, Solver
+from .regressor import GLMRegressor
+
+STEPS = 50  # of a pass
+
+
+class Machine(LinearEstimator):
+    """Linear estimator whose scores have a weight for each pair of features, too."""
+
+    SOLVERS = tuple(GRADIENTS)
+    _kind: ClassVar[type[GLM]] = FM
+    _names: ClassVar[dict[str, str]] = {
+        "intercept": "fit_intercept",
+        "factors": "n_components",
+        "start": "init_scale",
+        "fields": "fields",
+    }
+
+    def _block_rows(self, data: Any, model: Model, optimizer: Optimizer | None) -> int:
+        """Return `batch_size`, or about 50 blocks a pass, each of which is a step."""
+        if self.batch_size is None and not (optimizer is not None and optimizer.steps_by_pass):
+            return rows_for(STEPS, rows_of(data))
+        return super()._block_rows(data, model, optimizer)
+
+    def _ascend(self, data: Any, told: dict[str, Any]) -> bool:
+        return False  # the dual of a GLM has no pairs
+
+    def _learned(self, tensors: Tensors) -> dict[str, Any]:
+        return super()._learned(tensors) | {"factors_": tensors("factors")}
+
+    def _tensors(self, rows: int) -> dict[str, Array]:
+        return super()._tensors(rows) | {"factors": np.asarray(self.factors_, np.float32)}
+
+
+class FMClassifier(Machine, GLMClassifier):
+    """Factorization machine for two classes, several classes, or any number of labels per row.
+
+    The score of a row is that of `GLMClassifier` plus x_a x_b (V_a . V_b) for each pair of features
+    a and b, so pairs that never occurred together have a weight, too. Penalties act on factors as
+    on weights.
+
+    Parameters
+    ----------
+        n_components: numbers that describe a feature in pairs.
+        fields: field-aware factors: the number of columns of each field, in their order; None: no
+            fields.
+        init_scale: first factors are uniform between -init_scale and init_scale.
+        solver: "adagrad" makes a step for each block; others as in `GLMClassifier`, but not "dual".
+        max_iter: passes; "lbfgs" may need fewer.
+        batch_size: rows of a block, at most. None: 32 to 1024, about 50 blocks a pass.
+        loss, alpha, l1_ratio, fit_intercept, class_weight, tol, random_state, n_jobs, device: as
+            in `GLMClassifier`.
+
+    Attributes
+    ----------
+        coef_: float32 [1 or classes x features].
+        intercept_: float32 [1 or classes].
+        factors_: float32 [features x components * outputs]; column f * outputs + t is factor f of
+            output t. With F fields there are F * F times as many.
+        classes_, n_iter_, n_features_in_, feature_names_in_: as in `GLMClassifier`.
+
+    >>> import numpy as np, blocklearn as bl
+    >>> X = np.tile([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], (200, 1))
+    >>> same = X[:, 0] == X[:, 1]  # no weights of single features tell it
+    >>> model = bl.FMClassifier(2, init_scale=0.5, random_state=0).fit(X, same)
+    >>> model.score(X, same)
+    1.0
+    """
+
+    @answered
+    def __init__(
+        self,
+        n_components: int = 8,
+        *,
+        fields: Sequence[int] | None = None,
+        init_scale: float = 0.1,
+        loss: str = "log_loss",
+        alpha: float = 1e-5,
+        l1_ratio: float = 0.0,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        solver: Solver = "adagrad",
+        max_iter: int = 10,
+        tol: float = 1e-4,
+        batch_size: int | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+    ) -> None:
+        self.n_components = n_components
+        self.fields = fields
+        self.init_scale = init_scale
+        self.loss = loss
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.solver = solver
+        self.max_iter = max_iter
+        self.tol = tol
+        self.batch_size = batch_size
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.device = device
+
+
+class FMRegressor(Machine, GLMRegressor):
+    """Factorization machine for one number or count, or many at once.
+
+    Losses and `shape` are those of `GLMRegressor`, other parameters those of `FMClassifier`.
+
+    Attributes
+    ----------
+        coef_: float32 [features] or [targets x features].
+        intercept_: float32 [targets].
+        factors_: float32 [features x components * targets], see `FMClassifier`.
+        n_iter_, n_features_in_, feature_names_in_: as in scikit-learn.
+
+    >>> import numpy as np, blocklearn as bl
+    >>> X = np.random.default_rng(0).normal(size=(2000, 3))
+    >>> y = X[:, 0] * X[:, 1]
+    >>> model = bl.FMRegressor(2, random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.9)
+    True
+    """
+
+    @answered
+    def __init__(
+        self,
+        n_components: int = 8,
+        *,
+        fields: Sequence[int] | None = None,
+        init_scale: float = 0.1,
+        loss: str = "squared_error",
+        shape: float | None = None,
+        alpha: float = 1e-5,
+        l1_ratio: float = 0.0,
+        fit_intercept: bool = True,
+        solver: Solver = "adagrad",
+        max_iter: int = 10,
+        tol: float = 1e-4,
+        batch_size: int | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+    ) -> None:
+        self.n_components = n_components
+        self.fields = fields
+        self.init_scale = init_scale
+        self.loss = loss
+        self.shape = shape
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.max_iter = max_iter
+        self.tol = tol
+        self.batch_size = batch_size
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.device = device
