@@ -12,7 +12,7 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 @kernel
-def _csr_is_good(
+def csr_is_good(
     indptr: npt.NDArray[Any],
     indices: npt.NDArray[Any],
     values: npt.NDArray[Any],
@@ -53,10 +53,9 @@ def starts_well(
     columns: int,
 ) -> bool:
     """Whether offsets start at 0, and the matrix has no fault; see `check_csr`."""
-    return indptr[0] == 0 and _csr_is_good(indptr, indices, values, rows, columns)
+    return indptr[0] == 0 and csr_is_good(indptr, indices, values, rows, columns)
 
 
-@kernel
 def check_csr(
     indptr: npt.NDArray[Any],
     indices: npt.NDArray[Any],
@@ -71,8 +70,20 @@ def check_csr(
       reported only if nothing else is wrong.
     - values: [nnz or more]; must fit a finite float32.
     """
-    if _csr_is_good(indptr, indices, values, rows, columns):
+    if csr_is_good(indptr, indices, values, rows, columns):
         return GOOD, -1, -1
+    return first_fault(indptr, indices, values, rows, columns)
+
+
+@kernel
+def first_fault(
+    indptr: npt.NDArray[Any],
+    indices: npt.NDArray[Any],
+    values: npt.NDArray[Any],
+    rows: int,
+    columns: int,
+) -> tuple[int, int, int]:
+    """Find the fault of a matrix that is not good; see `check_csr`."""
     if indptr[0] < 0:
         return OFFSETS, 0, 0
     limit = min(indices.size, values.size)

@@ -23,9 +23,9 @@ from blocklearn.datasources import (
 )
 from blocklearn.datasources.arrays.copy_rows import count_up, expand_csr, gather_csr, gather_dense
 from blocklearn.datasources.arrays.validate import (
-    check_csr,
     check_dense,
     check_weights,
+    csr_is_good,
     starts_well,
 )
 from blocklearn.learner.training.block_input import DEVICE_READERS, readers_for
@@ -148,7 +148,7 @@ def test_kernels_allocate_nothing() -> None:
         with Reader(source) as reader:
             assert len(list(reader.blocks(0))) == 10
     kernels: list[Any] = [
-        check_csr, check_dense, check_weights, starts_well,
+        csr_is_good, check_dense, check_weights, starts_well,
         count_up, expand_csr, gather_csr, gather_dense,
         transpose_by_counting, transpose_csr,
     ]  # fmt: skip
