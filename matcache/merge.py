@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from .containers.cache import MatCache
 from .containers.matrices import Mat
+from .cpu.jit import kernel
 
 Merge = Literal["mean", "sum", "max", "same"]
 """How replicas are combined: the mean of weights, the sum of statistics, the maximum of bounds;
 "same": they are equal already."""
 
 CHUNK = 2**13  # numbers merged at a time: 64 KiB, which fit into the processor's caches
-_kernel = njit(nogil=True, cache=True)  # no contraction: each product is rounded separately
+_kernel = kernel()  # no contraction: each product is rounded separately
 
 
 class Merger(Protocol):

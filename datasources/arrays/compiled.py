@@ -5,6 +5,8 @@ from typing import TypeVar, cast
 
 import numba
 
+from blocklearn.matcache.cpu.jit import kernel as compiled
+
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
@@ -13,5 +15,13 @@ def kernel(function: Function) -> Function:
 
     A kernel allocates nothing, raises nothing and releases the interpreter lock, so a reader
     thread runs beside the model. It keeps its Python signature for type checkers.
+    """
+    return cast(Function, compiled()(function))
+
+
+def general_kernel(function: Function) -> Function:
+    """Compile a kernel that sorts or allocates, with functions of NumPy; see `kernel`.
+
+    All of Numba's passes run, so it takes twice as long.
     """
     return cast(Function, numba.njit(nogil=True, cache=True)(function))

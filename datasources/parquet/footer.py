@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays.compiled import kernel
+from ..arrays.compiled import general_kernel, kernel
 from ..errors import DataError
 
 MAGIC = b"PAR1"
@@ -70,7 +70,7 @@ def largest_in(footer: bytes, noted: npt.NDArray[np.int64]) -> int | None:
     return number if number >= 0 else None  # large unsigned numbers look negative
 
 
-@kernel
+@general_kernel
 def walk(
     data: npt.NDArray[np.uint8], rows: npt.NDArray[np.int64], noted: npt.NDArray[np.int64]
 ) -> int:

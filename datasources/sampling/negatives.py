@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays.compiled import kernel
+from ..arrays.compiled import general_kernel, kernel
 from ..arrays.hashing import GOLDEN, mix_one
 from ..block import HostBlock
 from ..errors import DataError
@@ -142,7 +142,7 @@ def column_at(place: float, ends: npt.NDArray[np.float64], columns: int) -> int:
     return low
 
 
-@kernel
+@general_kernel
 def add_negatives(
     ids: npt.NDArray[np.int64],
     indptr: npt.NDArray[np.int64],

@@ -14,17 +14,17 @@ from functools import cache as remembered
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ..containers.cache import MatCache
 from ..containers.chunks import ROW_CHUNKS, turned, worthwhile
 from ..containers.slots import PatternSlot
+from .jit import helper, kernel
 
 Bounds = np.ndarray[Any, Any]
 ACTIVE = -1  # as a number of rows: the columns that occur in the block
 
-_kernel = njit(nogil=True, cache=True, error_model="numpy")
-_worthwhile = njit(nogil=True, error_model="numpy")(worthwhile)
+_kernel = kernel()
+_worthwhile = helper()(worthwhile)
 
 
 class Work(NamedTuple):
@@ -123,11 +123,11 @@ def _balanced(
     join = (fine.data()[0], pattern.numbers(), *ways, bounds.data()[0])
     steps: list[tuple[Any, Any, tuple[Any, ...]]]
     steps = [(fine, balance, cut), (bounds, join_chunks, join)]
-    for slot, kernel, call in steps:
+    for slot, run, call in steps:
         if cache.reserving:
-            backend.expect(kernel, *call)
+            backend.expect(run, *call)
         elif cache.fills(slot, pattern):
-            backend.call(kernel, *call)
+            backend.call(run, *call)
     found: Bounds = bounds.data()[0]
     return found
 

@@ -28,6 +28,9 @@ declare i32 @PyArg_UnpackTuple(i8*, i8*, i64, i64, ...)
 declare i32 @numba_adapt_ndarray(i8*, i8*)
 declare i64 @PyLong_AsLongLong(i8*)
 declare double @PyFloat_AsDouble(i8*)
+declare i8* @PyLong_FromLongLong(i64)
+declare i8* @PyBool_FromLong(i64)
+declare i8* @PyFloat_FromDouble(double)
 declare i8* @PyErr_Occurred()
 declare void @PyErr_SetString(i8*, i8*)
 declare i8* @PyEval_SaveThread()
@@ -58,8 +61,7 @@ call:
   %done = icmp eq i32 %status, 0
   br i1 %done, label %success, label %failure
 success:
-  call void @Py_IncRef(i8* @_Py_NoneStruct)
-  ret i8* @_Py_NoneStruct
+{success}
 failure:
   call void @PyErr_SetString(i8* @PyExc_RuntimeError, i8* bitcast ([16 x i8]* @failed to i8*))
   ret i8* null
@@ -76,13 +78,36 @@ _NUMBERS = {
 }
 
 
+# What returns each type of result, which is at %r0 as Numba keeps it.
+_RESULTS = {
+    types.none: """\
+  call void @Py_IncRef(i8* @_Py_NoneStruct)
+  ret i8* @_Py_NoneStruct""",
+    types.int64: """\
+  %result = load i64, i64* %r0
+  %found = call i8* @PyLong_FromLongLong(i64 %result)
+  ret i8* %found""",
+    types.boolean: """\
+  %result = load i8, i8* %r0
+  %number = zext i8 %result to i64
+  %found = call i8* @PyBool_FromLong(i64 %number)
+  ret i8* %found""",
+    types.float64: """\
+  %result = load double, double* %r0
+  %found = call i8* @PyFloat_FromDouble(double %result)
+  ret i8* %found""",
+}
+
+
 def has_entry(arguments: Sequence[Any], result: Any) -> bool:
     """Return whether `entry_text` knows these types of arguments and result."""
     known = all(isinstance(kind, types.Array) or kind in _NUMBERS for kind in arguments)
-    return known and result == types.none
+    return known and result in _RESULTS
 
 
-def entry_text(kernel: str, entry: str, arguments: Sequence[Any], passed: Sequence[str]) -> str:
+def entry_text(
+    kernel: str, entry: str, arguments: Sequence[Any], result: Any, passed: Sequence[str]
+) -> str:
     """Return a module of LLVM with the function `entry`, which calls `kernel`.
 
     It releases the interpreter's lock meanwhile.
@@ -127,5 +152,6 @@ def entry_text(kernel: str, entry: str, arguments: Sequence[Any], passed: Sequen
         unpacked=", ".join(unpacked),
         reads="\n".join(reads),
         bad=bad,
+        success=_RESULTS[result],
         passed=", ".join(values),
     )

@@ -7,11 +7,12 @@
 # mypy: allow-untyped-defs
 
 import numpy as np
-from numba import njit
+
+from .jit import kernel
 
 FEW = 2  # columns of a table that are read one after another
 
-_exact = njit(nogil=True, cache=True, error_model="numpy")
+_exact = kernel()
 
 
 @_exact

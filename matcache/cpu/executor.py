@@ -16,6 +16,7 @@ A program of one thread and tiny arrays keeps the lock. Of several replicas that
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
 from struct import Struct
@@ -27,7 +28,7 @@ from ..errors import ShapeError
 from .addresses import Call, address_of, has_address, trampoline_of, words_of
 from .blas import limited
 from .pool import Pool
-from .runners import SIZES, begin, parts, run, run_tiny, work
+from .runners import CALL, PATCH, SIZES, begin, run, run_tiny, work
 
 Array = np.ndarray[Any, Any]
 
@@ -93,6 +94,46 @@ def _place(array: Array) -> tuple[int, int]:
     return array.ctypes.data, array.size
 
 
+def _laid_out(
+    calls: Sequence[Call],
+    starts: Sequence[int],
+    patches: Sequence[tuple[int, ...]],
+    arrays: int,
+    words: Sequence[int],
+) -> tuple[Array, int]:
+    """Return the words of a program, and the place of its state.
+
+    starts: for each call, the place of its first word among `words`.
+    patches: number of an array, and the places of its address and of its size among `words`.
+
+    In order:
+
+    - numbers of patches and calls; addresses of patches, calls and state
+    - addresses of the arrays of a block, as Python objects
+    - patches: address of one of these, and of the words that its address and its size belong in
+    - calls: addresses of trampoline, words and bounds; whether one thread runs all chunks
+    - state: number of the failed call from 1, most chunks of a call; then for each call, chunks
+      that were taken and chunks that are done
+    - words of the calls: address of the kernel, and its arguments
+    """
+    sizes = SIZES, arrays, PATCH * len(patches), CALL * len(calls), 2 + 2 * len(calls), len(words)
+    *places, end = itertools.accumulate(sizes)
+    code = np.zeros(end, np.int64)
+    array, patch, call, state, first = (code.ctypes.data + 8 * place for place in places)
+    code[:SIZES] = len(patches), len(calls), patch, call, state
+    row = places[1]
+    for number, *of in patches:
+        code[row : row + 1 + len(of)] = array + 8 * number, *(first + 8 * word for word in of)
+        row += PATCH
+    for one, start in zip(calls, starts, strict=True):
+        bounds = 0 if one.bounds is None else one.bounds.ctypes.data
+        alone = one.alone or one.bounds is None
+        code[row : row + CALL] = trampoline_of(one), first + 8 * start, bounds, alone
+        row += CALL
+    code[places[4] :] = words
+    return code, places[3]
+
+
 class Program:
     """Calls of kernels, to be run again and again for the arrays of other blocks."""
 
@@ -112,7 +153,8 @@ class Program:
         bound = {_place(found.array()): found for found in inputs}
         used: dict[Input, int] = {}
         words: list[int] = []
-        starts, patches = [], []
+        starts: list[int] = []
+        patches: list[tuple[int, ...]] = []
         for call in calls:
             starts.append(len(words))
             words.append(address_of(call))
@@ -120,27 +162,19 @@ class Program:
                 found = bound.get(_place(arg)) if isinstance(arg, np.ndarray) else None
                 if found is not None:
                     number, at = used.setdefault(found, len(used)), len(words)
-                    sized = (at + 2, at + 5) if arg.ndim == 1 else (0, 0)
+                    sized = (at + 2, at + 5) if arg.ndim == 1 else ()
                     patches.append((number, at + 4, *sized))
                 words += words_of(arg)
         self._owners = [found.owner for found in used]
         self._names = [found.name for found in used]
-        sizes = len(used), len(patches), len(calls)
-        empty = [0] * (len(used) + 4 * len(patches) + 4 * len(calls) + 2 + 2 * len(calls))
-        self._code = np.array([*sizes, *empty, *words], np.int64)
-        _, its_patches, its_table, state, its_words = parts(self._code)
-        its_patches[:] = np.array(patches, np.int64).reshape(-1, 4)
-        first = its_words.ctypes.data
-        for row, call, start in zip(its_table, calls, starts, strict=True):
-            bounds = 0 if call.bounds is None else call.bounds.ctypes.data
-            alone = call.alone or call.bounds is None
-            row[:] = trampoline_of(call), first + 8 * start, bounds, alone
+        self._code, state = _laid_out(calls, starts, patches, len(used), words)
+        self._at = self._code.ctypes.data
         self._put = partial(Struct(f"{len(used)}q").pack_into, self._code[SIZES:].data, 0)
-        self._seen = state.data
+        self._seen = self._code[state:].data
         self._most = pool.threads  # chunks of the call with most, in the last run
         self._blas = any(call.blas for call in calls)
-        arrays = [arg for call in calls for arg in call.given if isinstance(arg, np.ndarray)]
-        tiny = sum({_place(array): array.nbytes for array in arrays}.values()) <= TINY
+        given = [arg for call in calls for arg in call.given if isinstance(arg, np.ndarray)]
+        tiny = sum({_place(array): array.nbytes for array in given}.values()) <= TINY
         self._run_alone = run_tiny if tiny else run
 
     def run(self) -> None:
@@ -166,15 +200,15 @@ class Program:
         pool = self._pool
         if pool.threads == 1:
             pool.check_open()
-            return self._run_alone(self._code)  # type: ignore[no-any-return]
+            return self._run_alone(self._at)  # type: ignore[no-any-return]
         if self._most == 1:
             pool.check_open()
-            run(self._code)
+            run(self._at)
         else:
-            begin(self._code)
+            begin(self._at)
             pool.run(self._task, min(pool.threads, self._most))
         failed, self._most = self._seen[:2].tolist()
-        return failed  # type: ignore[no-any-return]
+        return failed
 
     def _task(self, chunk: int, thread: int) -> None:
-        work(self._code, thread)
+        work(self._at, thread)

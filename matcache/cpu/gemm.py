@@ -15,8 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from .jit import kernel
 
 instruction: Any = intrinsic  # callers do not pass the first parameter
 
@@ -85,7 +87,7 @@ _gemm = _calls("iiinnnrnnnnrnn")
 _syrk = _calls("iiinnrnnrnn")
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel()
 def product(chunk, thread, bounds, gemm, syrk, left, turned_left, right, turned_right, out):
     """Compute rows of out = left @ right, of which one side may be turned.
 

@@ -5,9 +5,9 @@
 
 from typing import Any
 
-from numba import njit
+from .jit import kernel
 
-_kernel = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nsz"})
+_kernel = kernel("contract", "nsz")
 
 
 @_kernel

@@ -8,15 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 
+from .jit import kernel
 from .transpose import count_columns, plan_digits, transpose_by_counting, transpose_csr
 
 if TYPE_CHECKING:
     from ..containers.cache import MatCache
     from ..containers.slots import PatternSlot
 
-_kernel = njit(nogil=True, cache=True)
+_kernel = kernel()
 
 
 @_kernel

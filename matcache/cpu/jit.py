@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
-from numba import njit, types
+from numba import _dynfunc, njit, types  # type: ignore[attr-defined]
 from numba.core import ir
-from numba.core.compiler import CompilerBase
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, Flags
 from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.lowering import Lower
 from numba.core.typed_passes import (
@@ -59,8 +60,16 @@ class KernelLower(Lower):
             return
         shape = self.call_conv.get_function_type(found.restype, found.argtypes)
         names = found.llvm_func_name, found.llvm_cpython_wrapper_name
-        text = entry_text(*names, found.argtypes, [str(one) for one in shape.args])
+        text = entry_text(*names, found.argtypes, found.restype, [str(one) for one in shape.args])
         self.library.add_llvm_module(llvm.parse_assembly(text))
+
+
+class LinkedLibrary(JITCodeLibrary):
+    """Code of a helper. It is linked into kernels, so it needs no machine code of its own."""
+
+    def _finalize_final_module(self):
+        self._finalize_dynamic_globals()
+        self._finalized = True
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -73,6 +82,23 @@ class KernelLowering(NativeLowering):
     def lowering_class(self):
         """The translation."""
         return KernelLower
+
+    def run_pass(self, state):
+        """Translate a function: a kernel to machine code, a helper to code for linking."""
+        if not state.flags.no_cpython_wrapper:
+            return super().run_pass(state)
+        context, name = state.targetctx, state.func_id.func_qualname
+        state.library = LinkedLibrary(context.codegen(), name)
+        state.flags.no_compile = True
+        changed = super().run_pass(state)
+        done = state["cr"]
+        # Numba finds a function by an object that can be called, which nothing calls here.
+        known = _dynfunc.make_function(
+            done.fndesc.lookup_module(), name, "", 0, done.env, (state.library,)
+        )
+        context.insert_user_function(known, done.fndesc, [state.library])
+        state["cr"] = done._replace(cfunc=known)
+        return changed
 
 
 class KnownCalls:
@@ -96,6 +122,30 @@ class KnownCalls:
         if found is None:
             found = self._known[key] = self._context.resolve_function_type(func, args, kws)
         return found
+
+
+class KnownFlags(Flags):
+    """Numba's flags of a compilation, which compare what they were when they were first compared.
+
+    Numba looks up each call by them, and they have thirty values.
+    """
+
+    __slots__ = ["_known"]
+
+    @property
+    def _seen(self):
+        if not hasattr(self, "_known"):
+            whole = self.values()
+            self._known = hash(tuple(sorted(whole))), whole
+        return self._known
+
+    def __hash__(self):
+        return self._seen[0]
+
+    def __eq__(self, other):
+        if isinstance(other, KnownFlags):
+            return self is other or self._seen == other._seen
+        return super().__eq__(other)
 
 
 @cache
@@ -132,6 +182,7 @@ class KernelCompiler(CompilerBase):
     def compile_extra(self, func):
         """Compile a function, without collecting garbage."""
         known = _known(repr(self.state.flags))
+        self.state.flags = KnownFlags(self.state.flags)
         self.state.typingctx = KnownCalls(self.state.typingctx, known)
         collects = gc.isenabled()
         gc.disable()
@@ -162,16 +213,17 @@ def helper(*fastmath: str, inline: bool = False) -> Callable[[Any], Any]:
     return decorated
 
 
-def kernel(*fastmath: str) -> Callable[[Any], Any]:
+def kernel(*fastmath: str, keeps_lock: bool = False) -> Callable[[Any], Any]:
     """Return a decorator that makes a function a kernel, kept on disk once compiled.
 
     fastmath: what LLVM may do with sums and products: see its manual, "Fast-Math Flags".
+    keeps_lock: whether it runs under the interpreter's lock.
 
     A kernel neither makes arrays nor assigns slices. It is compiled anew when its file changes. One
     of this folder calls helpers of other files: it is also compiled anew when any of them changes.
     """
     compile_later: Callable[[Any], Any] = _njit(
-        nogil=True, cache=True, fastmath=set(fastmath), **_OPTIONS
+        nogil=not keeps_lock, cache=True, fastmath=set(fastmath), **_OPTIONS
     )
 
     def decorate(function: Any) -> Any:

@@ -10,20 +10,19 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from . import bounds, gram, index, selection
 from .access import place1, put1
 from .exact import add_exact_columns, add_exact_product, keep_largest
 from .gemm import product
+from .jit import kernel
 from .masked import masked_product
 from .places import gather, scatter
 from .random import random_bits
 from .top import top_products
 
-_FAST = {"contract", "reassoc", "nsz", "arcp"}
-_kernel = njit(nogil=True, cache=True, error_model="numpy", fastmath=_FAST)
-_ordered = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nsz"})
+_kernel = kernel("contract", "reassoc", "nsz", "arcp")
+_ordered = kernel("contract", "nsz")
 
 
 @_kernel

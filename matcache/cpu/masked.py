@@ -9,10 +9,11 @@ wrong; it took three times as long.)
 # mypy: allow-untyped-defs, allow-untyped-calls
 
 import numpy as np
-from numba import njit
+
+from .jit import kernel
 
 MUCH = 16  # times as long: then entries are looked up one by one
-_kernel = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
+_kernel = kernel("contract", "nsz", "reassoc")
 
 
 @_kernel

@@ -8,11 +8,11 @@ and `after` leads from a place to the next one of the same column. Places ascend
 # mypy: allow-untyped-defs, allow-untyped-calls
 
 import numpy as np
-from numba import njit
 
+from .jit import kernel
 from .sort_row import heap_sort
 
-_kernel = njit(nogil=True, cache=True, error_model="numpy")
+_kernel = kernel()
 
 
 @_kernel

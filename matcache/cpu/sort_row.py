@@ -4,14 +4,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-kernel = njit(nogil=True, cache=True)
+from .jit import kernel
+
+_kernel = kernel()
 
 SHORT = 64
 
 
-@kernel
+@_kernel
 def tidy_row(indices: npt.NDArray[np.int32], values: npt.NDArray[Any]) -> int:
     """Sort a row by index in place, add up equal indices, return the new length.
 
@@ -37,7 +38,7 @@ def tidy_row(indices: npt.NDArray[np.int32], values: npt.NDArray[Any]) -> int:
     return left + 1
 
 
-@kernel
+@_kernel
 def insertion_sort(indices: npt.NDArray[np.int32], values: npt.NDArray[Any]) -> None:
     """Sort by index in place, in O(n**2); beats `heap_sort` for some dozen entries."""
     for i in range(1, indices.size):
@@ -48,7 +49,7 @@ def insertion_sort(indices: npt.NDArray[np.int32], values: npt.NDArray[Any]) -> 
         indices[at], values[at] = index, value
 
 
-@kernel
+@_kernel
 def heap_sort(indices: npt.NDArray[np.int32], values: npt.NDArray[Any]) -> None:
     """Sort by index in place (Williams, Algorithm 232, CACM 1964)."""
     for root in range(indices.size // 2 - 1, -1, -1):
@@ -59,7 +60,7 @@ def heap_sort(indices: npt.NDArray[np.int32], values: npt.NDArray[Any]) -> None:
         sift(indices, values, 0, stop)
 
 
-@kernel
+@_kernel
 def sift(indices: npt.NDArray[np.int32], values: npt.NDArray[Any], root: int, stop: int) -> None:
     """Let the entry at `root` sink until no entry below it, before `stop`, is larger."""
     while True:

@@ -11,7 +11,8 @@ faster.)
 # mypy: allow-untyped-defs, allow-untyped-calls
 
 import numpy as np
-from numba import njit
+
+from .jit import kernel
 
 TILE = 256  # table rows; with 100 columns a tile takes 100 kB, which fits into the L2 cache
 GROUP = 4  # rows whose scores are computed together: they share the loads of the tile
@@ -19,7 +20,7 @@ LANES = 64  # scores compared at a time with the worst one kept
 
 _zero = np.float32(0.0)
 # No "reassoc": the order of a sum is part of the promise.
-_kernel = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+_kernel = kernel("contract")
 
 
 @_kernel

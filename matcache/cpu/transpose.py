@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-kernel = njit(nogil=True, cache=True)
+from .jit import kernel
+
+_kernel = kernel()
 
 DIGIT_BITS = 11  # 2048 counters of 8 bytes: half of the first-level data cache
 
@@ -36,7 +37,7 @@ def plan_digits(columns: int) -> tuple[int, int]:
     return passes, -(-bits // passes)
 
 
-@kernel
+@_kernel
 def _counts_to_starts(count: npt.NDArray[np.int64]) -> None:
     """Turn counts into exclusive prefix sums, in place."""
     total = np.int64(0)
@@ -46,7 +47,7 @@ def _counts_to_starts(count: npt.NDArray[np.int64]) -> None:
         total += here
 
 
-@kernel
+@_kernel
 def _sort_csr(
     indptr: npt.NDArray[np.int64],
     indices: npt.NDArray[np.int32],
@@ -70,7 +71,7 @@ def _sort_csr(
             keys[target], t_rows[target], t_pos[target] = indices[pos], row, pos
 
 
-@kernel
+@_kernel
 def _sort_digit(
     nnz: int,
     shift: int,
@@ -95,7 +96,7 @@ def _sort_digit(
         keys[target], t_rows[target], t_pos[target] = from_keys[i], from_rows[i], from_pos[i]
 
 
-@kernel
+@_kernel
 def transpose_csr(
     indptr: npt.NDArray[np.int64],
     indices: npt.NDArray[np.int32],
@@ -149,7 +150,7 @@ def transpose_csr(
     return n_active
 
 
-@kernel
+@_kernel
 def transpose_by_counting(
     indptr: npt.NDArray[np.int64],
     indices: npt.NDArray[np.int32],

@@ -2,10 +2,11 @@
 
 import sys
 
+import numba
 import numpy as np
 import pytest
 
-from blocklearn.matcache.cpu.jit import kernel
+from blocklearn.matcache.cpu.jit import helper, kernel
 
 
 @kernel()
@@ -25,6 +26,21 @@ def fails(array):
 @kernel()
 def twice(number):
     return 2 * number
+
+
+@kernel()
+def is_small(number):
+    return number < 0
+
+
+@helper()
+def more(number):
+    return number + 1
+
+
+@kernel(keeps_lock=True)
+def locked(number):
+    return more(2 * number)
 
 
 ARGUMENTS = [
@@ -73,3 +89,20 @@ def test_a_kernel_that_fails_is_an_error() -> None:
 
 def test_a_kernel_with_a_result_returns_it() -> None:
     assert twice(21) == 42
+    assert twice(-(2**40)) == -(2**41)
+    assert twice(0.375) == 0.75
+    assert is_small(-1.0) is True and is_small(1.0) is False
+    before = sys.getrefcount(True)
+    for _ in range(50):
+        is_small(-1.0)
+    assert abs(sys.getrefcount(True) - before) < 20
+
+
+def test_a_kernel_may_keep_the_lock() -> None:
+    assert locked(21) == 43
+
+
+def test_a_helper_needs_no_code_of_its_own() -> None:
+    more.compile((numba.int64,))
+    found = more.overloads[(numba.int64,)]
+    assert found.library.get_pointer_to_function(found.fndesc.llvm_func_name) == 0
