@@ -68,6 +68,16 @@ def models(args: argparse.Namespace, X: Any) -> dict[str, tuple[Any, Any, dict[s
     found["NMF"] = bl.models.NMF(components=args.rank), X, {}
     found[f"GLM {args.targets} targets"] = bl.models.GLM(), (X, Y), by_block
     found["GLM 1 target"] = bl.models.GLM(), (X, Y[:, :1]), by_block
+    links = power_law(args.rows, args.rows)
+    found |= {
+        "FM": (bl.models.FM(), (X, Y[:, :1]), {}),
+        f"ranking, rank {args.rank}": (bl.models.Ranking(rank=args.rank), X, {}),
+        f"k-means, {args.rank} clusters": (bl.models.KMeans(clusters=args.rank), X, {}),
+        f"SVD, {args.rank} components": (bl.models.SVD(components=args.rank), X, {}),
+        "PageRank": (bl.models.PageRank(), links, {}),
+        "components of a graph": (bl.models.Components(), links, {}),
+        f"word vectors of {args.rank}": (bl.models.WordVectors(dimensions=args.rank), links, {}),
+    }
     return found
 
 

@@ -91,10 +91,10 @@ def shares(parts: list[str], until: float) -> Iterator[tuple[str, float]]:
 
 
 def planned(parts: list[str], minutes: float) -> str:
-    """Return the parts in their order, with the seconds that each may take."""
+    """Return the parts in their order, with the minutes that each may take."""
     whole = sum(PARTS[part] for part in parts)
-    lines = [[part, f"{60 * minutes * PARTS[part] / whole:.0f}"] for part in parts]
-    return table(["part", "seconds"], lines)
+    lines = [[part, f"{minutes * PARTS[part] / whole:.2f}"] for part in parts]
+    return table(["part", "minutes"], lines)
 
 
 def write(file: Path | None, found: list[Row]) -> None:
