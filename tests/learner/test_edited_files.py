@@ -131,6 +131,7 @@ FREE = {
     "config.sweeps": {"number"},
     "config.same": {"number"},
     "config.warm_up": {"number", "huge"},
+    "config.fresh_passes": {"number", "huge"},
     "config.inner_iterations": {"number", "huge", "null"},
     "config.more_scores": {"true"},
     "config.top": {"number"},
