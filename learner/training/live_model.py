@@ -132,9 +132,13 @@ class LiveModel:
         if self.team is not None and (moved or self.restored is not None):
             self.drop()  # tables get their initial values again; or the state may be of training
         self.restored = self._unshared = state
-        set_progress(state, self._progress)
-        if self.team is not None:
-            self._load(self.team)
+        try:
+            set_progress(state, self._progress)
+            if self.team is not None:
+                self._load(self.team)
+        except BaseException:
+            self.restored = self._unshared = None
+            raise
 
     def share(self) -> None:
         """Give the other workers the state that was restored on the one that leads, if any."""
