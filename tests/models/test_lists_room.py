@@ -136,7 +136,7 @@ def test_ranking_that_does_not_fit_is_refused_with_what_to_lower(drivers: Any) -
         config = RunConfig.model_validate(
             {
                 "model": {"kind": "als", "rank": 3, "loss": "implicit"},
-                "data": {"train": {"kind": "file", "path": "x.npz"}, "block_rows": 32},
+                "data": {"train": {"kind": "file", "path": "x.npz"}, "block_rows": 8},
                 "learner": {
                     "device": "cuda",
                     "ranking": {"users": users, "top": 9},
@@ -147,7 +147,7 @@ def test_ranking_that_does_not_fit_is_refused_with_what_to_lower(drivers: Any) -
         )
         assert isinstance(config.learner.ranking, RankingConfig)
         hook = RankingEvaluation(**config.learner.ranking.model_dump())
-        plan = learner(hook, device="cuda").plan()
+        plan = learner(hook, device="cuda", block_rows=8).plan()
         with pytest.raises(MemoryPlanError, match="needs .* of the memory of cuda:0") as refused:
             check_room(plan, config)
         assert f"learner.ranking.users: {users}" in str(refused.value)
