@@ -172,7 +172,7 @@ class LiveModel:
         self.check_trained()
         if (kept := self._restored(name)) is not None:
             return kept.copy()
-        if (state := self.restored) is not None:
+        if self.team is None and (state := self.restored) is not None:
             if isinstance(state.pages, TableRows) and name in state.pages.tables:
                 return state.pages.by_column(name)
             return self._read(prepare(), name)  # within a pass parameters are inexact
