@@ -9,9 +9,9 @@ Longer than 300 lines: most of them are signatures and descriptions of what user
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -55,10 +55,11 @@ from .training.best import BestModel
 from .training.block_input import Use
 from .training.checks import check_fields, check_hooks, check_settings, check_whole
 from .training.data import check_labelled, open_parts, open_source, share_of
-from .training.devices import one_each
+from .training.devices import IndexSetting, one_each
 from .training.evaluation import Evaluation, Evaluator
 from .training.further import further, other_names, rows_before
-from .training.gpu_time import Card, Update, pass_of
+from .training.gpu_time import CARDS, Card, Update, pass_of
+from .training.index_choice import PassTimes, changes, pass_times
 from .training.leading import Leading, stand_by
 from .training.live_model import LiveModel
 from .training.loop import Training
@@ -120,7 +121,9 @@ class Learner:
       one for each replica. Results of a GPU and of the CPU differ in their bits.
     - index: where to make the transposed index of blocks, if the model reads it. "host": in the
       reader's threads; it is then copied with the block. "device": on the GPU, which takes less
-      work of the host and less copying. The bits are the same; the CPU always uses "host".
+      work of the host and less copying. "auto": where a model of the time says a pass is faster;
+      that is the GPU, as a rule, if rows are shuffled in each pass. The bits are the same; the CPU
+      always uses "host".
     - device_blocks: bytes of a GPU for states of rows, and for blocks that are the same in every
       pass: they stay there. "auto": half of what is free beside the plan. Such blocks are of sparse
       matrices that are not shuffled, or of `MatrixSource(X, shuffle="blocks")`. Same bits.
@@ -167,7 +170,7 @@ class Learner:
         sync_every: int = 8,
         sync_weight: float = 1.0,
         device: str | Sequence[str] = "cpu",
-        index: IndexedBy = "host",
+        index: IndexSetting = "auto",
         device_blocks: int | Literal["auto"] = "auto",
         tables: Tables = "float32",
         engine: EngineName | Exchange | Crew = "local",
@@ -630,6 +633,26 @@ class Learner:
         finally:
             draft.close()
 
+    @cached_property
+    def pass_times(self) -> PassTimes | None:
+        """The least times of a pass on an H200, by who makes the index of blocks.
+
+        None if it makes no difference.
+        """
+        sources = self._training()
+        if self.devices[0] == "cpu" or not any(map(changes, sources)):
+            return None
+        on_cpu = replace(self._assembly("host"), devices=["cpu"])  # no device is opened for it
+        with closing(on_cpu.draft(sources[0].shape, None)) as draft:
+            return pass_times(draft, sources, CARDS["H200"], len(self.devices))
+
+    @property
+    def _indexed_by(self) -> IndexedBy:
+        """Who makes the transposed index of blocks."""
+        if self.index != "auto":
+            return self.index
+        return "host" if self.pass_times is None else self.pass_times.faster
+
     def trial(self, blocks: int = 3) -> Trial:
         """Estimate the cost of training from some blocks. Close the learner after it."""
         team = self._prepare(self._training_source().shape)
@@ -765,15 +788,18 @@ class Learner:
             team.tally(self.eval.shape.total_rows)
         return team
 
-    def _assembly(self) -> Assembly:
-        """Return what makes the replicas, with the settings as they are now."""
+    def _assembly(self, index: IndexedBy | None = None) -> Assembly:
+        """Return what makes the replicas, with the settings as they are now.
+
+        index: who makes the transposed index; None: as chosen.
+        """
         return Assembly(
             Parts(self.model, self.optimizer, self.mixins),
             self._facts(),
             self.devices,
             self.seed,
             self.threads,
-            self.index,
+            index or self._indexed_by,
             self.tables,
             self.device_blocks,
             [partial(hook.plan, self) for hook in self.hooks],

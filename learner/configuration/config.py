@@ -20,11 +20,12 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 
 from blocklearn.datasources.config import EvalData, TrainData
-from blocklearn.matcache import IndexedBy, Tables
+from blocklearn.matcache import Tables
 from blocklearn.mixins import MIXINS, Mixin
 from blocklearn.models import MODELS, Model
 from blocklearn.optimizers import OPTIMIZERS, Optimizer
 
+from ..training.devices import IndexSetting
 from ..training.evaluation import Evaluation
 from .distributed import DistributedConfig
 from .references import Referring
@@ -138,10 +139,11 @@ class LearnerConfig(Section):
     devices: list[Device] | None = Field(
         None, min_length=1, description="a device for each replica; null: all are on `device`"
     )
-    index: IndexedBy = Field(
-        "host",
+    index: IndexSetting = Field(
+        "auto",
         description="where the transposed index of blocks is made: host, by the reader's threads, "
-        "or device, by the GPU; results are equal to the bit",
+        "device, by the GPU, or auto: whichever a model of the time says is faster; results are "
+        "equal to the bit",
     )
     device_blocks: ByteSize | Literal["auto"] = Field(
         "auto",

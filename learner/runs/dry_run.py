@@ -117,6 +117,7 @@ def _time(config: RunConfig, learner: Learner) -> Iterator[str]:
     if visits:
         yield f"an evaluation: about {duration(trial.evaluation)}"
     yield from _floor(learner)
+    yield from _index(learner)
     whole = trial.seconds(passes) + visits * trial.evaluation
     yield f"in all: about {duration(whole)}, estimated from {trial.blocks} blocks"
 
@@ -132,4 +133,17 @@ def _floor(learner: Learner) -> Iterator[str]:
         f"a pass on one {name}, calculated: at least {duration(update.seconds(card))} for "
         f"{size(int(update.nbytes))} moved and {update.flops / 1e9:,.1f} Gflop in "
         f"{update.launches:,.0f} launches, and {size(int(update.copied))} copied from the host"
+    )
+
+
+def _index(learner: Learner) -> Iterator[str]:
+    """Yield who makes the index of blocks for a GPU, and why, if it makes a difference."""
+    times = learner.pass_times
+    if times is None:
+        return
+    chosen = times.faster if learner.index == "auto" else learner.index
+    yield (
+        f"the index of blocks is made by the {chosen} (learner.index: {learner.index}); a pass, "
+        f"calculated: at least {duration(times.host)} if the host makes it, "
+        f"{duration(times.device)} if the device does"
     )

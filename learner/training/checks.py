@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from pydantic_core import PydanticSerializationError
 
-from blocklearn.matcache import IndexedBy, ShapeError, Tables
+from blocklearn.matcache import ShapeError, Tables
 from blocklearn.matcache.containers.lazy import Lazy, Transposed
 from blocklearn.matcache.containers.recording import Recording, difference
 from blocklearn.models import Model
@@ -22,6 +22,8 @@ from blocklearn.optimizers import (
     Optimizer,
     SparseEstimate,
 )
+
+from .devices import IndexSetting
 
 
 def check_whole(name: str, value: object, least: int = 1, remedy: str = "") -> None:
@@ -64,7 +66,7 @@ def check_settings(
         raise ValueError(f"Learner: sync_weight={sync_weight}: must be above 0, and at most 1.")
     for name, text, known in [
         ("tables", tables, get_args(Tables)),
-        ("index", index, get_args(IndexedBy)),
+        ("index", index, get_args(IndexSetting)),
     ]:
         if text not in known:
             raise ValueError(f"Learner: {name}={text!r}: must be one of {known}.")

@@ -7,6 +7,9 @@ from typing import Literal, NamedTuple
 
 from blocklearn.matcache import DeviceError, available_threads, resolve
 
+IndexSetting = Literal["auto", "host", "device"]
+"""Who makes the transposed index of blocks; "auto": see `index_choice`."""
+
 
 class Kept(NamedTuple):
     """What stays in the memory of a device, from pass to pass: blocks, and states of rows.

@@ -99,11 +99,16 @@ def pass_of(replica: Replica, sources: Sequence[DataSource], card: Card, phase: 
     """
     whole = Update(0, 0, 0, 0, 0)
     for side, source in enumerate(sources):
-        intake = replica.intakes[side]
-        copied = _copied(replica, side)
-        launches = replica.launches(side, phase)
-        whole = whole.plus(update_of(launches, intake.shape.nnz, copied, card).times(source.blocks))
+        whole = whole.plus(update_of_side(replica, side, source, card, phase))
     return whole
+
+
+def update_of_side(
+    replica: Replica, side: int, source: DataSource, card: Card, phase: int = 0
+) -> Update:
+    """Return what the updates of all blocks of one side do; see `pass_of`."""
+    launches, nnz = replica.launches(side, phase), replica.intakes[side].shape.nnz
+    return update_of(launches, nnz, _copied(replica, side), card).times(source.blocks)
 
 
 def _copied(replica: Replica, side: int) -> int:

@@ -16,6 +16,16 @@ DIGIT = 4  # bits of a column number sorted by each pass
 PARTS = 256  # parts of the entries with separate counts; as in `index.cu`
 
 
+def sorting(columns: int) -> tuple[int, int]:
+    """Return the launches that make an index, and the bytes that they move for each non-zero."""
+    passes = _passes(columns)
+    return 3 * passes + 4, 20 * passes + 16
+
+
+def _passes(columns: int) -> int:
+    return max(1, -(-(columns - 1).bit_length() // DIGIT))
+
+
 class DeviceIndex:
     """The transposed index of a sparse container, and scratch for sorting.
 
@@ -69,7 +79,7 @@ class DeviceIndex:
         # rows finally replace the keys.
         pairs = [(t_rows, t_pos), (self._spare_keys.array, self._spare.array)]
         keys, places = pattern.indices, 0
-        passes = max(1, -(-(pattern.columns - 1).bit_length() // DIGIT))
+        passes = _passes(pattern.columns)
         for done in range(passes):
             shift, (to_keys, to) = DIGIT * done, pairs[(passes - done - 1) % 2]
             backend.launch(count, PARTS, 1, counts, shift, keys, sums)

@@ -73,6 +73,13 @@ def on_device(out: str) -> int:
     return int(re.search(r"([\d,]+) bytes  on the device", out)[1].replace(",", ""))  # type: ignore[index]
 
 
+def test_a_dry_run_says_who_makes_the_index(learn: Any) -> None:
+    line = "the index of blocks is made by the {} (learner.index: {}); a pass, calculated: at least"
+    assert line.format("host", "auto") in learn()[1]  # so few numbers do not pay for launches
+    assert line.format("device", "device") in learn("learner.index=device")[1]
+    assert "index of blocks" not in learn("data.shuffle=blocks", "learner.passes=2")[1]
+
+
 def test_a_limit_of_ones_own(learn: Any) -> None:
     code, out, _ = learn()
     needed = on_device(learn("learner.device_blocks=0")[1])
