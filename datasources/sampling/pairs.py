@@ -35,12 +35,12 @@ class PairSource(Described):
 
     >>> from scipy.sparse import csr_array
     >>> from blocklearn.datasources import MatrixSource
-    >>> links = csr_array([[0, 1, 1, 0], [0, 0, 0, 0], [0, 1, 0, 0], [0, 1, 0, 0]])
+    >>> links = csr_array([[0, 1, 1, 0], [0, 0, 0, 0], [0, 1, 0, 1], [0, 1, 0, 0]])
     >>> pairs = PairSource(MatrixSource(links, block_rows=4))
     >>> block = HostBlock(pairs.shape)
     >>> pairs.read(0, 1, block)
-    >>> block.row_ids.tolist(), block.indptr.tolist(), block.indices[:4].tolist()
-    ([0, 1, 2, 3], [0, 2, 4, 4, 4], [1, 2, 2, 3])
+    >>> block.row_ids.tolist(), block.indptr.tolist(), block.indices[:5].tolist()
+    ([0, 1, 2, 3], [0, 2, 4, 5, 5], [1, 2, 2, 3, 3])
     """
 
     def __init__(self, source: DataSource) -> None:

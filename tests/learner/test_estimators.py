@@ -410,7 +410,7 @@ def test_what_was_learned_goes_to_a_model_folder(tmp_path: Path) -> None:
         if title(found) == "GLMClassifier":
             wanted = found.predict_proba(COUNTS)
             assert loaded.target_names == ["ab", "c", "de"]
-        elif title(found) == "GaussianMixture":
+        elif title(found) in ("GaussianMixture", "FMClassifier"):
             wanted = found.predict_proba(COUNTS)
         else:
             wanted = found.predict(COUNTS) if isinstance(found, bl.KMeans) else used(found)

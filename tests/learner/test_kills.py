@@ -119,6 +119,10 @@ learner: {replicas: 2, sync_every: 1}
 model: {kind: fm, factors: 3, l2: 1.0e-2}
 data: {train: {kind: libsvm, path: x.svm}, eval: {kind: holdout}}
 """,
+    "fm, libffm": """\
+model: {kind: fm, factors: 3, l2: 1.0e-2, fields: names}
+data: {train: {kind: libffm, path: x.ffm}, eval: {kind: holdout}}
+""",
     "svd, file": """\
 model: {kind: svd, components: 4, center: true}
 data: {train: {kind: file, path: counts.npz}, eval: {kind: holdout}}
@@ -211,6 +215,11 @@ def make_data(folder: Path) -> None:
         for i in range(ROWS)
     ]
     (folder / "x.svm").write_text("\n".join(lines) + "\n")
+    lines = [
+        f"{y[i]:.0f} " + " ".join(f"{j % 2}:{j}:{X[i, j]:.0f}" for j in X[[i]].indices)
+        for i in range(ROWS)
+    ]
+    (folder / "x.ffm").write_text("\n".join(lines) + "\n")
     keys = rng.integers(0, 9, (ROWS, 2))
     slots = [[keys[i, k : k + 1] for i in range(ROWS)] for k in range(2)]
     write_norm(folder / "list.txt", y[:, None], np.zeros((ROWS, 0)), slots, files=2)
