@@ -4,9 +4,10 @@
 # mypy: allow-untyped-defs
 
 import numpy as np
-from numba import njit
 
-_kernel = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nsz"})
+from .jit import kernel
+
+_kernel = kernel("contract", "nsz")
 
 
 @_kernel
