@@ -10,10 +10,10 @@ from scipy import sparse
 from blocklearn.answers import answered
 from blocklearn.models import Components as ComponentsModel
 
-from ..training.data import refuse_texts
 from .base import Array, LearnerEstimator, Tensors
+from .links import validated_links
 from .parameters import configured
-from .scikit import validate_data, with_callbacks
+from .scikit import with_callbacks
 
 
 class ConnectedComponents(LearnerEstimator):
@@ -68,13 +68,7 @@ class ConnectedComponents(LearnerEstimator):
 
         Raises ValueError where X is not square.
         """
-        refuse_texts(X)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float32)
-        if X.shape[0] != X.shape[1]:
-            raise ValueError(
-                f"ConnectedComponents: X is {X.shape[0]} x {X.shape[1]}: rows and columns must be "
-                "the same pages. Pass a square matrix of links."
-            )
+        X = validated_links(self, X)
         links = abs(sparse.csr_array(X))  # a negative weight joins, too
         return self._fit(links, {"X": X, "metadata": {}})
 

@@ -10,11 +10,11 @@ from scipy import sparse
 from blocklearn.answers import answered
 from blocklearn.models import PageRank as PageRankModel
 
-from ..training.data import refuse_texts
 from .base import Array, LearnerEstimator, Tensors
 from .linear import with_weights
+from .links import validated_links
 from .parameters import configured
-from .scikit import validate_data, with_callbacks
+from .scikit import with_callbacks
 
 
 class PageRank(LearnerEstimator):
@@ -74,13 +74,7 @@ class PageRank(LearnerEstimator):
 
         Raises ValueError where X is not square or has a negative entry, or all weights are 0.
         """
-        refuse_texts(X)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float32)
-        if X.shape[0] != X.shape[1]:
-            raise ValueError(
-                f"PageRank: X is {X.shape[0]} x {X.shape[1]}: rows and columns must be the same "
-                "pages. Pass a square matrix of links."
-            )
+        X = validated_links(self, X)
         links = sparse.csr_array(X)
         refuse_negative(links)
         links = links.T.tocsr()  # by targets: their products run on all threads

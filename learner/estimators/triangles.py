@@ -10,10 +10,10 @@ from scipy import sparse
 from blocklearn.answers import answered
 from blocklearn.models import Triangles as TrianglesModel
 
-from ..training.data import refuse_texts
 from .base import Array, LearnerEstimator, Tensors
+from .links import validated_links
 from .parameters import configured
-from .scikit import validate_data, with_callbacks
+from .scikit import with_callbacks
 
 
 class TriangleCount(LearnerEstimator):
@@ -66,13 +66,7 @@ class TriangleCount(LearnerEstimator):
 
         Raises ValueError where X is not square.
         """
-        refuse_texts(X)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float32)
-        if X.shape[0] != X.shape[1]:
-            raise ValueError(
-                f"TriangleCount: X is {X.shape[0]} x {X.shape[1]}: rows and columns must be the "
-                "same pages. Pass a square matrix of links."
-            )
+        X = validated_links(self, X)
         links = abs(sparse.csr_array(X))  # a negative weight joins, too
         return self._fit(links, {"X": X, "metadata": {}})
 
