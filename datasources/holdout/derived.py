@@ -1,4 +1,4 @@
-"""The base of sources that make each block from a block of another source."""
+"""The bases of sources that are made from another source."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -14,44 +14,21 @@ from ..block import BlockShape, HostBlock
 from ..source import DataSource, Described, notes_of, readers_of, row_names
 
 
-class DerivedSource(Described):
-    """A source whose block i is made from block i of another, in every pass; nothing is kept.
+class MadeSource(Described):
+    """A source that is made from another, and has its names and notes.
 
     - shape: of its own blocks.
     - settings: what they depend on, besides the contents of the other source.
-    - scratch: an array of this shape and dtype that `_make` may use.
     """
 
-    def __init__(
-        self,
-        source: DataSource,
-        shape: BlockShape,
-        settings: str,
-        scratch: tuple[int | tuple[int, ...], npt.DTypeLike] = (0, np.int8),
-    ) -> None:
-        """Make room for as many whole blocks as threads may read at a time."""
+    def __init__(self, source: DataSource, shape: BlockShape, settings: str) -> None:
+        """Keep what it is made from."""
         self._source, self._shape, self._settings = source, shape, settings
-        self.readers: int = readers_of(source)
-        self._rooms: SimpleQueue[tuple[HostBlock, npt.NDArray[Any]]] = SimpleQueue()
-        for _ in range(self.readers):
-            whole = HostBlock(source.shape, indexed=False)  # only what is made needs an index
-            self._rooms.put((whole, np.empty(*scratch)))
-
-    @abstractmethod
-    def _make(
-        self, pass_: int, whole: HostBlock, scratch: npt.NDArray[Any], into: HostBlock
-    ) -> int:
-        """Fill `into` from a block of the other source; return its number of rows."""
 
     @property
     def shape(self) -> BlockShape:
         """The sizes of every block."""
         return self._shape
-
-    @property
-    def blocks(self) -> int:
-        """The number of blocks, as of the source."""
-        return self._source.blocks
 
     @property
     def names(self) -> Sequence[str] | None:
@@ -72,6 +49,40 @@ class DerivedSource(Described):
     def fingerprint(self) -> str:
         """The XXH3 of the source's fingerprint and of the settings."""
         return xxhash.xxh3_64_hexdigest(f"{self._source.fingerprint} {self._settings}".encode())
+
+
+class DerivedSource(MadeSource):
+    """A source whose block i is made from block i of another, in every pass; nothing is kept.
+
+    - shape, settings: see `MadeSource`.
+    - scratch: an array of this shape and dtype that `_make` may use.
+    """
+
+    def __init__(
+        self,
+        source: DataSource,
+        shape: BlockShape,
+        settings: str,
+        scratch: tuple[int | tuple[int, ...], npt.DTypeLike] = (0, np.int8),
+    ) -> None:
+        """Make room for as many whole blocks as threads may read at a time."""
+        super().__init__(source, shape, settings)
+        self.readers: int = readers_of(source)
+        self._rooms: SimpleQueue[tuple[HostBlock, npt.NDArray[Any]]] = SimpleQueue()
+        for _ in range(self.readers):
+            whole = HostBlock(source.shape, indexed=False)  # only what is made needs an index
+            self._rooms.put((whole, np.empty(*scratch)))
+
+    @abstractmethod
+    def _make(
+        self, pass_: int, whole: HostBlock, scratch: npt.NDArray[Any], into: HostBlock
+    ) -> int:
+        """Fill `into` from a block of the other source; return its number of rows."""
+
+    @property
+    def blocks(self) -> int:
+        """The number of blocks, as of the source."""
+        return self._source.blocks
 
     def read(self, pass_: int, index: int, into: HostBlock) -> None:
         """Fill `into` with block `index` of pass `pass_`."""

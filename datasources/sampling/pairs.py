@@ -1,25 +1,23 @@
 """Makes blocks of any two parts of a graph, so that a model sees links between all parts."""
 
-from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 from threading import Lock
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import xxhash
 
 from ..arrays.compiled import kernel
 from ..arrays.hashing import GOLDEN, mix_one
-from ..block import BlockShape, HostBlock
+from ..block import HostBlock
 from ..errors import DataError
-from ..source import DataSource, Described, TwoSidedSource, check_request, notes_of, row_names
+from ..holdout.derived import MadeSource
+from ..source import DataSource, TwoSidedSource, check_request
 
 KEPT = 2  # blocks of the source: those of the two parts of a pair
 
 
-class PairSource(Described):
+class PairSource(MadeSource):
     """Links of two parts of a graph's pages: each part has half of the rows of a block.
 
     - source: a square matrix of links, sparse; the number of a row is its page.
@@ -51,7 +49,8 @@ class PairSource(Described):
                 f"PairSource: blocks of {shape.rows} rows{', dense' * shape.dense}: must be "
                 "sparse, with two rows or more. Raise block_rows."
             )
-        self._source, self._half, self._lock = source, shape.rows // 2, Lock()
+        super().__init__(source, shape, "pairs")
+        self._half, self._lock = shape.rows // 2, Lock()
         self._sides = [_Side(source)]
         counts, page = self._count()
         if page is not None:
@@ -68,34 +67,9 @@ class PairSource(Described):
         self._shape = replace(shape, nnz=max(2 * max(counts), 1), targets=0, weighted=False)
 
     @property
-    def shape(self) -> BlockShape:
-        """The sizes of every block."""
-        return self._shape
-
-    @property
     def blocks(self) -> int:
         """The number of pairs."""
         return int(self._starts[-1])
-
-    @property
-    def names(self) -> Sequence[str] | None:
-        """The names of the columns, or None."""
-        return self._source.names
-
-    @property
-    def row_names(self) -> Sequence[str] | None:
-        """The names of the rows, or None."""
-        return row_names(self._source)
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """The notes of the source."""
-        return notes_of(self._source)
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """The XXH3 of the source's fingerprint."""
-        return xxhash.xxh3_64_hexdigest(f"{self._source.fingerprint} pairs".encode())
 
     def read(self, pass_: int, index: int, into: HostBlock) -> None:
         """Fill `into` with the pair `index`, the same in every pass."""
@@ -176,6 +150,24 @@ class _Side:
 
 
 @kernel
+def next_column(
+    indices: npt.NDArray[np.int32],
+    x: int,
+    stop: int,
+    other: npt.NDArray[np.int32],
+    y: int,
+    last: int,
+) -> tuple[int, int, int]:
+    """Return the least column of two ascending lists, and where both go on.
+
+    x, y: places before `stop` and `last`; at least one list is not at its end.
+    """
+    if y == last or (x < stop and indices[x] < other[y]):
+        return indices[x], x + 1, y
+    return other[y], x + (x < stop and indices[x] == other[y]), y + 1
+
+
+@kernel
 def copy_links(
     first: int,
     end: int,
@@ -203,13 +195,7 @@ def copy_links(
         y, last = (other_indptr[here], other_indptr[here + 1]) if here < other_rows else (0, 0)
         place = to_indptr[row]
         while x < stop or y < last:
-            if y == last or (x < stop and indices[x] < other_indices[y]):
-                column = indices[x]
-                x += 1
-            else:
-                column = other_indices[y]
-                x += x < stop and indices[x] == column
-                y += 1
+            column, x, y = next_column(indices, x, stop, other_indices, y, last)
             if column > number:
                 to_indices[place], to_values[place] = column, 1.0
                 place += 1
@@ -243,13 +229,7 @@ def count_links(
         x, stop = (indptr[here], indptr[here + 1]) if here < rows else (0, 0)
         y, last = (other_indptr[here], other_indptr[here + 1]) if here < other_rows else (0, 0)
         while x < stop or y < last:
-            if y == last or (x < stop and indices[x] < other_indices[y]):
-                column = indices[x]
-                x += 1
-            else:
-                column = other_indices[y]
-                x += x < stop and indices[x] == column
-                y += 1
+            column, x, y = next_column(indices, x, stop, other_indices, y, last)
             if column > number:
                 count += 1
                 differ[number] += np.int64(mix_one(np.uint64(column + 1) * GOLDEN))
