@@ -200,7 +200,8 @@ class Program:
         pool = self._pool
         if pool.threads == 1:
             pool.check_open()
-            return self._run_alone(self._at)  # type: ignore[no-any-return]
+            number: int = self._run_alone(self._at)
+            return number
         if self._most == 1:
             pool.check_open()
             run(self._at)

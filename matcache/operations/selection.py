@@ -61,9 +61,10 @@ def take(x: Lazy, index: Any, axis: int = 0, *, capacity: int | None = None) -> 
 @operation("select")
 def select(x: Lazy, rows: Any, columns: Any) -> SparseMat:
     """Return x[rows, columns] of a sparse x."""
-    every = [isinstance(i, slice) and i == WHOLE for i in (rows, columns)]
-    found = x if every[0] and not every[1] else take(x, rows)
-    return take(found, columns, axis=1) if not every[1] else found.mat()  # type: ignore[return-value]
+    rows_all, columns_all = (isinstance(i, slice) and i == WHOLE for i in (rows, columns))
+    if columns_all:
+        return take(x, rows)
+    return take(x if rows_all else take(x, rows), columns, axis=1)
 
 
 def _times(index: Any, size: int) -> int:
