@@ -12,6 +12,7 @@ from scipy import sparse
 
 import blocklearn as bl
 from blocklearn.datasources import BlockShape, DataError, HostBlock, MatrixSource, Reader
+from blocklearn.datasources.read_ahead import Task
 
 pytestmark = pytest.mark.usefixtures("reader_threads", "no_block_is_small")
 Threads = Callable[[], list[threading.Thread]]
@@ -93,6 +94,34 @@ def test_threads_read_at_the_same_time(reader_threads: Threads) -> None:
         assert reader.nbytes == 5 * HostBlock(source.shape).nbytes
     assert len({thread.name for thread in source.read_by.values()}) == 1  # all are the reader's
     assert len(set(source.read_by.values())) > 1
+
+
+def test_no_block_is_ready_when_each_is_read_after_it_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wait, waited_for = Task.wait, [threading.Event() for _ in range(9)]
+
+    def tell_and_wait(task: Task, seconds: float) -> bool:
+        waited_for[task.place.index].set()
+        return wait(task, seconds)
+
+    def late(index: int) -> float:
+        assert waited_for[index].wait(30)
+        return 0.0
+
+    monkeypatch.setattr(Task, "wait", tell_and_wait)
+    with Reader(Stripes(9, 1, pause=late)) as reader:
+        assert len(list(reader.blocks(0))) == 9
+        assert reader.ready == 0.0
+
+
+def test_every_block_is_ready_where_the_model_is_slower() -> None:
+    with Reader(Stripes(9, 2)) as reader:
+        for _ in reader.blocks(0):
+            for place in reader._ahead._ahead:
+                while place.task and not place.task.wait(30):
+                    pass
+        assert reader.ready == 9.0 - 1.0  # nothing was asked for before the first
 
 
 @pytest.mark.parametrize("bad", [0, 3, 19])

@@ -8,6 +8,7 @@ import math
 import mmap
 import re
 import struct
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -55,16 +56,38 @@ def test_bytes_of_a_block_are_those_of_its_true_rows() -> None:
     assert block.data_bytes == 4 * 3 * 5
 
 
-class Slow(MatrixSource):
-    """Takes `seconds` for every block."""
+class Clock(threading.local):
+    """A clock for each thread. It shows the seconds that work in this thread is said to take.
 
-    seconds = 0.02
+    Each look at it takes a nanosecond.
+    """
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 1e-9
+        return self.now
+
+
+CLOCK = Clock()
+
+
+@pytest.fixture
+def said_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Training looks at `CLOCK`."""
+    monkeypatch.setattr("blocklearn.learner.training.work.perf_counter", CLOCK)
+
+
+class Slow(MatrixSource):
+    """Takes `seconds` for every block, which the thread that trains reads itself."""
+
+    seconds = 0.0
 
     def kept(self, pass_: int, index: int) -> bool:
-        return False  # a thread reads it
+        return True
 
     def read(self, pass_: int, index: int, into: Any) -> None:
-        time.sleep(self.seconds)
+        CLOCK.now += self.seconds
         super().read(pass_, index, into)
 
 
@@ -78,7 +101,7 @@ class Busy(bl.Model):
         self.n = self.parameter("n", 1, 1, merge="sum")
 
     def update(self, block: Any) -> None:
-        time.sleep(self.seconds if block.rows else 0.0)
+        CLOCK.now += self.seconds if block.rows else 0.0
         self.n <<= self.n + 1.0
 
     def score(self, block: Any) -> Any:
@@ -88,29 +111,30 @@ class Busy(bl.Model):
         return block.X.mat()
 
 
-def trained(seconds: float, wait: float, **settings: Any) -> Work:
-    X = np.ones((100, 3), np.float32)
-    source = Slow(X, block_rows=5, seed=0)
-    source.seconds = wait
-    learner = bl.Learner(Busy(seconds=seconds), source, threads=1, **settings)
+def trained(read: float, compute: float, **settings: Any) -> Work:
+    """Return the work of 20 blocks that take so many seconds each to read and to compute."""
+    source = Slow(np.ones((100, 3), np.float32), block_rows=5, seed=0)
+    source.seconds = read
+    learner = bl.Learner(Busy(seconds=compute), source, threads=1, **settings)
     learner.fit()
     learner.close()
     return learner.progress.work
 
 
-def test_a_slow_disk_is_told_from_a_slow_model() -> None:
-    reading, computing = trained(0.0, 0.02), trained(0.02, 0.0)
-    assert reading.blocks == computing.blocks == 20 and reading.rows == 100
-    assert reading.read > reading.compute and reading.queue < 0.5
-    assert computing.compute > computing.read and computing.queue > 0.5
-    for work in (reading, computing):
-        parts = work.read + work.copy + work.compute + work.merge
-        assert 10 * 0.02 < parts <= work.seconds
+@pytest.mark.parametrize(("read", "compute"), [(0.5, 0.0), (0.0, 0.5), (0.25, 1.0)])
+def test_a_slow_disk_is_told_from_a_slow_model(
+    read: float, compute: float, said_time: None
+) -> None:
+    work = trained(read, compute)
+    assert work.blocks == 20 and work.rows == 100
+    assert work.read == pytest.approx(20 * read, abs=1e-5)
+    assert work.compute == pytest.approx(20 * compute, abs=1e-5)
+    assert work.read + work.copy + work.compute + work.merge <= work.seconds
 
 
-def test_time_of_replicas_is_their_mean() -> None:
-    work = trained(0.1, 0.0, replicas=4, sync_every=1)
-    assert 0.1 * 5 <= work.compute <= work.seconds  # their sum would be more
+def test_time_of_replicas_is_their_mean(said_time: None) -> None:
+    work = trained(0.0, 0.5, replicas=4, sync_every=1)
+    assert work.compute == pytest.approx(5 * 0.5, abs=1e-5)  # their sum would be more
     assert work.merge > 0
 
 
