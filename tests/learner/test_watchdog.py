@@ -20,7 +20,7 @@ import blocklearn as bl
 from blocklearn.datasources import MatrixSource
 from blocklearn.learner.configuration.config import LearnerConfig
 from blocklearn.learner.hooks import Progress
-from blocklearn.learner.watch.watchdog import watching
+from blocklearn.learner.watch.watchdog import _watch, watching
 from tests.learner.test_learner import Means
 from tests.support.own_threads import Started
 
@@ -115,13 +115,24 @@ def test_a_replica_that_hangs_between_merges_is_shown_with_its_block() -> None:
     assert learner.progress.rows == 45
 
 
-def test_a_run_that_moves_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(("looks", "reports"), [(3, 0), (4, 10), (9, 20)])
+def test_a_run_that_moves_is_left_alone(
+    looks: int, reports: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It looks four times a second here. looks: how many find the run at the same block."""
     progress = Progress(1, 100)
-    with watching(progress, 1.0, end_after=1.5):
-        for block in range(20):
-            progress.block = block
-            time.sleep(0.1)
-    assert not caplog.records
+
+    class Over(threading.Event):
+        seen = 0
+
+        def wait(self, timeout: float | None = None) -> bool:
+            assert timeout == 0.25
+            self.seen += 1
+            progress.block = self.seen // (looks + 1)
+            return progress.block == 10
+
+    _watch(progress, 1.0, looks / 4 + 0.25, Over())
+    assert len(caplog.records) == reports
 
 
 def test_without_seconds_nobody_watches() -> None:
@@ -139,7 +150,7 @@ def test_it_looks_before_it_ends_a_run(seconds: float | None) -> None:
 WAIT = """
 import sys, time
 from blocklearn.learner.hooks import Progress
-from blocklearn.learner.watch.watchdog import watching
+from blocklearn.learner.watch.watchdog import _watch, watching
 from tests.learner.test_learner import Means
 with watching(Progress(1, 1), 0.4, {end_after}):
     print("watching", flush=True)
