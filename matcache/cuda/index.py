@@ -19,7 +19,7 @@ PARTS = 256  # parts of the entries with separate counts; as in `index.cu`
 def sorting(columns: int) -> tuple[int, int]:
     """Return the launches that make an index, and the bytes that they move for each non-zero."""
     passes = _passes(columns)
-    return 3 * passes + 4, 20 * passes + 16
+    return 2 * passes + 3, 20 * passes + 16
 
 
 def _passes(columns: int) -> int:
@@ -50,7 +50,7 @@ class DeviceIndex:
         self._positions = room("positions by column", capacity, position)
         self._spare_keys = room("columns being sorted", capacity, np.int32)
         self._spare = room("positions being sorted", capacity, position)
-        self._sums = room("counts of parts", (1 << DIGIT) * PARTS + 1, np.int64)
+        self._sums = room("counts of parts", (1 << DIGIT) * PARTS, np.int32)
         self._built = -1  # version of the pattern when it was last built
 
     def arrays(self) -> list[Any]:
@@ -68,8 +68,8 @@ class DeviceIndex:
         def text(name: str) -> Any:
             return backend.text((name, position), lambda: index_source(position), name)
 
-        names = ("count", "starts", "scatter", "heads", "columns", "rows")
-        count, starts, scatter, heads, columns, rows = (text(f"index_{name}") for name in names)
+        names = ("count", "scatter", "heads", "columns", "rows")
+        count, scatter, heads, columns, rows = (text(f"index_{name}") for name in names)
         if self.cache.reserving or self._built == pattern.version:
             return
         self._built = pattern.version
@@ -83,11 +83,9 @@ class DeviceIndex:
         for done in range(passes):
             shift, (to_keys, to) = DIGIT * done, pairs[(passes - done - 1) % 2]
             backend.launch(count, PARTS, 1, counts, shift, keys, sums)
-            backend.launch_blocks(starts, 1, (1 << DIGIT) * PARTS, sums)
             backend.launch(scatter, PARTS, 1, counts, shift, keys, places, sums, to_keys, to)
             keys, places = to_keys, to
         backend.launch(heads, PARTS, 1, counts, keys, sums)
-        backend.launch_blocks(starts, 1, PARTS, sums)
         backend.launch(columns, PARTS, 1, counts, keys, sums, active, begins)
         each = 256  # threads in a block
         call = [counts, pattern.rows, pattern.indptr, t_pos, t_rows]

@@ -53,9 +53,9 @@ def length_order(cache: MatCache, pattern: PatternSlot, *, by_column: bool) -> l
         rows = pattern.columns if by_column else pattern.rows
         order = cache.result(key, (1, rows), np.int32, "order of rows")
     split = cache.result((*key, "split"), (1, 1), np.int64, "number of long rows")
-    places = cache.result(("cuda", "order"), (1, CLASSES * PARTS), np.int32, "counts of lengths")
-    names = ("order_count", "order_starts", "order_rows")
-    counts, starts, rows_of = (backend.text((name,), order_source, name) for name in names)
+    found = cache.result(("cuda", "order"), (1, CLASSES * PARTS), np.int32, "counts of lengths")
+    names = ("order_count", "order_rows")
+    counts, rows_of = (backend.text((name,), order_source, name) for name in names)
     if cache.reserving:
         return []
     if order.computed != pattern.version:
@@ -63,10 +63,9 @@ def length_order(cache: MatCache, pattern: PatternSlot, *, by_column: bool) -> l
         offsets = pattern.indptr
         if by_column:
             count, offsets = active_count(pattern), turned(cache, pattern)[1]
-        call = [count, pattern.rows, offsets, places.array]
+        call = [count, pattern.rows, offsets, found.array]
         backend.launch_blocks(counts, PARTS, *call)
         most = longest(pattern, backend.processors)
-        backend.launch_blocks(starts, 1, most, places.array, split.array)
-        backend.launch_blocks(rows_of, PARTS, *call, order.array)
+        backend.launch_blocks(rows_of, PARTS, *call, most, split.array, order.array)
         order.computed = pattern.version
     return [order.array, split.array]

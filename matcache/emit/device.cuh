@@ -94,6 +94,13 @@ template <class F> __device__ __forceinline__ F BL_FROM_LANE(F x, int lane) {
   return bl_from(x, lane);
 #endif
 }
+// The sum of the first n of SIZE numbers, by the lanes of a group; loads are under way together.
+template <int SIZE, class T> __device__ __forceinline__ i64 bl_sum_of_first(const T* x, int n) {
+  i64 sum = 0;
+#pragma unroll 16
+  for (int e = BL_LANE; e < SIZE; e += BL_LANES) sum += e < n ? x[e] : T(0);
+  return BL_SUM_ACROSS(sum);
+}
 // Combine what the groups of a block have, group by group; every thread gets the result.
 #define BL_GROUPS (BL_BLOCK / BL_LANES)
 template <class Op, class F> __device__ __forceinline__ F bl_across_groups(F x) {

@@ -15,9 +15,11 @@ from blocklearn.matcache import MatCache, SparseInput
 from blocklearn.matcache.containers.chunks import turned
 from blocklearn.matcache.cuda import Cuda, devices
 from blocklearn.matcache.cuda.driver import Driver
+from blocklearn.matcache.cuda.index import sorting
 from tests.cuda.test_cuda_learner import CASES, learnt, trained
 from tests.support import cuda_host
 from tests.support.cuda_device import HostDriver
+from tests.support.often import rarely
 
 pytestmark = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
 
@@ -78,6 +80,23 @@ def matrices(rows: int, columns: int, each: int) -> list[Any]:
 def test_the_index_of_a_device_is_that_of_the_reader(columns: int) -> None:
     blocks = matrices(40, columns, 12)
     check(HostDriver(seed=columns), blocks, max(X.nnz for X in blocks))
+
+
+@pytest.mark.parametrize("columns", [1, 17, 70_000])
+def test_the_model_of_the_time_counts_these_launches(columns: int) -> None:
+    X, driver = some(40, columns, 12), HostDriver()
+    found_on(driver, [filled(X)], X.nnz)
+    assert sum(name.startswith("index_") for name in driver.ran) == sorting(columns)[0]
+
+
+@pytest.mark.parametrize("threads", [1, *rarely(64)])
+def test_a_row_of_all_columns_and_a_column_of_all_rows(threads: int) -> None:
+    """Then a block of one entry, fewer than there are parts."""
+    rows, columns = 400, 3000
+    X = sp.lil_array((rows, columns), dtype=np.float32)
+    X[5], X[:, 7] = 1, 1
+    one = sp.csr_array(([1.0], ([399], [2999])), shape=(rows, columns), dtype=np.float32)
+    check(HostDriver(threads=threads), [sp.csr_array(X), one], rows + columns)
 
 
 @pytest.mark.parametrize("threads", [64, pytest.param(256, marks=pytest.mark.slow)])

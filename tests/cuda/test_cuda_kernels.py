@@ -68,24 +68,39 @@ def test_split_tokens_has_the_bits_of_the_cpu(threads: int) -> None:
     np.testing.assert_array_equal(got_scored, scored)
 
 
+def length_class(length: int) -> int:
+    """By the power of two and its next three bits; the longest first."""
+    power = max(0, length.bit_length() - 4)
+    found = length if power == 0 else 16 + 8 * (power - 1) + (length >> power & 7)
+    return int(CLASSES - 1 - min(found, CLASSES - 1))
+
+
+LENGTHS = {
+    "mixed": [*range(40), *[7] * 2200, 1000, 1001, 70000, 0, *range(39, -1, -1)],
+    "none": [],
+    "empty": [0] * 300,
+    "one": [3],
+    "huge": [2**40],
+    "fewer than parts": [5, 0, 600, 5],
+    "a part's rows each, and one more": [1, 2] * (128 * PARTS) + [9],
+}
+
+
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
+@pytest.mark.parametrize("counted", [False, True])  # their number is read on the device
 @pytest.mark.parametrize("threads", THREADS)
-def test_rows_are_ordered_by_length(threads: int) -> None:
-    rng = np.random.default_rng(0)
-    lengths = np.concatenate([rng.integers(0, 40, 300), np.full(2200, 7), [1000, 1001, 70000, 0]])
-    indptr = np.concatenate([[0], np.cumsum(lengths)])
-    order, split = np.full(len(lengths), -1, np.int32), np.zeros(1, np.int64)
-    places = np.zeros(CLASSES * PARTS, np.int32)
+def test_rows_are_ordered_by_length(threads: int, counted: bool, lengths: list[int]) -> None:
+    indptr, n = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), len(lengths)
+    order, split = np.full(n + 1, -1, np.int32), np.full(1, -1, np.int64)
+    found = np.full(CLASSES * PARTS, -1, np.int32)
     run = module(sources.order_source(), threads)
-    run.call("order_count", 0, len(lengths), indptr, places, blocks=3)
-    run.call("order_starts", 512, places, split)
-    run.call("order_rows", 0, len(lengths), indptr, places, order, blocks=3)
-    assert sorted(order) == list(range(len(lengths)))
-    sorted_lengths = lengths[order]
-    assert split[0] == 3
-    assert (sorted_lengths[:3] >= 1000).all()
-    assert (sorted_lengths[1:] <= sorted_lengths[:-1] * 1.125).all()
-    same = (lengths == 7).nonzero()[0]
-    np.testing.assert_array_equal(order[sorted_lengths == 7], same)
+    rows = [np.array([n]), n + 7] if counted else [0, n]
+    run.call("order_count", *rows, indptr, found, blocks=3)
+    run.call("order_rows", *rows, indptr, found, 512, split, order, blocks=3)
+    classes = [length_class(length) for length in lengths]
+    np.testing.assert_array_equal(order[:n], np.argsort(classes, kind="stable"))
+    assert order[n] == -1
+    assert split[0] == sum(each < length_class(512) for each in classes)
 
 
 @pytest.mark.parametrize("threads", THREADS)
@@ -140,8 +155,7 @@ def test_the_sampler_draws_what_the_cpu_draws(threads: int, k: int, resident: in
     sums, got_first = np.empty(1024, np.int64), np.empty(X.nnz, np.int64)
     run.call("count_sums", 23, indptr, values, sums, blocks=2)
     work = np.array([5])
-    run.call("count_starts", sums, 7, work)
-    run.call("count_particles", 23, indptr, values, sums, got_first, blocks=2)
+    run.call("count_particles", 23, indptr, values, sums, 7, work, got_first, blocks=2)
     np.testing.assert_array_equal(got_first, first)
     got_z = np.zeros((save, width), np.uint16)
     weights, words, topics = (np.empty(width, t) for t in (np.float32, np.int32, np.int32))
@@ -160,6 +174,36 @@ def test_the_sampler_draws_what_the_cpu_draws(threads: int, k: int, resident: in
     call = [active_count, 31, active, starts, t_pos, values, first, save, width, got_z, out]
     run.call("topic_counts_32", *call, blocks=2)
     np.testing.assert_array_equal(out, table)
+
+
+PARTICLES = {
+    "none": [],
+    "no tokens": [0.0, -1.0, np.nan],
+    "one": [3.0],
+    "many of one": [1e9],
+    "fewer than parts": [0.5, 1.0, 7.5, 0.0, 250.0],
+    "more than parts": [float(n % 11) for n in range(5 * 1024 + 3)],
+}
+
+
+@pytest.mark.parametrize("values", PARTICLES.values(), ids=PARTICLES)
+@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize("threads", THREADS)
+def test_particles_are_numbered(threads: int, kept: bool, values: list[float]) -> None:
+    """Of a block that begins behind other entries; its first row has all."""
+    given, ahead = np.array([5.0, 5.0, *values], np.float32), 2
+    tokens = np.where(given > 0, given, 0.0)
+    each = np.floor(tokens) if kept else np.ceil(np.minimum(tokens, CAP))
+    wanted = np.cumsum(each[ahead:], dtype=np.int64)
+    indptr = np.array([ahead, given.size, given.size, given.size])
+    run = module(sources.kept_source(40) if kept else sources.gibbs_source(40), threads)
+    sums, work = np.full(1024, -1), np.array([5])
+    first = np.full(given.size + 1, -1)
+    run.call("count_sums", 3, indptr, given, sums, blocks=2)
+    run.call("count_particles", 3, indptr, given, sums, 7, work, first, blocks=2)
+    np.testing.assert_array_equal(first[ahead:-1], wanted - each[ahead:].astype(int))
+    assert (first[[0, 1, -1]] == -1).all()
+    assert work[0] == 5 + 7 * (wanted[-1] if values else 0)
 
 
 @pytest.mark.parametrize("threads", [1, pytest.param(0, marks=pytest.mark.gpu)])

@@ -173,8 +173,7 @@ def test_tokens_are_numbered(threads: int) -> None:
     run = module(sources.kept_source(40), threads)
     sums, first, work = np.empty(1024, np.int64), np.empty(found.X.nnz, np.int64), np.array([5])
     run.call("count_sums", ROWS, indptr, values, sums, blocks=2)
-    run.call("count_starts", sums, 80, work)
-    run.call("count_particles", ROWS, indptr, values, sums, first, blocks=2)
+    run.call("count_particles", ROWS, indptr, values, sums, 80, work, first, blocks=2)
     np.testing.assert_array_equal(first, found.first)
     assert work[0] == 5 + 80 * found.topics.size == 5 + found.flops
 

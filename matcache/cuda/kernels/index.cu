@@ -1,6 +1,7 @@
 // The transposed index of a block: cpu/transpose.py, to the last bit. A stable sort of the entries
-// by column, four bits at a time, the lowest first: index_count, index_starts and index_scatter for each;
-// then index_heads, index_starts and index_columns; index_rows at the end. P: type of positions.
+// by column, four bits at a time, the lowest first: index_count and index_scatter for each; then index_heads,
+// index_columns and index_rows. Each block of threads adds up for itself what lies before its part.
+// P: type of positions.
 
 #define DIGITS 16
 #define ITEMS 8  // entries that a thread has at a time
@@ -11,7 +12,7 @@ __device__ __forceinline__ int digit_of(int key, int shift) { return key >> shif
 
 // sums[d * PARTS + p]: entries of part p whose column has the digit d. counts[0]: how many entries.
 extern "C" __global__ void __launch_bounds__(BL_BLOCK) index_count(const i64* counts, i64 shift,
-    const int* keys, i64* sums) {
+    const int* keys, int* sums) {
   __shared__ int found[DIGITS * BL_BLOCK];
   const i64 n = counts[0];
   for (i64 part = blockIdx.x; part < PARTS; part += gridDim.x) {
@@ -29,22 +30,30 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK) index_count(const i64* co
   }
 }
 
-// sums[e]: the sum of those before e; sums[n]: of all. One block of threads.
-extern "C" __global__ void __launch_bounds__(BL_BLOCK) index_starts(i64 n, i64* sums) {
-  const i64 all = bl_starts(n, sums);
-  if (threadIdx.x == 0) sums[n] = all;
+// base[d]: where the entries of a part that have the digit d begin.
+__device__ __forceinline__ void begin_digits(const int* sums, i64 part, i64* base) {
+  __shared__ i64 all[DIGITS];
+  for (int d = threadIdx.x / BL_LANES; d < DIGITS; d += BL_GROUPS) {
+    const int* own = sums + d * PARTS;
+    const i64 before = bl_sum_of_first<PARTS>(own, (int)part), sum = bl_sum_of_first<PARTS>(own, PARTS);
+    if (BL_LANE == 0) base[d] = before, all[d] = sum;
+  }
+  __syncthreads();
+  for (int d = threadIdx.x; d < DIGITS; d += BL_BLOCK)
+    for (int e = 0; e < d; ++e) base[d] += all[e];
+  __syncthreads();
 }
 
 // Entries of equal digits together, in the order in which they are. from: their positions, 0: the same as
 // their places. The tile is put in order first, so that what is written lies side by side.
 extern "C" __global__ void __launch_bounds__(BL_BLOCK) index_scatter(const i64* counts, i64 shift,
-    const int* keys, const P* from, const i64* sums, int* to_keys, P* to) {
+    const int* keys, const P* from, const int* sums, int* to_keys, P* to) {
   __shared__ int key[TILE], sorted[TILE], places[DIGITS * BL_BLOCK], begin[DIGITS];
   __shared__ i64 base[DIGITS];
   const i64 n = counts[0];
   for (i64 part = blockIdx.x; part < PARTS; part += gridDim.x) {
     const i64 last = n * (part + 1) / PARTS;
-    for (int d = threadIdx.x; d < DIGITS; d += BL_BLOCK) base[d] = sums[d * PARTS + part];
+    begin_digits(sums, part, base);
     for (i64 start = n * part / PARTS; start < last; start += TILE) {
       const int there = last - start < TILE ? (int)(last - start) : TILE;
       const int first = threadIdx.x * ITEMS, end = first + ITEMS < there ? first + ITEMS : there;
@@ -84,24 +93,24 @@ __device__ __forceinline__ bool is_head(const int* keys, i64 i) { return i == 0 
 
 // sums[p]: the columns that begin in part p.
 extern "C" __global__ void __launch_bounds__(BL_BLOCK) index_heads(const i64* counts, const int* keys,
-    i64* sums) {
+    int* sums) {
   const i64 n = counts[0];
   for (i64 part = blockIdx.x; part < PARTS; part += gridDim.x) {
     i64 own = 0, all;
     for (i64 i = n * part / PARTS + threadIdx.x; i < n * (part + 1) / PARTS; i += BL_BLOCK)
       own += is_head(keys, i);
     bl_before(own, &all);
-    if (threadIdx.x == 0) sums[part] = all;
+    if (threadIdx.x == 0) sums[part] = (int)all;
   }
 }
 
 // The columns that occur, and where each begins; counts[1]: how many.
 extern "C" __global__ void __launch_bounds__(BL_BLOCK) index_columns(i64* counts, const int* keys,
-    const i64* sums, int* active, i64* starts) {
+    const int* sums, int* active, i64* starts) {
   const i64 n = counts[0];
   for (i64 part = blockIdx.x; part < PARTS; part += gridDim.x) {
     const i64 last = n * (part + 1) / PARTS;
-    i64 base = sums[part];
+    i64 base = bl_sum_of_first<PARTS>(sums, (int)part);
     for (i64 start = n * part / PARTS; start < last; start += TILE) {
       const i64 first = start + threadIdx.x * ITEMS, end = first + ITEMS < last ? first + ITEMS : last;
       i64 own = 0, all;
@@ -114,10 +123,10 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK) index_columns(i64* counts
         }
       base += all;
     }
-  }
-  if (BL_THREAD == 0) {
-    counts[1] = sums[PARTS];
-    starts[sums[PARTS]] = n;
+    if (part == PARTS - 1 && threadIdx.x == 0) {
+      counts[1] = base;
+      starts[base] = n;
+    }
   }
 }
 

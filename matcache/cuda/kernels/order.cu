@@ -1,5 +1,5 @@
 // Rows in the order in which they are worked on: the longest first, of equal length classes the first.
-// A class is the length's power of two and its next three bits. order_count, order_starts, order_rows.
+// A class is the length's power of two and its next three bits. order_count, then order_rows.
 
 #define CLASSES 256
 #define PARTS 32  // of the rows, that are counted apart
@@ -11,36 +11,50 @@ __device__ __forceinline__ int length_class(i64 length) {
   return CLASSES - 1 - (found < CLASSES - 1 ? found : CLASSES - 1);
 }
 
-// places[c * PARTS + p]: rows of part p in class c. count: the number of rows, or 0 where it is `rows`.
-extern "C" __global__ void order_count(const i64* count, i64 rows, const i64* indptr, int* places) {
-  __shared__ int found[CLASSES];
+// found[p * CLASSES + c]: rows of part p in class c. count: the number of rows, or 0 where it is `rows`.
+extern "C" __global__ void order_count(const i64* count, i64 rows, const i64* indptr, int* found) {
+  __shared__ int own[CLASSES];
   const i64 n = count ? *count : rows;
   for (i64 part = blockIdx.x; part < PARTS; part += gridDim.x) {
-    for (int c = threadIdx.x; c < CLASSES; c += BL_BLOCK) found[c] = 0;
+    for (int c = threadIdx.x; c < CLASSES; c += BL_BLOCK) own[c] = 0;
     __syncthreads();
     for (i64 i = n * part / PARTS + threadIdx.x; i < n * (part + 1) / PARTS; i += BL_BLOCK)
-      atomicAdd(&found[length_class(indptr[i + 1] - indptr[i])], 1);
+      atomicAdd(&own[length_class(indptr[i + 1] - indptr[i])], 1);
     __syncthreads();
-    for (int c = threadIdx.x; c < CLASSES; c += BL_BLOCK) places[c * PARTS + part] = found[c];
+    for (int c = threadIdx.x; c < CLASSES; c += BL_BLOCK) found[part * CLASSES + c] = own[c];
     __syncthreads();
   }
 }
 
-// places: where each part's rows of each class begin. split[0]: how many rows are longer than `longest`,
-// about (whole classes). One block of threads.
-extern "C" __global__ void order_starts(i64 longest, int* places, i64* split) {
-  bl_starts<int>(CLASSES * PARTS, places);
-  if (threadIdx.x == 0) *split = places[length_class(longest) * PARTS];
+// next[c]: where the rows of a part that are in class c begin.
+__device__ __forceinline__ void begin_classes(const int* found, i64 part, int* next) {
+  int base = 0, all;
+  for (int first = 0; first < CLASSES; first += BL_BLOCK) {
+    const int c = first + threadIdx.x;
+    int before = 0, sum = 0;
+#pragma unroll
+    for (int p = 0; p < PARTS; ++p) {
+      const int here = c < CLASSES ? found[p * CLASSES + c] : 0;
+      sum += here;
+      if (p < part) before += here;
+    }
+    const int place = base + bl_before(sum, &all) + before;
+    if (c < CLASSES) next[c] = place;
+    base += all;
+  }
+  __syncthreads();
 }
 
 // order int [rows]. A tile has a row for each thread; those of one class stay in their order.
-extern "C" __global__ void order_rows(const i64* count, i64 rows, const i64* indptr, const int* places,
-    int* order) {
+// split[0]: how many rows are longer than `longest`, about (whole classes).
+extern "C" __global__ void order_rows(const i64* count, i64 rows, const i64* indptr, const int* found,
+    i64 longest, i64* split, int* order) {
   __shared__ int next[CLASSES], classes[BL_BLOCK];
   const i64 n = count ? *count : rows;
   for (i64 part = blockIdx.x; part < PARTS; part += gridDim.x) {
     const i64 last = n * (part + 1) / PARTS;
-    for (int c = threadIdx.x; c < CLASSES; c += BL_BLOCK) next[c] = places[c * PARTS + part];
+    begin_classes(found, part, next);
+    if (part == 0 && threadIdx.x == 0) *split = next[length_class(longest)];
     for (i64 start = n * part / PARTS; start < last; start += BL_BLOCK) {
       const int here = last - start < BL_BLOCK ? (int)(last - start) : BL_BLOCK;
       const int me = threadIdx.x;

@@ -25,18 +25,13 @@ extern "C" __global__ void count_sums(i64 rows, const i64* indptr, const float* 
     if (BL_LANE == 0) sums[c] = sum;
   }
 }
-// sums[c]: particles before chunk c. work[0] grows by `each` for every particle. One block of threads.
-extern "C" __global__ void count_starts(i64* sums, i64 each, i64* work) {
-  const i64 all = bl_starts<i64>(CHUNKS, sums);
-  if (threadIdx.x == 0) work[0] += each * all;
-}
-// first[i] = number of the first particle of entry i.
+// first[i] = number of the first particle of entry i. work[0] grows by `each` for every particle.
 extern "C" __global__ void count_particles(i64 rows, const i64* indptr, const float* values,
-    const i64* sums, i64* first) {
+    const i64* sums, i64 each, i64* work, i64* first) {
   const i64 start = indptr[0], nnz = indptr[rows] - start;
   for (i64 c = BL_WARP; c < CHUNKS; c += BL_WARPS) {
     const i64 end = start + nnz * (c + 1) / CHUNKS;
-    i64 before = sums[c];
+    i64 before = bl_sum_of_first<CHUNKS>(sums, (int)c);
     for (i64 i0 = start + nnz * c / CHUNKS; i0 < end; i0 += BL_LANES) {
       const i64 own = i0 + BL_LANE < end ? particles(values[i0 + BL_LANE]) : 0;
       i64 place = before, all = 0;
@@ -48,6 +43,7 @@ extern "C" __global__ void count_particles(i64 rows, const i64* indptr, const fl
       if (i0 + BL_LANE < end) first[i0 + BL_LANE] = place;
       before += all;
     }
+    if (c == CHUNKS - 1 && BL_LANE == 0) work[0] += each * before;
   }
 }
 

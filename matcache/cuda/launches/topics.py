@@ -88,15 +88,15 @@ def _number(
     pattern, backend = X.pattern, cache.backend
     sums = cache.result(("cuda", "particles"), (1, PARTS), np.int64, "particles of parts")
     work = cache.result(("named", WORK), (1, 1), np.int64, WORK)
-    names = ("count_sums", "count_starts", "count_particles")
-    count, start, number = (kernel(cache, name, facts, module) for name in names)
+    names = ("count_sums", "count_particles")
+    count, number = (kernel(cache, name, facts, module) for name in names)
     if cache.reserving:
         return
     entries = [pattern.rows, pattern.indptr, X.slot.array]
     backend.launch(count, PARTS, WARPS, *entries, sums.array)
-    backend.launch_blocks(start, 1, sums.array, each, work.array)
+    call = [*entries, sums.array, each, work.array, first.array]
+    backend.launch(number, PARTS, WARPS, *call)
     backend.tally.counted_in(work.array)
-    backend.launch(number, PARTS, WARPS, *entries, sums.array, first.array)
 
 
 def _counts(cache: MatCache, rows: int, k: int, resident: int) -> Slot | None:
