@@ -261,7 +261,7 @@ def test_a_file_of_tests_that_fails_takes_no_other_along(
     paths = [str(tmp_path / f"test_{name}.py") for name in files]
     monkeypatch.setattr(gpu_tests, "files_with_tests", lambda: paths)
     monkeypatch.setattr(gpu_tests, "OTHERS", ())
-    notes = [row.note.partition(":")[0] for row in gpu_tests.rows(60.0)]
+    notes = [row.note.partition(":")[0] for row in gpu_tests.rows(600.0)]
     assert notes == ["failed", "passed", "failed"]
 
 
