@@ -29,7 +29,7 @@ class DeviceRows:
         """Use the container of all rows. Memory is being planned."""
         self.backend, self.store = backend, store
         self._newer = False  # than what the host has
-        self._launches: dict[tuple[str, Slot, Slot], Launches] = {}
+        self._launches: dict[tuple[str, int, int], Launches] = {}  # by the arrays they use
         module = partial(states_source, store.dtype.itemsize)
         self._text = {
             name: backend.text((name, store.dtype.itemsize), module, name) for name in self.names
@@ -47,8 +47,11 @@ class DeviceRows:
         self._newer = True
 
     def _repeat(self, launch: Callable[[Slot, Slot], None], ids: Slot, rows: Slot) -> None:
-        """Launch what is the same for all blocks with the same buffers."""
-        key = launch.__name__, ids, rows
+        """Launch what is the same for all blocks with the same buffers.
+
+        Containers get other arrays where a block needs more room.
+        """
+        key = launch.__name__, ids.array.address, rows.array.address
         if key not in self._launches:
             again = [partial(launch, ids, rows)]
             self._launches[key] = Launches(self.backend, again, "rows of a state")

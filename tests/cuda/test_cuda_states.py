@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.matcache.cuda import kernels as sources
@@ -13,6 +14,7 @@ from blocklearn.models import ALS, LDA, NMF
 from tests.support import cuda_host
 from tests.support.cuda_device import HostDriver
 from tests.support.model_variants import ROWS, counts
+from tests.support.often import rarely
 
 from .test_cuda_kernels import THREADS, module
 from .test_cuda_learner import drivers  # noqa: F401
@@ -150,3 +152,21 @@ def test_states_stay_where_they_fit(drivers: list[HostDriver]) -> None:  # noqa:
     assert not held(learner("nmf", replicas=2))
     tokens = held(learner("lda"))
     assert "assignments (on the device)" in tokens
+
+
+@pytest.mark.parametrize("model", ["nmf", *rarely("lda")])
+def test_training_goes_on_after_denser_blocks(
+    model: str,
+    drivers: list[HostDriver],  # noqa: F811
+) -> None:
+    """They need more room, so the row numbers of later blocks lie elsewhere on the device."""
+    denser = sp.csr_array(np.random.default_rng(0).poisson(3.0, counts().shape).astype(np.float32))
+    found = []
+    for room in ("auto", 0):
+        trained = learner(model, device_blocks=room).fit()
+        trained.predict(denser)
+        trained.passes += 2
+        found.append(tensors(trained.fit()))
+        trained.close()
+    for name, array in found[0].items():
+        np.testing.assert_array_equal(array, found[1][name], err_msg=name)
