@@ -101,6 +101,14 @@ class BlockShape:
         """The bytes of a `HostBlock` of this shape, including its scratch."""
         return block_bytes(self)
 
+    def data_bytes(self, rows: int, nnz: int) -> int:
+        """Return the bytes of true rows of a block: features, offsets, targets, weights.
+
+        nnz: their true non-zeros.
+        """
+        features = 4 * rows * self.columns if self.dense else 8 * (rows + 1) + 8 * nnz
+        return features + 4 * rows * (self.targets + self.weighted)
+
 
 @dataclass(frozen=True, eq=False)
 class KeptBlock:
@@ -221,13 +229,6 @@ class HostBlock:
     def t_pos(self) -> npt.NDArray[np.signedinteger[Any]]:
         """The positions of the non-zeros in `values`, sorted by feature."""
         return self.turned.t_pos
-
-    @property
-    def data_bytes(self) -> int:
-        """The bytes of the true rows: features, offsets, targets, weights."""
-        shape, rows = self.shape, self.rows
-        features = 4 * rows * shape.columns if shape.dense else 8 * (rows + 1) + 8 * self.nnz
-        return features + 4 * rows * (shape.targets + shape.weighted)
 
     def finish(self, *, pass_: int, index: int, rows: int, checked: bool = False) -> None:
         """Declare `rows` rows filled: pad, check, and drop the old transpose.

@@ -124,9 +124,10 @@ class Learner:
       work of the host and less copying. "auto": where a model of the time says a pass is faster;
       that is the GPU, as a rule, if rows are shuffled in each pass. The bits are the same; the CPU
       always uses "host".
-    - device_blocks: bytes of a GPU for states of rows, and for blocks that are the same in every
-      pass: they stay there. "auto": half of what is free beside the plan. Such blocks are of sparse
-      matrices that are not shuffled, or of `MatrixSource(X, shuffle="blocks")`. Same bits.
+    - device_blocks: bytes of a GPU for what stays there: states of rows, all rows of a matrix in
+      memory, and blocks that are the same in every pass. "auto": half of what is free beside the
+      plan. Such blocks are of sparse matrices that are not shuffled, or of
+      `MatrixSource(X, shuffle="blocks")`; other blocks take their rows from the matrix. Same bits.
     - tables: "bfloat16": updates read topics, factors and weights from a 16-bit copy. This halves
       the time of memory-bound kernels on a GPU. Parameters, sums, scores and predictions stay
       float32. On the CPU the numbers are the same, without a gain in speed.

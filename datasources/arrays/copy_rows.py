@@ -16,6 +16,15 @@ def count_up(start: int, into: npt.NDArray[np.int64]) -> None:
 
 
 @kernel
+def count_entries(ids: npt.NDArray[np.int64], indptr: npt.NDArray[np.int64]) -> int:
+    """Return the stored entries of the rows `ids` of a CSR matrix."""
+    found = 0
+    for i in range(ids.size):
+        found += indptr[ids[i] + 1] - indptr[ids[i]]
+    return found
+
+
+@kernel
 def gather_csr(
     ids: npt.NDArray[np.int64],
     indptr: npt.NDArray[np.int64],

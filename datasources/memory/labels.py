@@ -48,6 +48,10 @@ class Labels:
             twice = next(name for i, name in enumerate(names) if name in names[:i])
             raise DataError(f"MatrixSource: target_names has {twice!r} twice.")
 
+    def of_weights(self) -> "Labels":
+        """Return the weights without the targets."""
+        return Labels(self.rows, None, self.weights, None)
+
     def write(self, ids: npt.NDArray[np.int64], into: HostBlock, at: int = 0) -> None:
         """Write targets and weights of the rows `ids` to a block from row `at` on."""
         self.write_targets(ids, into.targets[at:])

@@ -1,6 +1,11 @@
-"""The source of blocks of a matrix in memory."""
+"""The source of blocks of a matrix in memory.
 
-from collections.abc import Sequence
+Longer than 300 lines: what a source of a matrix offers is one class.
+"""
+
+from collections.abc import Iterator, Sequence
+from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -14,12 +19,13 @@ from blocklearn.answers import answered
 from ..arrays.accept import CSR, accept, can_be_shown, showable
 from ..arrays.copy_rows import gather_csr, gather_dense
 from ..arrays.hashing import hash_matrix
-from ..block import MAX_COLUMNS, BlockShape, HostBlock
-from ..errors import DataError
+from ..block import BlockShape, HostBlock
 from ..source import Described, check_request
 from .kept_blocks import ALIGNMENT, DEVICE_ALIGNMENT, Shelf, kept_bytes
 from .labels import Labels
+from .matrix_checks import changed, check_columns, check_row_names
 from .order import RowOrder, Shuffle
+from .row_numbers import RowNumbers
 
 KEEP_BYTES = 2**30
 FEW_LABELS = 2**14  # so few numbers are written into a block without a thread
@@ -178,7 +184,7 @@ class MatrixSource(Described):
         """Return the most bytes of kept blocks on a device. indexed: with their index."""
         if not self.keeps(indexed=indexed):
             return 0
-        return kept_bytes(self._shape, self.blocks, self._entries, indexed, DEVICE_ALIGNMENT)
+        return kept_bytes(self._shape, self.blocks, self.nnz, indexed, DEVICE_ALIGNMENT)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -201,16 +207,45 @@ class MatrixSource(Described):
             return
         into.write()
         rows = self._order.rows_of(pass_, index, into.row_ids)
-        if self._labels.given:
-            self._labels.write(into.row_ids[:rows], into)
         if self._views:
             self._borrow(number, rows, into)
         else:
             self._gather(rows, into)
-        into.finish(pass_=pass_, index=index, rows=rows)
+        self._finish(pass_, index, rows, into)
         if self.keeps(indexed=into.indexed):
             self._shelf.put(number, into, borrowed=self._views)
             into.kept = self._shelf.get(number)
+
+    @property
+    def shape_in_order(self) -> BlockShape:
+        """The sizes of the blocks of `in_order`."""
+        matrix = self._matrix
+        if not isinstance(matrix, CSR):
+            return self._shape
+        return replace(self._shape, nnz=self._as_given.largest(np.diff(matrix.indptr)))
+
+    @property
+    def _as_given(self) -> RowOrder:
+        return RowOrder(self._shape.total_rows, self._shape.rows, False, 0)
+
+    def in_order(self) -> Iterator[HostBlock]:
+        """Yield all rows in the order of X, in one block that is refilled, without an index."""
+        order, into = self._as_given, HostBlock(self.shape_in_order, indexed=False)
+        for index in range(order.blocks):
+            rows = order.rows_of(0, index, into.row_ids)
+            self._gather(rows, into)
+            self._finish(0, index, rows, into)
+            yield into
+
+    def row_numbers(self) -> RowNumbers:
+        """Return a source of the same blocks, but of the numbers of their rows only."""
+        return RowNumbers(self, self._order, self._matrix, self._labels.weights)
+
+    def without_targets(self) -> "MatrixSource":
+        """Return a source of the same blocks without targets. It keeps them in the same place."""
+        found = copy(self)
+        found._labels, found._shape = self._labels.of_weights(), replace(self._shape, targets=0)
+        return found
 
     def kept(self, pass_: int, index: int) -> bool:
         """Whether block `index` of pass `pass_` is kept or small, with few labels to write."""
@@ -225,11 +260,12 @@ class MatrixSource(Described):
         """Return the bytes needed to keep all blocks; 0 if they differ from pass to pass."""
         if self._shape.dense or not self._order.fixed:
             return 0
-        shown = 8 * self._entries if self._views else 0
-        return kept_bytes(self._shape, self.blocks, self._entries, True, ALIGNMENT) - shown
+        shown = 8 * self.nnz if self._views else 0
+        return kept_bytes(self._shape, self.blocks, self.nnz, True, ALIGNMENT) - shown
 
     @property
-    def _entries(self) -> int:
+    def nnz(self) -> int:
+        """The number of stored entries of X; 0 if it is dense."""
         matrix = self._matrix
         return int(matrix.indptr[-1] - matrix.indptr[0]) if isinstance(matrix, CSR) else 0
 
@@ -247,6 +283,12 @@ class MatrixSource(Described):
             wrong = np.flatnonzero((ends < into.indptr[:rows]) | (ends > room))
             raise changed(first + (int(wrong[0]) if wrong.size else 0))
         into.borrow(matrix.indices[start:end], matrix.values[start:end])
+
+    def _finish(self, pass_: int, index: int, rows: int, into: HostBlock) -> None:
+        """Add the labels to a block that has its features, and finish it."""
+        if self._labels.given:
+            self._labels.write(into.row_ids[:rows], into)
+        into.finish(pass_=pass_, index=index, rows=rows)
 
     def _gather(self, rows: int, into: HostBlock) -> None:
         matrix, ids = self._matrix, into.row_ids[:rows]
@@ -269,32 +311,4 @@ class MatrixSource(Described):
         return (
             f"MatrixSource({shape.total_rows} rows, {shape.columns} columns, {kind}{labels}, "
             f"block_rows={shape.rows}, shuffle={order.shuffle!r}, seed={order.seed})"
-        )
-
-
-def changed(row: int) -> DataError:
-    """Return the error for a row that no longer fits into its block."""
-    return DataError(
-        f"MatrixSource: row {row} is not what it was when the source was made; do not change X "
-        "while it is in use."
-    )
-
-
-def check_row_names(rows: int, names: Sequence[str] | None) -> None:
-    """Raise `DataError` unless `names` has one name for each row."""
-    if names is not None and len(names) != rows:
-        raise DataError(
-            f"MatrixSource: X has {rows} rows and {len(names)} row names; give each row one name."
-        )
-
-
-def check_columns(rows: int, columns: int, names: Sequence[str] | None) -> None:
-    """Raise `DataError` unless an int32 can number the columns and each has one name."""
-    if columns > MAX_COLUMNS:
-        raise DataError(f"MatrixSource: X has {columns} columns: must be at most {MAX_COLUMNS}.")
-    if names is not None and len(names) != columns:
-        hint = "; if samples are columns, pass X.T" if len(names) == rows else ""
-        raise DataError(
-            f"MatrixSource: X has {columns} columns and {len(names)} names, but each column has "
-            f"one name{hint}."
         )

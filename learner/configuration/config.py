@@ -147,9 +147,9 @@ class LearnerConfig(Section):
     )
     device_blocks: ByteSize | Literal["auto"] = Field(
         "auto",
-        description="memory of each GPU for states of rows and for blocks that are the same in "
-        "every pass, so that they are copied there once; auto: half of what is free beside the "
-        "plan, or none if memory_limit.device is set",
+        description="memory of each GPU for states of rows, for all rows of data in memory, and "
+        "for blocks that are the same in every pass, so that they are copied there once; auto: "
+        "half of what is free beside the plan, or none if memory_limit.device is set",
     )
     tables: Tables = Field(
         "float32",

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from blocklearn.datasources import BlockShape, DataSource, MatrixSource
+from blocklearn.datasources import BlockShape, DataSource
 from blocklearn.matcache import IndexedBy, Tables
 from blocklearn.mixins import Mixin
 from blocklearn.models import Model, Shapes
@@ -137,11 +137,9 @@ class Assembly:
         return count_tokens(self.facts.training[0])
 
     def _kept(self, device: str) -> Kept:
-        """Return which blocks stay on a device: those that sources give unchanged in each pass."""
-        sources = [*self.facts.training, self.facts.eval]
-        found = [data for data in sources if isinstance(data, MatrixSource)]
-        wanted = sum(data.fixed_bytes(indexed=self.index == "host") for data in found)
-        return Kept(wanted, self.device_blocks, self.devices.count(device))
+        """Return what may stay on a device."""
+        facts, sharing = self.facts, self.devices.count(device)
+        return Kept(facts.training, facts.eval, facts.passes > 1, self.device_blocks, sharing)
 
     def _replica(
         self,

@@ -17,6 +17,8 @@ from blocklearn.matcache.errors import source_line
 from blocklearn.matcache.program.padding import Padding
 from blocklearn.models import Block
 
+from .all_rows import AllRows, bytes_of
+
 Use = Literal["train", "score", "predict"]
 USES: tuple[Use, ...] = ("train", "score", "predict")
 FEW = 0.5  # share of the columns: up to here, steps of the rows that occur are cheaper than of all
@@ -45,6 +47,8 @@ class Intake:
 
     side: see `Block`.
     labelled: whether the present block has targets.
+    data_bytes: of the true rows of the present block.
+    all_rows: where blocks of training take their rows from; None: they bring them.
     indexed_for: the uses of a block that read its transposed index; `note` fills it.
     """
 
@@ -52,7 +56,8 @@ class Intake:
         """Make the containers, without contents."""
         self.cache, self.shape, self.side = cache, shape, side
         self.numbers: dict[str, Any] = {}  # of the present block, that an update may read
-        self.labelled = False
+        self.labelled, self.data_bytes = False, 0
+        self.all_rows: AllRows | None = None
         self._where = source_line()  # of what blocks bring, for messages
         self.indexed_for: set[Use] = set()
         suffix = " (transposed)" if side else ""
@@ -118,8 +123,54 @@ class Intake:
         if isinstance(self._X, SparseInput) and self._X.pattern.build is None:
             self.indexed_for.update(USES)
 
-    def receive(self, host: HostBlock) -> None:
-        """Use the arrays of `host` until the next block."""
+    def hold(self, source: DataSource, left: int, *, features: bool) -> int:
+        """Plan to keep the rows of training data on the device, as far as they fit.
+
+        left: bytes that they may take.
+        features: False: targets only.
+
+        Returns the bytes that they take. Features stay where the device makes the index, or none is
+        read. A source with a `read` of its own is read.
+        """
+        if type(source) is not MatrixSource or source.shape.targets != self.shape.targets:
+            return 0
+        for whole in (True, False):
+            wanted = bytes_of(source, features=whole)
+            may = features and "train" not in self.indexed_for if whole else source.shape.targets
+            if may and wanted <= left:
+                self.all_rows = AllRows(self.cache, source, self.side, features=whole)
+                return wanted
+        return 0
+
+    def read_from(self, source: DataSource, use: Use) -> DataSource:
+        """Return what readers must read: what does not stay on the device."""
+        held = self.all_rows if use == "train" else None
+        return source if held is None else held.others(source)
+
+    def receive(self, host: HostBlock, rows: AllRows | None = None) -> None:
+        """Use the arrays of `host` until the next block.
+
+        rows: where the rest of its rows lies; None: it has everything.
+        """
+        if rows is None or not rows.features:
+            self._refill(host)
+        else:
+            self._choose(host, rows)
+        shape, where = host.shape if rows is None else rows.shape, self._where
+        self.labelled = self._Y is not None and shape.targets > 0
+        if self._Y is not None and self.labelled:
+            if rows is None or rows.Y is None:
+                self._Y.refill(host.targets, where)
+            else:
+                self._Y.choose(rows.Y, self.row_ids, where)
+        weight = float(host.rows)
+        if host.shape.weighted:
+            weight = float(np.sum(host.weights, dtype=np.float64))
+        self.numbers = {"rows": host.rows, "pass_": host.pass_, "weight": weight}
+        self.data_bytes = shape.data_bytes(host.rows, host.nnz)
+
+    def _refill(self, host: HostBlock) -> None:
+        """Use the features, row numbers and weights of `host`."""
         where = self._where
         if isinstance(self._X, SparseInput):
             index = host.turned if host.indexed else None
@@ -130,13 +181,20 @@ class Intake:
             self._X.refill(host.dense, where)
             self._row_ids.refill(host.row_ids, where)
             self._weights.refill(host.weights, where)
-        self.labelled = self._Y is not None and host.shape.targets > 0
-        if self._Y is not None and self.labelled:
-            self._Y.refill(host.targets, where)
-        weight = float(host.rows)
-        if host.shape.weighted:
-            weight = float(np.sum(host.weights, dtype=np.float64))
-        self.numbers = {"rows": host.rows, "pass_": host.pass_, "weight": weight}
+
+    def _choose(self, host: HostBlock, rows: AllRows) -> None:
+        """Use the row numbers of `host`, and the features and weights of these rows."""
+        ids, where = self.row_ids, self._where
+        assert rows.weights is not None
+        if isinstance(self._X, SparseInput):
+            assert rows.matrix is not None
+            self._X.choose(rows.matrix, host.row_ids, host.nnz, where)
+            rows.weights.take(ids, self._weights.slot)
+        else:
+            assert rows.X is not None
+            self._row_ids.refill(host.row_ids, where)
+            self._X.choose(rows.X, ids, where)
+            self._weights.choose(rows.weights, ids, where)
 
     def block(self, key: Mat, phase: int = 0) -> Block:
         """Return the block that was received last for a model, valid until the next."""

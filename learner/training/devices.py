@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+from blocklearn.datasources import DataSource, MatrixSource
 from blocklearn.matcache import DeviceError, available_threads, resolve
 
 IndexSetting = Literal["auto", "host", "device"]
@@ -12,14 +13,18 @@ IndexSetting = Literal["auto", "host", "device"]
 
 
 class Kept(NamedTuple):
-    """What stays in the memory of a device, from pass to pass: blocks, and states of rows.
+    """What may stay in the memory of a device, from pass to pass: states of rows, and data.
 
-    wanted: the bytes of all blocks.
+    training: the training data, by side.
+    eval: the data for scores.
+    rows: whether all rows of the training data may lie there, since several passes visit them.
     most: the bytes that may be taken there; "auto": half of what the plan leaves free.
     sharing: replicas on the device.
     """
 
-    wanted: int = 0
+    training: Sequence[DataSource] = ()
+    eval: DataSource | None = None
+    rows: bool = False
     most: int | Literal["auto"] = "auto"
     sharing: int = 1
 
@@ -27,6 +32,14 @@ class Kept(NamedTuple):
         """Return the most bytes that one replica may reserve. left: free beside its plan."""
         most = max(left, 0) // 2 if self.most == "auto" else self.most
         return most // self.sharing
+
+
+def fixed_bytes(source: DataSource | None, *, indexed: bool) -> int:
+    """Return the bytes on a device of the blocks that a source gives unchanged in each pass.
+
+    indexed: with their transposed index.
+    """
+    return source.fixed_bytes(indexed=indexed) if isinstance(source, MatrixSource) else 0
 
 
 def share(threads: int | None, replicas: int) -> int | None:

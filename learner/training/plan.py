@@ -249,13 +249,18 @@ def _of_scores(replica: Replica, rows: int | None, name: str) -> Iterator[Planne
 
 
 def _of_data(replica: Replica, feed: Feed, replicas: int) -> Iterator[Planned]:
-    data, shape = feed.source, feed.source.shape
-    indexed = feed.use in replica.intakes[feed.side].indexed_for
+    intake = replica.intakes[feed.side]
+    data = intake.read_from(feed.source, feed.use)
+    shape, indexed = data.shape, feed.use in intake.indexed_for
     nbytes = block_bytes(shape, indexed=indexed)
     readers = readers_for(data, replica.cache.backend.kind)
     ring = ring_size(nbytes, readers, lent(feed.use, replicas))
     name = f"ring of {ring} {feed.name} blocks"
     yield Planned(name, (ring, shape.rows), "bytes", ring * nbytes, "block")
+    if data is not feed.source and isinstance(feed.source, MatrixSource):
+        part = feed.source.shape_in_order
+        nbytes, name = block_bytes(part, indexed=False), f"{feed.name} rows on their way to devices"
+        yield Planned(name, (part.rows,), "bytes", nbytes, "block", replicas)
     if isinstance(data, BlockSource):
         name = f"{feed.name} blocks as they are stored"
         scratch = readers * data.scratch_bytes

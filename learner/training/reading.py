@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from blocklearn.datasources import DataSource, Reader
 
 from .block_input import Use, lent, readers_for
+from .replica import Replica
 from .team import Team
 
 
 def reader_of(team: Team, source: DataSource, use: Use, side: int = 0) -> Reader:
     """Return a reader of blocks for `team`.
 
-    Its blocks are in memory that the device of the replicas can copy from.
+    Its blocks are in memory that the device of the replicas can copy from. What stays on the
+    devices is copied there first, and left out of the blocks.
     """
     first = team.first
+    intake = first.intakes[side]
+    if use == "train":
+        team.each(partial(Replica.bring, source=source, side=side))
+    source = intake.read_from(source, use)
     return Reader(
         source,
         lend=lent(use, len(team.replicas)),
         readers=readers_for(source, first.cache.backend.kind),
-        indexed=use in first.intakes[side].indexed_for,
+        indexed=use in intake.indexed_for,
         zeros=first.cache.backend.zeros,
         prepare=first.prepare,
     )

@@ -16,7 +16,7 @@ from weakref import WeakSet
 import numpy as np
 from numpy.typing import NDArray
 
-from blocklearn.datasources import BlockShape, HostBlock
+from blocklearn.datasources import BlockShape, DataSource, HostBlock
 from blocklearn.datasources.block import KeptBlock
 from blocklearn.matcache import (
     IndexedBy,
@@ -50,7 +50,7 @@ from .checks import (
     check_updates,
     computed,
 )
-from .devices import Kept
+from .devices import Kept, fixed_bytes
 from .paged_tables import check_initial, check_tables, tables_of
 from .replay import NotedBlock, Replays
 from .terms import terms_of
@@ -253,7 +253,7 @@ class Replica:
         self.of_extras = self._labels() - before
 
     def _plan_kept(self, kept: Kept, *, alone: bool) -> None:
-        """Plan what stays on a device: states of rows, then blocks.
+        """Plan what stays on a device: states of rows, then data.
 
         alone: whether no other replica changes the states.
         """
@@ -267,7 +267,13 @@ class Replica:
             if alone and state.held_bytes <= left:
                 left -= state.held_bytes
                 state.hold()
-        if room := min(kept.wanted, left):
+        blocks = fixed_bytes(kept.eval, indexed="score" in self.intakes[0].indexed_for)
+        for intake, source in zip(self._trained, kept.training, strict=False):
+            fixed = fixed_bytes(source, indexed="train" in intake.indexed_for)
+            blocks += fixed
+            if kept.rows:
+                left -= intake.hold(source, left, features=not fixed)
+        if room := min(blocks, left):
             backend.keep_blocks(self.cache, room)
         self.of_kept = self._labels() - before
 
@@ -309,20 +315,40 @@ class Replica:
         self._receive(host, side, new=new)
         return self.intakes[side].block(self._key)
 
-    def _receive(self, host: HostBlock, side: int, *, new: bool = False) -> None:
-        """Bring the block in `host` to the containers of its side."""
+    def bring(self, source: DataSource, side: int = 0) -> None:
+        """Copy all rows of training data to the device, if they stay there.
+
+        Raises DataError if the model does not take them.
+        """
+        rows = self.intakes[side].all_rows
+        if rows is not None:
+            rows.bring(source, self._check)
+
+    def _check(self, host: HostBlock, *, new: bool = False) -> None:
+        """Raise DataError if the model does not take these rows."""
         if self.model.nonnegative and host.kept not in self._checked:
             check_nonnegative(host)
             if host.kept is not None:
                 self._checked.add(host.kept)
         if host.shape.targets and host.pass_ == 0 and not new:
             self.model.check_targets(host.targets[: host.rows])
+
+    def _receive(
+        self, host: HostBlock, side: int, *, new: bool = False, training: bool = False
+    ) -> None:
+        """Bring the block in `host` to the containers of its side.
+
+        training: whether it was read for training, without what stays on the device.
+        """
+        rows = self.intakes[side].all_rows if training else None
+        if rows is None or not rows.features:
+            self._check(host, new=new)
         self.turn_to(side)
         if not new:
             self._row_ids = host.row_ids[: host.rows]
         self._key_array[0, 1], self._key_array[0, 2] = host.pass_, host.index
         self._key.refill(self._key_array, self._key.slot.where)
-        self.intakes[side].receive(host)
+        self.intakes[side].receive(host, rows)
         if not new:
             for state in self._states:
                 state.load(self._row_ids, self.intakes[side].row_ids)
@@ -369,7 +395,7 @@ class Replica:
         counter.start()
         backend.begin_block()
         counter.lap("compute")  # of earlier blocks
-        self._receive(host, side)
+        self._receive(host, side, training=True)
         counter.lap("copy")
         self.update(look)
         if not self.cache.frozen:
@@ -379,7 +405,7 @@ class Replica:
         counter.lap("copy")
         counter.blocks += 1
         counter.rows += host.rows
-        counter.nbytes += host.data_bytes
+        counter.nbytes += self.intakes[side].data_bytes
 
     def update(self, look: Look | None) -> None:
         """Train on the present block. look: see `train`."""

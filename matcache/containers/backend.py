@@ -24,14 +24,14 @@ class Incoming(Protocol):
 
     def bind(
         self,
-        arrays: Sequence[Numbers],
+        arrays: Sequence[Numbers | None],
         counts: Sequence[int] | None = None,
         same: Hashable | None = None,
     ) -> Sequence[Any]:
         """Return the arrays where kernels can read them, in the shapes that were planned.
 
         arrays: C-contiguous, of the planned types, maybe without the last ones; must stay unchanged
-            until the block is over, see `Backend.end_block`.
+            until the block is over, see `Backend.end_block`. None: kernels will fill it.
         counts: how many numbers of each are used; None: all.
         same: equal for arrays with the same contents, which may stay where kernels read them; None:
             the contents change.
@@ -39,7 +39,7 @@ class Incoming(Protocol):
 
 
 class Held(Protocol):
-    """All rows of a state, where kernels read and write them."""
+    """All rows of a state, or of a table of the data, where kernels read and write them."""
 
     def take(self, ids: Slot, rows: Slot) -> None:
         """Launch copying rows of the state to those of a block.
@@ -50,11 +50,27 @@ class Held(Protocol):
     def put(self, ids: Slot, rows: Slot) -> None:
         """Launch copying a block's rows back, and setting those of padding to zero."""
 
-    def send(self, array: Numbers) -> None:
-        """Copy all rows from the host."""
+    def send(self, array: Numbers, first: int = 0) -> None:
+        """Copy rows from the host: those from row `first` on."""
 
     def bring(self, array: Numbers) -> None:
         """Copy all rows to the host, unless it has them."""
+
+
+class HeldMatrix(Protocol):
+    """All rows of a sparse matrix, where kernels read them."""
+
+    def take(self, ids: Slot, pattern: PatternSlot, values: Slot) -> None:
+        """Launch copying rows to those of a block: its offsets, columns, values and `counts[0]`.
+
+        ids: see `Held`. The rows must fit into the block.
+        """
+
+    def send(self, first: int, indptr: Numbers, indices: Numbers, values: Numbers) -> None:
+        """Copy rows from the host: those from row `first` on, after all before it were sent.
+
+        indptr: int64 [rows + 1], from 0. indices: int32. values: float32.
+        """
 
 
 class Index(Protocol):
@@ -151,6 +167,14 @@ class Backend(Protocol):
         store: their container, a part of the plan.
         offsets: int64 [rows + 1], where each row begins, if rows differ in length. Blocks of such a
             state have `block_rows` rows.
+        """
+
+    def hold_matrix(
+        self, cache: MatCache, label: str, rows: int, entries: int
+    ) -> HeldMatrix | None:
+        """Keep all rows of a sparse matrix where kernels read them, as a part of the plan.
+
+        None: the host has them there. entries: of all rows.
         """
 
     def index(self, cache: MatCache, pattern: PatternSlot, *, of_block: bool) -> Index | None:

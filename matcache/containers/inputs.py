@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..errors import ShapeError, source_line
-from .backend import Backend, Incoming
+from .backend import Backend, Held, HeldMatrix, Incoming
 from .cache import MatCache
 from .matrices import Mat, Scalar, SparseMat, handle
 from .slots import PatternSlot, Slot
@@ -201,10 +201,8 @@ class SparseInput:
         same: equal for arrays with the same contents; see `Incoming`.
         beside: arrays of the inputs that come with this one.
         """
-        pattern = self.pattern
-        if nnz > pattern.capacity:
-            self.cache.grow(pattern, nnz)
-        pattern.nnz, pattern.active_count = nnz, active_count
+        if nnz > self.pattern.capacity:
+            self.cache.grow(self.pattern, nnz)
         self._counts[0], self._counts[1] = nnz, active_count
         arrays: Sequence[Any] = self._counts, *beside, indptr, indices, values
         used = [2, *map(len, beside), len(indptr), nnz, nnz]
@@ -213,6 +211,26 @@ class SparseInput:
             used += [active_count, active_count + 1, nnz, nnz]
         if self._room is not None:
             arrays = self._room.bind(arrays, used, same)
+        self._use(arrays, nnz, active_count, where)
+
+    def choose(self, matrix: HeldMatrix, ids: np.ndarray[Any, Any], nnz: int, where: str) -> None:
+        """Use rows of a matrix that lies where kernels read it as the contents.
+
+        ids: int64 [rows], -1 for padding: the array of the first input `beside`. Kernels must fill
+            those of the others.
+        nnz: non-zeros of these rows, which fit into the container.
+        where: see `refill`.
+        """
+        assert self._room is not None
+        rest = len(self._beside) - 1 + 3  # offsets, columns and values
+        arrays = [None, ids, *[None] * rest]
+        self._use(self._room.bind(arrays), nnz, 0, where)
+        matrix.take(self._beside[0].slot, self.pattern, self.values)
+
+    def _use(self, arrays: Sequence[Any], nnz: int, active_count: int, where: str) -> None:
+        """Use the arrays of a block, as `refill` lists them, where kernels read them."""
+        pattern = self.pattern
+        pattern.nnz, pattern.active_count = nnz, active_count
         pattern.counts, *arrays = arrays
         for part in self._beside:
             part.take(arrays.pop(0), where)
@@ -267,6 +285,14 @@ class DenseInput:
         where, same: see `SparseInput.refill`.
         """
         self.take(array if self._room is None else self._room.bind([array], same=same)[0], where)
+
+    def choose(self, rows: Held, ids: Slot, where: str) -> None:
+        """Use rows of a table that lies where kernels read it as the contents.
+
+        ids: see `Held`. where: see `SparseInput.refill`.
+        """
+        self.take(self._room.bind([None])[0], where)
+        rows.take(ids, self.slot)
 
     def take(self, array: Any, where: str) -> None:
         """Use an array that lies where kernels read it. where: see `SparseInput.refill`."""

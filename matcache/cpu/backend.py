@@ -163,6 +163,9 @@ class CPU:
     def hold(self, cache: Any, store: Any, offsets: Any = None, block_rows: int = 0) -> None:
         """Return None: the rows of states are where kernels read them."""
 
+    def hold_matrix(self, cache: Any, label: str, rows: int, entries: int) -> None:
+        """Return None: blocks use the rows of a matrix where they are."""
+
     def index(self, cache: Any, pattern: Any, *, of_block: bool) -> HostIndex | None:
         """Return the maker of the index; None for blocks: the reader's thread is as fast."""
         return None if of_block else HostIndex(cache, pattern)

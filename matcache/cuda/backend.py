@@ -20,6 +20,7 @@ from .driver import Bytes, Copy, Driver, Factorization, Product, Triangular
 from .incoming import DeviceIncoming, Sources
 from .index import DeviceIndex
 from .launcher import Clear, CopyIn, Kernel, Launcher
+from .matrix import DeviceMatrix
 from .repeat import joined
 from .shelf import DeviceShelf
 from .states import DeviceRows, DeviceTokens
@@ -309,6 +310,10 @@ class Cuda:
         if offsets is None:
             return DeviceRows(self, store)
         return DeviceTokens(cache, store, offsets, block_rows)
+
+    def hold_matrix(self, cache: MatCache, label: str, rows: int, entries: int) -> DeviceMatrix:
+        """Keep all rows of a sparse matrix on the device."""
+        return DeviceMatrix(cache, label, rows, entries)
 
     def index(self, cache: MatCache, pattern: PatternSlot, *, of_block: bool) -> DeviceIndex | None:
         """Return the maker of the transposed index, if this backend makes it."""

@@ -100,7 +100,7 @@ class DeviceIncoming:
 
     def bind(
         self,
-        arrays: Sequence[np.ndarray[Any, Any]],
+        arrays: Sequence[np.ndarray[Any, Any] | None],
         counts: Sequence[int] | None = None,
         same: Hashable | None = None,
     ) -> list[DeviceArray]:
@@ -117,12 +117,14 @@ class DeviceIncoming:
             backend.bring(self._kept[same, turn])
             return views
         if counts is None:
-            counts = [array.size for array in arrays]
+            counts = [0 if array is None else array.size for array in arrays]
         if apart:
             backend.bring(self._copies(turn, arrays, counts, same))
             return views
         backend.drain()  # kernels or copies may still be using it
         for view, array, count in zip(views, arrays, counts, strict=True):
+            if array is None:
+                continue
             backend.send(view.address, array.reshape(-1)[:count].view(np.uint8))
         return views
 
@@ -135,7 +137,7 @@ class DeviceIncoming:
     def _copies(
         self,
         turn: int,
-        arrays: Sequence[np.ndarray[Any, Any]],
+        arrays: Sequence[np.ndarray[Any, Any] | None],
         counts: Sequence[int],
         same: Hashable | None,
     ) -> list[Copy]:
@@ -143,6 +145,10 @@ class DeviceIncoming:
         sizes: list[int] = []
         sources: list[Source] = []
         for number, array in enumerate(arrays):
+            if array is None:
+                sources.append((0, 0))
+                sizes.append(0)
+                continue
             nbytes = counts[number] * array.itemsize
             known = self.backend.sources.of(array)
             sources.append(known or self._staged(turn, number, array, nbytes))

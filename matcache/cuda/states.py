@@ -67,10 +67,10 @@ class DeviceRows:
         n, width = rows.shape
         self.backend.launch(self._text[name], n * width, THREADS, n, width, ids.array, *arrays)
 
-    def send(self, array: Numbers) -> None:
-        """Copy all rows from the host, when the device is done with earlier work."""
+    def send(self, array: Numbers, first: int = 0) -> None:
+        """Copy rows from the host, when the device is done with earlier work."""
         self.backend.drain()
-        self.backend.send(self.store.array.address, array.reshape(-1).view(np.uint8))
+        self.backend.send(self.store.array[first:].address, array.reshape(-1).view(np.uint8))
         self._newer = False
 
     def bring(self, array: Numbers) -> None:
@@ -113,7 +113,7 @@ class DeviceTokens(DeviceRows):
         call = [ids.shape[0], ids.array, self._offsets.array, self._places.array, *arrays]
         self.backend.launch(self._text[name], ids.shape[0], WARPS, *call)
 
-    def send(self, array: Numbers) -> None:
+    def send(self, array: Numbers, first: int = 0) -> None:
         """Copy all tokens from the host, when the device is done with earlier work."""
-        super().send(array)
+        super().send(array, first)
         self.backend.send(self._offsets.array.address, self._given.view(np.uint8))

@@ -134,7 +134,7 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
         model, (data, Y), optimizer = makers[name]
         for way, (shuffle, device) in WAYS.items():
             source = MatrixSource(data, targets=Y, block_rows=args.rows, shuffle=shuffle)
-            settings: Any = {"optimizer": optimizer, "device": device, "threads": 1}
+            settings: Any = {"optimizer": optimizer, "device": device, "threads": 1, "passes": 2}
             with idle_devices():
                 learner = bl.Learner(model, source, verbose=False, **settings).fit()
             learners[name, way] = learner

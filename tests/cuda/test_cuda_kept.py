@@ -9,6 +9,7 @@ import pytest
 
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
+from blocklearn.learner.training.all_rows import bytes_of
 from blocklearn.learner.training.devices import Kept
 from tests.cuda.test_cuda_learner import ROWS, counts, drivers, labels  # noqa: F401
 from tests.support import cuda_host
@@ -48,9 +49,7 @@ def test_bits_are_the_same(
         trained.close()
     assert found[0] == found[1]
     copied = [driver.sent for driver in drivers[-2:]]
-    # else the source makes its blocks anew; the rows of NMF stay in any case
-    kept = shuffle is False or index == "host" or model == "nmf"
-    assert (copied[1] < copied[0]) == kept
+    assert copied[1] < copied[0]
 
 
 def test_later_passes_copy_no_features(drivers: list[HostDriver]) -> None:  # noqa: F811
@@ -102,7 +101,8 @@ def test_room_is_planned(drivers: list[HostDriver]) -> None:  # noqa: F811
     assert whole.nbytes >= 16 * counts().nnz
     assert row(index="device").nbytes < whole.nbytes
     rows_of_w = 4 * 3 * ROWS
-    assert row(device_blocks=2048 + rows_of_w).nbytes == 2048
+    targets = bytes_of(learner("nmf", False, 2).train, features=False)
+    assert row(device_blocks=2048 + rows_of_w + targets).nbytes == 2048
     assert row(device_blocks=0) is None
     with pytest.raises(
         ValueError, match="device_blocks=-1: must be a whole number, and at least 0"

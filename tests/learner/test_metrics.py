@@ -47,13 +47,13 @@ def test_bytes_of_a_block_are_those_of_its_true_rows() -> None:
     source = MatrixSource(X, targets=np.ones((10, 2)), weights=np.ones(10), block_rows=4)
     block = HostBlock(source.shape)
     source.read(0, 2, block)  # two rows, of which none has a number
-    assert block.data_bytes == 8 * 3 + 8 * 0 + 2 * 4 * 3
+    assert block.shape.data_bytes(block.rows, block.nnz) == 8 * 3 + 8 * 0 + 2 * 4 * 3
     source.read(0, 0, block)
-    assert block.data_bytes == 8 * 5 + 8 * 4 + 4 * 4 * 3
+    assert block.shape.data_bytes(block.rows, block.nnz) == 8 * 5 + 8 * 4 + 4 * 4 * 3
     dense = MatrixSource(np.ones((3, 5), np.float32), block_rows=4)
     block = HostBlock(dense.shape)
     dense.read(0, 0, block)
-    assert block.data_bytes == 4 * 3 * 5
+    assert block.shape.data_bytes(block.rows, block.nnz) == 4 * 3 * 5
 
 
 class Clock(threading.local):

@@ -1,5 +1,5 @@
-// Rows of a state that stay on the device: those of a block are copied to a place of their own, and back.
-// ids: of the block's rows, -1 for padding. V: a type as wide as a number.
+// Rows of a state, or of the data, that stay on the device: those of a block are copied to a place of their
+// own, and back. ids: of the block's rows, -1 for padding. V: a type as wide as a number.
 
 // rows [n x width] = store[ids]; rows of padding become zero.
 extern "C" __global__ void take_rows(i64 n, i64 width, const i64* ids, const V* store, V* rows) {
@@ -39,5 +39,31 @@ extern "C" __global__ void put_tokens(i64 n, const i64* ids, const i64* offsets,
     if (ids[r] < 0) continue;
     const i64 first = offsets[ids[r]], size = offsets[ids[r] + 1] - first;
     for (i64 t = BL_LANE; t < size; t += BL_LANES) store[first + t] = tokens[places[r] + t];
+  }
+}
+
+// Rows of a sparse matrix as a block: their lengths; where each begins, and counts[0], how many entries they
+// have; and a thread for each entry, so that long rows are shared.
+extern "C" __global__ void take_lengths(i64 n, const i64* ids, const i64* offsets, i64* starts) {
+  for (i64 r = BL_THREAD; r < n; r += BL_THREADS)
+    starts[r] = ids[r] < 0 ? 0 : offsets[ids[r] + 1] - offsets[ids[r]];
+}
+// One block of threads.
+extern "C" __global__ void __launch_bounds__(BL_BLOCK) add_lengths(i64 n, i64* starts, i64* counts) {
+  const i64 all = bl_starts(n, starts);
+  if (threadIdx.x == 0) starts[n] = counts[0] = all;
+}
+extern "C" __global__ void take_entries(i64 n, const i64* ids, const i64* offsets, const int* columns,
+    const V* values, const i64* starts, int* to_columns, V* to_values) {
+  for (i64 e = BL_THREAD; e < starts[n]; e += BL_THREADS) {
+    i64 row = 0, end = n;  // the last row that begins at or before it
+    while (end - row > 1) {
+      const i64 middle = (row + end) / 2;
+      if (starts[middle] <= e) row = middle;
+      else end = middle;
+    }
+    const i64 from = offsets[ids[row]] + e - starts[row];
+    to_columns[e] = columns[from];
+    to_values[e] = values[from];
   }
 }
