@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from blocklearn.matcache import available_threads
@@ -59,7 +59,7 @@ def imported_for(address: str | None) -> Any:
 def joined(address: str | None, workers: int, nbytes: int = 0) -> Iterator[None]:
     """Be connected to a cluster of Ray in a `with` statement. Nothing to do if it is already.
 
-    address: of the cluster; None: start one of this machine.
+    address: of the cluster; None: start one of this machine, which listens on 127.0.0.1 alone.
     workers, nbytes: how many it must have room for, and the bytes of what they get.
 
     Raises WorkerLostError if Ray does not start, or the cluster does not answer.
@@ -79,7 +79,7 @@ def joined(address: str | None, workers: int, nbytes: int = 0) -> Iterator[None]
             "_temp_dir": folder,
         }
     try:
-        with _signals_kept():
+        with _signals_kept(), _local() if address is None else nullcontext():
             try:
                 ray.init(log_to_driver=False, configure_logging=False, **given)
             except Exception as error:  # Ray raises errors of many kinds
@@ -101,6 +101,21 @@ def _signals_kept() -> Iterator[None]:
     finally:
         if before is not None and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _local() -> Iterator[None]:
+    """Let a machine that starts in a `with` statement have the address 127.0.0.1.
+
+    All processes of Ray then listen there alone, as on macOS; on Linux `ray.init` refuses it.
+    """
+    from ray._private import ray_constants
+
+    before, ray_constants.ENABLE_RAY_CLUSTER = ray_constants.ENABLE_RAY_CLUSTER, False
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before
 
 
 def first_line(error: BaseException) -> str:
