@@ -84,6 +84,16 @@ def name_of(position: Position) -> str:
     return f"pass-{passes:04d}" + (f"-block-{block:07d}" if block else "")
 
 
+def position_of(name: str) -> Position:
+    """Return the position of a checkpoint by the name of its folder, which `NAME` matches.
+
+    >>> position_of("pass-0003"), position_of("pass-0003-block-0000120")
+    ((3, 0), (3, 120))
+    """
+    passes, _, block = name.removeprefix("pass-").partition("-block-")
+    return int(passes), int(block or 0)
+
+
 def where(position: Position) -> str:
     """Describe `position` in words, for messages.
 
@@ -143,7 +153,7 @@ def prune(folder: Path, newest: Position, keep: int) -> None:
     """
     for rest in folder.glob(".pass-*"):
         shutil.rmtree(rest)
-    old = [(position, path) for position, path in _existing(folder) if position <= newest]
+    old = [(position, path) for position, path in existing(folder) if position <= newest]
     best = {_best_of(path) for _, path in old[:keep]}
     for position, path in old[keep:]:
         if position not in best:  # renamed first: readers never see half a checkpoint
@@ -184,7 +194,7 @@ def newest(folder: Path) -> Checkpoint | None:
         ModelFolderError: there are checkpoints, but none is intact.
     """
     failures = []
-    for _, path in _existing(folder):
+    for _, path in existing(folder):
         try:
             return read(path)
         except (ModelFolderError, ModelMissingError) as error:
@@ -219,10 +229,8 @@ def _best_of(path: Path) -> Position | None:
         return None
 
 
-def _existing(folder: Path) -> Iterator[tuple[Position, Path]]:
+def existing(folder: Path) -> Iterator[tuple[Position, Path]]:
     """Yield position and path of every checkpoint, newest first."""
     paths = folder.iterdir() if folder.is_dir() else ()
-    found = [
-        ((int(m[1]), int(m[2] or 0)), path) for path in paths if (m := NAME.fullmatch(path.name))
-    ]
+    found = [(position_of(path.name), path) for path in paths if NAME.fullmatch(path.name)]
     yield from sorted(found, reverse=True)

@@ -16,7 +16,7 @@ from blocklearn.datasources.remote import (
 )
 from blocklearn.durable import write_folder
 
-from ..errors import ConfigError, RunFolderError
+from ..errors import ConfigError, ModelFolderError, ModelMissingError, RunFolderError
 from . import checkpoint
 
 log = logging.getLogger(__name__)
@@ -48,10 +48,21 @@ class StoredCheckpoints:
             log.warning("checkpoint %s is not copied, training continues: %s", path.name, error)
 
     def fetch(self, folder: Path) -> None:
-        """Copy the complete checkpoints that `folder` does not have into it."""
-        for name in self._names():
-            if self._is_complete(name) and not (folder / name).exists():
-                self._get(name, folder / name)
+        """Copy the newest checkpoint into `folder`, unless that has one as new.
+
+        The best evaluation that it names is copied, too. If its copy is damaged, the one before is
+        copied.
+        """
+        own = max((position for position, _ in checkpoint.existing(folder)), default=(-1, 0))
+        for position in sorted(map(checkpoint.position_of, self._names()), reverse=True):
+            if position <= own:
+                return
+            found = self._get(position, folder)
+            if found is not None:
+                best = found.best
+                if best is not None and not (folder / checkpoint.name_of(best)).exists():
+                    self._get(best, folder)
+                return
 
     def clear(self, *, overwrite: bool) -> None:
         """Remove what an earlier run has left.
@@ -79,12 +90,18 @@ class StoredCheckpoints:
         except FileNotFoundError:
             return []
 
-    def _is_complete(self, name: str) -> bool:
-        return (self._place / name / checkpoint.MANIFEST).exists()
-
-    def _get(self, name: str, path: Path) -> None:
-        place = self._place / name
+    def _get(self, position: checkpoint.Position, folder: Path) -> checkpoint.Checkpoint | None:
+        """Copy a checkpoint into `folder`, and return it; None: it is not complete, or damaged."""
+        path = folder / checkpoint.name_of(position)
+        place = self._place / path.name
+        if not (place / checkpoint.MANIFEST).exists():
+            return None
         write_folder(path, lambda staging: get_folder(place, checkpoint.MANIFEST, staging))
+        try:
+            return checkpoint.read(path)
+        except (ModelFolderError, ModelMissingError) as error:
+            log.warning("the copy in %s is damaged: %s", self._place, error)
+            return None
 
     def _remove(self, names: Iterator[str]) -> None:
         files = self._place.files

@@ -72,6 +72,43 @@ def test_a_copy_without_its_last_file_is_none(memory: Any, tmp_path: Path) -> No
     assert newest in complete(memory)
 
 
+def test_only_what_is_needed_is_copied_back(
+    memory: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The newest that is intact, if it is newer than those of the folder."""
+    learner(tmp_path / "first", 2).fit()
+    old, new = complete(memory)
+    copies = stored_checkpoints.stored(STORE)
+    assert copies is not None
+
+    def fetched(name: str) -> list[str]:
+        copies.fetch(tmp_path / name)
+        return sorted(path.name for path in (tmp_path / name).iterdir())
+
+    assert fetched("lost") == [new]
+    shutil.copytree(tmp_path / "first" / old, tmp_path / "behind" / old)
+    assert fetched("behind") == [old, new]
+    (tmp_path / "ahead" / "pass-0100").mkdir(parents=True)
+    assert fetched("ahead") == ["pass-0100"]
+    assert not caplog.records
+    memory[f"/runs/lda/{new}/state.safetensors"].getbuffer()[-1] ^= 1
+    assert fetched("damaged") == [old, new]
+    assert "the copy in memory:" in caplog.text and "is damaged: " in caplog.text
+
+
+def test_the_best_evaluation_comes_along(memory: Any, tmp_path: Path) -> None:
+    hooks = [bl.Checkpoints(tmp_path / "lost", keep=1, store=STORE)]
+    watched = bl.Evaluation(metric="perplexity", better="higher")  # the first is the best
+    options: dict[str, Any] = {"block_rows": 20, "threads": 1, "verbose": False}
+    bl.Learner("lda", X, X, passes=3, hooks=hooks, evaluation=watched, **options).fit()
+    names = sorted(path.name for path in (tmp_path / "lost").iterdir())
+    assert names == ["pass-0001", "pass-0003"]
+    copies = stored_checkpoints.stored(STORE)
+    assert copies is not None
+    copies.fetch(tmp_path / "new")
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == names
+
+
 def test_a_store_that_fails_is_warned_of(
     memory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
