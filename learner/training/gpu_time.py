@@ -117,6 +117,9 @@ def _copied(replica: Replica, side: int) -> int:
     shape, indexed = intake.shape, "train" in intake.indexed_for
     features = 4 * shape.rows * shape.columns if shape.dense else (8 + 8 * indexed) * shape.nnz
     rows = shape.rows * (20 + 4 * shape.targets)  # offsets, numbers, weights, targets
+    if intake.all_rows is not None:  # which have the rest
+        features = 0 if intake.all_rows.features else features
+        rows = shape.rows * (8 if intake.all_rows.features else 20)
     states = [s for s in replica.model.states.values() if s.side == side and not s.held]
     return (
         features

@@ -8,7 +8,8 @@ Rounds of all models alternate; the figure is the median round, and the best one
 
 "Kept" blocks are those of earlier passes. "Read" ones are gathered anew in each pass, since rows
 are shuffled; the thread that trains does it, because they are small. "Device" blocks are those of
-the CUDA backend over a driver that does nothing, at once.
+the CUDA backend over a driver that does nothing, at once. "Rows" are the same of data whose rows
+stay on the device, shuffled in each pass, with an index made there.
 
 The second table is the speed of replicas over stand-ins of devices: a block ends with a sleep of
 0.85 ms without the interpreter's lock. It shows how many devices one process can feed. Each replica
@@ -47,6 +48,7 @@ WAYS: dict[str, tuple[Shuffle, str]] = {  # how blocks are read: order of rows, 
     "kept": ("blocks", "cpu"),
     "read": (True, "cpu"),
     "device": ("blocks", "cuda"),
+    "rows": (True, "cuda"),
 }
 ELEMENTS = 10_000
 
@@ -135,6 +137,7 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
         for way, (shuffle, device) in WAYS.items():
             source = MatrixSource(data, targets=Y, block_rows=args.rows, shuffle=shuffle)
             settings: Any = {"optimizer": optimizer, "device": device, "threads": 1, "passes": 2}
+            settings["index"] = "device" if way == "rows" else "auto"
             with idle_devices():
                 learner = bl.Learner(model, source, verbose=False, **settings).fit()
             learners[name, way] = learner

@@ -69,8 +69,9 @@ def test_block_rows(tmp_path: Path) -> None:
 def test_overhead(tmp_path: Path) -> None:
     only = ("--only", "k-means", "--replicas", "1,2")
     report = run(tmp_path, "overhead", *only)
-    kept, read, device, *replicas = report["rows"]
+    kept, read, device, rows, *replicas = report["rows"]
     assert device["settings"] == {"model": "k-means", "blocks": "device"}
+    assert rows["settings"] == {"model": "k-means", "blocks": "rows"}
     assert kept["settings"] == {"model": "k-means", "blocks": "kept"}
     assert read["settings"] == {"model": "k-means", "blocks": "read"}
     assert [row["settings"]["replicas"] for row in replicas] == [1, 2]

@@ -11,7 +11,9 @@ import scipy.sparse as sp
 import blocklearn as bl
 from blocklearn.datasources import HostBlock, MatrixSource
 from blocklearn.learner.training.all_rows import bytes_of
+from blocklearn.learner.training.gpu_time import CARDS
 from blocklearn.matcache.cuda import kernels as sources
+from scripts.benchmarks.idle_device import idle_devices
 from tests.cuda.test_cuda_kernels import THREADS, module
 from tests.cuda.test_cuda_learner import drivers  # noqa: F401
 from tests.support import cuda_host
@@ -147,8 +149,6 @@ def test_a_block_sends_its_row_numbers(drivers: list[HostDriver]) -> None:  # no
 
 
 def test_what_is_planned() -> None:
-    from scripts.benchmarks.idle_device import idle_devices
-
     with idle_devices():
         every = {f"{part} of X, all rows" for part in ("offsets", "columns", "values")}
         labelled = {f"{part}, all rows (on the device)" for part in ("weights", "Y")}
@@ -175,6 +175,16 @@ def test_what_is_planned() -> None:
         assert held(kept) == targets
         assert "blocks kept on the device" in {row.name for row in kept.plan().rows}
         assert not held(learner("glm", device="cpu"))
+
+
+def test_the_floor_of_a_pass_copies_row_numbers() -> None:
+    with idle_devices():
+        blocks = -(-ROWS // BLOCK)
+        assert learner("glm").gpu_floor(CARDS["H200"]).copied == 8 * BLOCK * blocks
+        targets = learner("glm", device_blocks=bytes_of(source("glm"), features=False))
+        bare = learner("glm", device_blocks=0)
+        saved = bare.gpu_floor(CARDS["H200"]).copied - targets.gpu_floor(CARDS["H200"]).copied
+        assert saved == 4 * 3 * BLOCK * blocks
 
 
 class Doubled(MatrixSource):
