@@ -119,6 +119,7 @@ from .operations.row_steps import row_steps as row_steps
 from .operations.rowwise import Rowwise as Rowwise
 from .operations.rowwise import rowwise as rowwise
 from .operations.selection import take as take
+from .operations.together import together as together
 from .operations.tokens import split_tokens as split_tokens
 from .operations.top import Top as Top
 from .operations.top import top_products as top_products

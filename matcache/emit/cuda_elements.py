@@ -1,4 +1,4 @@
-"""Print the program of a dense expression as CUDA C++: a thread has elements, not a row."""
+"""Print the program of dense expressions as CUDA C++: a thread has elements, not a row."""
 
 from __future__ import annotations
 
@@ -9,9 +9,28 @@ from ..program.schedule import Group, Schedule
 from .cuda_header import device_header
 from .cuda_loops import CudaLoops
 
-# START and FOLD: what the fold of a column begins with, and how it takes another number.
+# How endings visit elements: e, of row i and column k. ELEMENTS stands for their computation.
+_ASSIGN = """
+    for (i64 e = BL_THREAD; e < rows * columns; e += BL_THREADS) {
+        const i64 i = bl_divide(e, columns), k = e - i * columns; (void)i; (void)k;
+        ELEMENTS
+    }
+"""
+
+# FLAT: whether chunks are of elements, not of rows.
+_TOTAL = """
+    const i64 units = FLAT ? rows * columns : rows, width = FLAT ? 1 : columns;
+    const i64 first = units * blockIdx.x / gridDim.x * width;
+    const i64 last = units * (blockIdx.x + 1) / gridDim.x * width;
+    for (i64 e = first + threadIdx.x; e < last; e += blockDim.x) {
+        const i64 i = bl_divide(e, columns), k = e - i * columns; (void)i; (void)k;
+        ELEMENTS
+    }
+"""
+
+# STARTS: what the folds of a column begin with. ENDS: how the parts of threads are folded.
 _BY_COLUMN = """
-    // few columns: several threads share one, each sums its own rows; then fold in order
+    // few columns: several threads share one, each folds its own rows; then fold in order
     __shared__ double parts[BL_BLOCK];
     const i64 first = rows * blockIdx.x / gridDim.x;
     const i64 last = rows * (blockIdx.x + 1) / gridDim.x;
@@ -19,95 +38,102 @@ _BY_COLUMN = """
     const int groups = BL_BLOCK / wide, group = threadIdx.x / wide;
     for (i64 start = 0; start < columns; start += wide) {
         const i64 k = start + threadIdx.x % wide;
-        double sum = START;
+        STARTS
         if (group < groups && k < columns)
             for (i64 i = first + group; i < last; i += groups) {
                 const i64 e = i * columns + k; (void)e;
-                ELEMENT
+                ELEMENTS
             }
-        parts[threadIdx.x] = sum;
-        __syncthreads();
-        if (group == 0 && k < columns) {
-            for (int g = 1; g < groups; ++g) sum = FOLD(sum, parts[g * wide + threadIdx.x]);
-            o0[(i64)blockIdx.x * columns + k] = sum;
-        }
-        __syncthreads();
+        ENDS
     }
 """
 
-# How each ending visits elements: e, of row i and column k. ELEMENT stands for their computation.
-# FLAT is whether chunks are of elements, not of rows.
-_KERNELS: dict[Ending, str] = {
-    "assign": """
-    for (i64 e = BL_THREAD; e < rows * columns; e += BL_THREADS) {
-        const i64 i = bl_divide(e, columns), k = e - i * columns; (void)i; (void)k;
-        ELEMENT
-    }
-""",
-    "total": """
-    const i64 units = FLAT ? rows * columns : rows, width = FLAT ? 1 : columns;
-    const i64 first = units * blockIdx.x / gridDim.x * width;
-    const i64 last = units * (blockIdx.x + 1) / gridDim.x * width;
-    double sum = 0.0;
-    for (i64 e = first + threadIdx.x; e < last; e += blockDim.x) {
-        const i64 i = bl_divide(e, columns), k = e - i * columns; (void)i; (void)k;
-        ELEMENT
-    }
-    // lanes by butterfly, then warp by warp: a fixed order for a fixed block size
-    sum = BL_SUM_ACROSS(sum);
-    sum = bl_across_groups<bl_plus>(sum);
-    if (threadIdx.x == 0) o0[blockIdx.x] = sum;
-""",
-    "colsum": _BY_COLUMN.replace("START", "0.0").replace("FOLD", "bl_plus::of"),
-    "colmax": _BY_COLUMN.replace("START", "-BL_INF(double)").replace("FOLD", "bl_maximum"),
+_FOLDS: dict[Ending, tuple[str, str]] = {
+    "colsum": ("0.0", "bl_plus::of"),
+    "colmax": ("-BL_INF(double)", "bl_maximum"),
 }
+
+_FOLDED = """
+        parts[threadIdx.x] = sum{n};
+        __syncthreads();
+        if (group == 0 && k < columns) {{
+            for (int g = 1; g < groups; ++g) sum{n} = {fold}(sum{n}, parts[g * wide + threadIdx.x]);
+            o{n}[(i64)blockIdx.x * columns + k] = sum{n};
+        }}
+        __syncthreads();
+"""
+
+# lanes by butterfly, then warp by warp: a fixed order for a fixed block size
+_TOTALLED = """
+    total{n} = BL_SUM_ACROSS(total{n});
+    total{n} = bl_across_groups<bl_plus>(total{n});
+    if (threadIdx.x == 0) o{n}[blockIdx.x] = total{n};
+"""
 
 
 def elements_source(
-    plan: Schedule, types: Sequence[str] | None = None, result_type: str = "F"
+    plan: Schedule, types: Sequence[str] | None = None, assigned: Sequence[str] | None = None
 ) -> str:
-    """Return a module with one kernel, which evaluates an expression.
+    """Return a module with one kernel, which evaluates expressions.
 
     types: C types of the arguments; None: the program's dtype.
-    result_type: C type of an assigned result.
+    assigned: C types of the results, where they are assigned; None: the program's dtype.
 
-    `run` takes: rows, columns, arguments..., result. "assign" runs over the elements with any grid.
+    `run` takes: rows, columns, arguments..., results... If all are assigned, any grid will do.
     "total", "colsum" and "colmax" need one block per chunk of rows (of elements, if flat) and write
     the chunk's part in float64 to result[chunk, :]; `end_sum` or `end_max` joins the parts.
     """
-    return _Printer(plan, types).source(result_type)
+    return _Printer(plan, types).source(assigned or ["F"] * len(plan.program.returns))
 
 
 class _Printer(CudaLoops):
-    """Prints the kernel of an expression."""
+    """Prints the kernel of expressions."""
 
-    def source(self, result_type: str) -> str:
+    def source(self, assigned: Sequence[str]) -> str:
         """Return the module."""
-        out, ending, (group,) = self.out, self.program.ending, self.plan.nodes
+        out, endings, (group,) = self.out, self.program.endings, self.plan.nodes
         assert isinstance(group, Group)
-        out.raw(f"// {self.program.name}, {ending}")  # for profiles
+        out.raw(f"// {self.program.name}, {', '.join(endings)}")  # for profiles
         out.raw(device_header())
         out.line(f"typedef {self.float} F;")
         parameters = ["i64 rows", "i64 columns"]
         for n, argument in enumerate(self.program.arguments):
             number = argument.form == "number"
             parameters.append(f"F n{n}" if number else f"const {self.type_of(n)}* a{n}")
-        parameters.append(f"{result_type if ending == 'assign' else 'double'}* o0")
+        for n, (ending, own) in enumerate(zip(endings, assigned, strict=True)):
+            parameters.append(f"{own if ending == 'assign' else 'double'}* o{n}")
         head = f'extern "C" __global__ void run({", ".join(parameters)}) {{'
         with out.block(head, "}"):
             self.single_numbers()
-            kernel = _KERNELS[ending].replace("FLAT", str(self.plan.flat).lower())
-            before, after = kernel.strip("\n").split("ELEMENT\n")
+            totals = [n for n, ending in enumerate(endings) if ending == "total"]
+            for n in totals:
+                out.line(f"double total{n} = 0.0;")
+            before, after = self.loop().strip("\n").split("ELEMENTS\n")
             out.raw(before.rstrip(" "))
             with out.block():
                 self.body(group)
             out.raw(after)
+            for n in totals:
+                out.raw(_TOTALLED.format(n=n).strip("\n"))
         return out.text()
 
+    def loop(self) -> str:
+        """Return the text around the computation of an element."""
+        if not self.program.by_column:
+            flat = str(self.plan.flat).lower()
+            return _TOTAL.replace("FLAT", flat) if "total" in self.program.endings else _ASSIGN
+        starts = ends = ""
+        for n, ending in enumerate(self.program.endings):
+            if ending in _FOLDS:
+                start, fold = _FOLDS[ending]
+                starts += f"double sum{n} = {start}; "
+                ends += _FOLDED.format(n=n, fold=fold).strip("\n").strip(" ")
+        return _BY_COLUMN.replace("STARTS", starts).replace("ENDS", ends)
+
     def element(self, value: Value) -> str:
-        """Return an element of a matrix, or of the result."""
+        """Return an element of a matrix, or of a result."""
         if value.arg < 0:
-            return "o0[e]"
+            return f"o{self.outputs[value.id]}[e]"
         if value.access is Access.RANDOM:
             stream = self.program.arguments[value.arg].stream
             return f"bl_uniform<F>(bl_random_bits(a{value.arg}, (u32)i, (u32)k, {stream}u))"
@@ -116,11 +142,14 @@ class _Printer(CudaLoops):
         return text if self.type_of(value.arg) == self.float else f"F({text})"
 
     def put(self, value: Value, text: str) -> None:
-        """Print what becomes of an element of the result."""
-        match self.program.ending:
+        """Print what becomes of an element of a result."""
+        n = self.outputs[value.id]
+        match self.endings[value.id]:
             case "assign":
                 super().put(value, text)
+            case "total":
+                self.out.line(f"total{n} += (double){text};")
+            case "colsum":
+                self.out.line(f"sum{n} += (double){text};")
             case "colmax":
-                self.out.line(f"sum = bl_maximum(sum, (double){text});")
-            case _:
-                self.out.line(f"sum += (double){text};")
+                self.out.line(f"sum{n} = bl_maximum(sum{n}, (double){text});")

@@ -7,7 +7,9 @@ converts other dtypes.
 
 The kernel of an expression takes the number of columns, and runs over rows i and columns k. If each
 of its numbers belongs to one element, chunks are of elements instead: arrays are one-dimensional,
-and a single loop runs over k. A sum leaves a chunk's part in row `chunk` of its result.
+and a single loop runs over k. A sum leaves a chunk's part in row `chunk` of its result. A total
+that stands alone may reorder all arithmetic. One beside other results may reorder its own additions
+only, so it does not change the bits of these.
 
 Longer than 300 lines: one printer, a method for each kind of instruction.
 """
@@ -33,6 +35,15 @@ AHEAD = 2  # distance in rows from the computed one to the prefetched one
 LINE, MOST_LINES = 64, 32  # bytes of a cache line; most lines fetched of a row
 
 VECTORS = "from blocklearn.matcache.cpu.vectors import fetch, make_add, make_dots\n\n"
+PLUS = """from blocklearn.matcache.cpu.jit import helper
+
+
+@helper("contract", "reassoc", "nsz", inline=True)
+def plus(total, number):
+    return total + number
+
+
+"""  # sums in any order, where the rest of the kernel has its own
 ELEMENT = re.compile(r"(\w+)\[(.*)\]")  # of an array: its name, and the index
 
 
@@ -87,29 +98,33 @@ class NumbaPrinter(RowwisePrinter):
                 self.nodes(self.plan.nodes)
             else:
                 self.row_loop()
-            if self.program.ending == "total":
-                out.line("o0[chunk, 0] = total")
+            for n, ending in enumerate(self.program.endings):
+                if ending == "total":
+                    out.line(f"o{n}[chunk, 0] = total{n}")
         made = "".join(f"{name} = {text}\n" for name, text in self.made.items())
         made += "".join(f"{name} = {text}\n" for text, name in self.constants.items())
         sums = any(isinstance(i, Dot | Product | Reduce) for i in walk(self.program.body))
-        sums = sums or self.program.ending == "total"
+        sums = sums or self.program.endings == ("total",)
         vectors = VECTORS if self.made or self.fetches else ""
+        vectors += PLUS if "total" in self.program.endings else ""
         header = numba_header(self.program.dtype, sums=sums, made=vectors + made)
         return header + out.text()
 
     def before_rows(self) -> None:
-        """Print what the ending of an expression, and a loop over its elements, begin with."""
-        out, ending = self.out, self.program.ending
-        if ending == "total":
-            out.line("total = 0.0")
-        if self.program.by_column:
-            with out.block("for k in range(columns):"):
-                out.line(f"o0[chunk, k] = {'0.0' if ending == 'colsum' else '-np.inf'}")
+        """Print what the endings of expressions, and a loop over elements, begin with."""
+        out = self.out
+        for n, ending in enumerate(self.program.endings):
+            if ending == "total":
+                out.line(f"total{n} = 0.0")
+            elif ending != "assign":
+                with out.block("for k in range(columns):"):
+                    out.line(f"o{n}[chunk, k] = {'0.0' if ending == 'colsum' else '-np.inf'}")
         if self.plan.flat:
             # slices: an index that starts at 0 is known not to be negative, and LLVM makes vectors
             out.line("first, last = bounds[chunk], bounds[chunk + 1]")
             cut = [f"a{n}" for n, a in enumerate(self.program.arguments) if a.rowlike]
-            for name in cut + ["o0"] * (ending == "assign"):
+            cut += [f"o{n}" for n, ending in enumerate(self.program.endings) if ending == "assign"]
+            for name in cut:
                 out.line(f"{name} = {name}[first:last]")
 
     def row_loop(self) -> None:
@@ -212,14 +227,15 @@ class NumbaPrinter(RowwisePrinter):
 
     def put(self, value: Value, text: str) -> None:
         """Print the store of an element of a vector; a sum adds it."""
-        match self.program.ending:
+        out, n = self.out, self.outputs.get(value.id)
+        match self.endings.get(value.id):
             case "total":
-                self.out.line(f"total += np.float64({text})")
+                out.line(f"total{n} = plus(total{n}, np.float64({text}))")
             case "colsum":
-                self.out.line(f"o0[chunk, k] += np.float64({text})")
+                out.line(f"o{n}[chunk, k] += np.float64({text})")
             case "colmax":
-                self.out.line(f"o0[chunk, k] = m.maximum(o0[chunk, k], np.float64({text}))")
-            case "assign":
+                out.line(f"o{n}[chunk, k] = m.maximum(o{n}[chunk, k], np.float64({text}))")
+            case _:
                 self.set(self.element(value), text)
 
     def home(self, value: Value) -> tuple[str, str]:

@@ -45,6 +45,8 @@ class RowwisePrinter(ABC):
         self.out = Writer()
         self.outputs = {v.id: n for n, v in enumerate(self.program.returns) if v.arg < 0}
         self.hidden = {v.id: n for n, v in enumerate(plan.hidden)}
+        values = zip(self.program.returns, self.program.endings, strict=False)
+        self.endings = {value.id: ending for value, ending in values}
         self.sparse = any(a.form == "sparse" for a in self.program.arguments)
 
     def set(self, name: str, text: str) -> None:

@@ -36,7 +36,7 @@ def build(cache: MatCache, op: str, args: tuple[Any, ...]) -> Any:
 
     Raises ShapeError if `op` is unknown or the arguments do not fit it.
     """
-    args = tuple(_operand(cache, op, a) for a in args)
+    args = tuple(operand(cache, op, a) for a in args)
     if op in ELEMENTWISE:
         return _noted(cache, op, args, elementwise(cache, op, args))
     if op not in _BUILDERS:
@@ -53,13 +53,17 @@ def _noted(cache: MatCache, op: str, args: tuple[Any, ...], result: Any) -> Any:
     return result
 
 
-def _operand(cache: MatCache, op: str, arg: Any) -> Any:
+def operand(cache: MatCache, op: str, arg: Any) -> Any:
+    """Return an argument of `op` as an expression or a number.
+
+    Raises ShapeError if it is neither, or belongs to another cache.
+    """
     if isinstance(arg, Lazy):
         if arg.cache is not cache:
             raise ShapeError(f"{op} at {source_line()}: {arg.label} belongs to another cache.")
         return arg
     if isinstance(arg, Transposed):
-        return transpose(cache, _operand(cache, op, arg.of))
+        return transpose(cache, operand(cache, op, arg.of))
     if isinstance(arg, int | float | np.number | np.bool_):
         return float(arg)
     if isinstance(arg, Operand):
@@ -142,7 +146,7 @@ def assign(target: Mat, value: Any) -> None:
     """
     cache = target.cache
     cache.require_open(f"{target.label} <<=")
-    value = _operand(cache, "<<=", value)
+    value = operand(cache, "<<=", value)
     _noted(cache, "<<=", (target, value), None)
     if _is_zero(value) and target.slot.cleared == target.slot.version and cache.tape is None:
         return  # a new table may be larger than memory

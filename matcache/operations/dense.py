@@ -1,6 +1,6 @@
 """Flatten trees of elementwise operations; compile and run those of dense matrices.
 
-A kernel may end in a sum: of all entries, or of each column. Sums run in float64 over chunks whose
+A kernel may end in sums: of all entries, or of each column. Sums run in float64 over chunks whose
 bounds depend only on the shape. Partial sums are added in order, so the bits do not depend on the
 number of threads.
 """
@@ -121,11 +121,10 @@ def result(
 
     shape, dtype: of the container. Sums are computed in the expression's own dtype.
     """
-    found, args = compiled(cache, root, root.shape, ending, result_dtype([root]).name)
-    parts = [a.guid if isinstance(a, Mat) else number_key(a) for a in args]
-    slot = cache.result((("dense", found, root.shape), *parts), shape, dtype, label)
+    found, args = compiled(cache, (root,), root.shape, (ending,), result_dtype([root]).name)
+    slot = cache.result((("dense", found, root.shape), *parts_of(args)), shape, dtype, label)
     if cache.begin(slot):
-        _run(cache, found, args, root.shape, slot)
+        run(cache, found, args, root.shape, (slot,))
         slot.computed_from(*slots_of([a for a in args if isinstance(a, Mat)]))
     return handle(cache, slot)
 
@@ -134,23 +133,32 @@ def store(target: Mat, root: Lazy | float) -> None:
     """Compute an expression into the container of `target`, which may be wider than it is."""
     precise = [x for x in (target, root) if isinstance(x, Lazy) and x.dtype != np.float32]
     dtype = "float64" if precise else "float32"
-    found, args = compiled(target.cache, root, target.shape, "assign", dtype)
-    _run(target.cache, found, args, target.shape, target.slot)
+    found, args = compiled(target.cache, (root,), target.shape, ("assign",), dtype)
+    run(target.cache, found, args, target.shape, (target.slot,))
 
 
 def compiled(
-    cache: MatCache, root: Lazy | float, shape: Shape, ending: Ending, dtype: str
+    cache: MatCache,
+    roots: Sequence[Lazy | float],
+    shape: Shape,
+    endings: tuple[Ending, ...],
+    dtype: str,
 ) -> tuple[Compiled, list[Mat | float]]:
-    """Return the program of an expression, and the arguments of this evaluation."""
-    leaves, steps, _ = linearise((root,), shape)
+    """Return the program of expressions of one shape, and the arguments of this evaluation."""
+    leaves, steps, places = linearise(roots, shape)
     kinds = tuple([_kind(leaf, shape) for leaf in leaves])
-    structure = ("dense", kinds, steps, ending, dtype)
+    structure = ("dense", kinds, steps, places, endings, dtype)
     found = cache.programs.get(structure)
     if found is None:
-        plan = schedule(dense_program(kinds, steps, ending, dtype))
+        plan = schedule(dense_program(kinds, steps, places, endings, dtype))
         found = Compiled(plan, single=True, returned=(-1,), writes=(), must_run=())
         cache.programs[structure] = found
     return found, [leaf.key if isinstance(leaf, Random) else leaf for leaf in leaves]
+
+
+def parts_of(args: list[Mat | float]) -> list[Any]:
+    """Return what the arguments of an evaluation add to the key of its results."""
+    return [a.guid if isinstance(a, Mat) else number_key(a) for a in args]
 
 
 def _kind(leaf: Mat | Random | float, of: Shape) -> tuple[str, int]:
@@ -165,11 +173,16 @@ def _kind(leaf: Mat | Random | float, of: Shape) -> tuple[str, int]:
     return ("row" if leaf.shape[0] == 1 else "column"), 0
 
 
-def _run(
-    cache: MatCache, found: Compiled, args: list[Mat | float], shape: Shape, out: Slot
+def run(
+    cache: MatCache,
+    found: Compiled,
+    args: list[Mat | float],
+    shape: Shape,
+    outs: tuple[Slot, ...],
 ) -> None:
-    """Compute into `out`; in planning, reserve memory."""
-    out.written()  # first, so that handles on the old contents are stale even if this fails
-    launch(cache, "dense", found, args, shape, out)
-    sums = found.plan.program.ending != "assign"
+    """Compute into `outs`; in planning, reserve memory."""
+    for out in outs:
+        out.written()  # first, so that handles on the old contents are stale even if this fails
+    launch(cache, "dense", found, args, shape, outs)
+    sums = sum(ending != "assign" for ending in found.plan.program.endings)
     cache.count((found.flops_each({})[1] + sums) * shape[0] * shape[1])

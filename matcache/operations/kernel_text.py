@@ -32,7 +32,7 @@ def kernel_text(function: Any, *args: Any, device: Literal["cpu", "cuda"] = "cpu
             "or a dense expression alone."
         )
     dtype = "float64" if function.dtype != "float32" else "float32"
-    plan = compiled(function.cache, function, function.shape, "assign", dtype)[0].plan
+    plan = compiled(function.cache, (function,), function.shape, ("assign",), dtype)[0].plan
     if device == "cpu":
         return numba_rows.rowwise_source(plan)
     return cuda_elements.elements_source(plan)

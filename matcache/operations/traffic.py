@@ -59,8 +59,8 @@ def _rowwise(args: Any, nnz: float) -> Moved:
 
 
 def _dense(args: Any, nnz: float) -> Moved:
-    found, given, shape, out = args
-    moved = _operands([*given, out], nnz)
+    found, given, shape, outs = args
+    moved = _operands([*given, *outs], nnz)
     return moved._replace(flops=float(found.flops_each({})[1] * prod(shape)))
 
 

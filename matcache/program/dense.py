@@ -1,8 +1,8 @@
-"""Make the program of a dense expression: its row is as wide as the result."""
+"""Make the program of dense expressions of one shape: its row is as wide as they are."""
 
 from __future__ import annotations
 
-from .instructions import WIDTH, Access, Apply, Argument, Ending, Instruction, Kind, Program, Value
+from .instructions import WIDTH, Access, Apply, Argument, Ending, Kind, Program, Value
 
 Reference = tuple[str, int]  # ("leaf", n) or ("step", n)
 Step = tuple[str, tuple[Reference, ...]]  # an operation and its arguments
@@ -18,19 +18,24 @@ _READ = {
 
 
 def dense_program(
-    leaves: tuple[tuple[str, int], ...], steps: tuple[Step, ...], ending: Ending, dtype: str
+    leaves: tuple[tuple[str, int], ...],
+    steps: tuple[Step, ...],
+    roots: tuple[Reference, ...],
+    endings: tuple[Ending, ...],
+    dtype: str,
 ) -> Program:
-    """Return the program of an expression, whose value is that of its last step.
+    """Return the program of expressions.
 
     leaves: how each input is read, and the stream of random numbers. Kinds are full, row (1 x n),
     column (m x 1), one (1 x 1), number and random.
-    steps: without any, the value is the only leaf.
+    roots: the values of the expressions.
+    endings: what becomes of each root.
 
     Every step is computed for each element, also one that needs only a column.
     """
     arguments: list[Argument] = []
     values: dict[Reference, Value] = {}
-    body: list[Instruction] = []
+    body: list[Apply] = []
     for n, (kind, stream) in enumerate(leaves):
         access, extent = _READ[kind]
         form = "number" if kind == "number" else "mat"
@@ -38,7 +43,15 @@ def dense_program(
         rows = {"rows_one": kind in ("row", "one"), "rowlike": kind in ("full", "column")}
         arguments.append(Argument(form, f"leaf {n}", length, **rows, stream=stream))
         values["leaf", n] = Value(n, extent, length, n, access)
-    for n, (op, references) in enumerate(steps or (("copy", (("leaf", 0),)),)):
-        out = values["step", n] = Value(len(leaves) + n, Kind.VEC, WIDTH)
-        body.append(Apply(out, op, tuple(values[r] for r in references)))
-    return Program("expression", tuple(arguments), body, (out,), dtype, ending)
+
+    def apply(op: str, *args: Value) -> Value:
+        body.append(Apply(Value(len(leaves) + len(body), Kind.VEC, WIDTH), op, args))
+        return body[-1].out
+
+    for n, (op, references) in enumerate(steps):
+        values["step", n] = apply(op, *[values[r] for r in references])
+    returns: list[Value] = []
+    for root in roots:
+        value = values[root]
+        returns.append(apply("copy", value) if value.arg >= 0 or value in returns else value)
+    return Program("expression", tuple(arguments), [*body], tuple(returns), dtype, endings)

@@ -180,8 +180,9 @@ class Program:
     """A function of a row: arguments, instructions in order, and returned values.
 
     dtype: "float32" or "float64".
-    ending: what becomes of the rows that an expression returns: they are assigned, added up, all
-    their numbers are added up, or the largest of each column is kept.
+    endings: what becomes of the rows of each value that an expression returns: they are assigned,
+    added up, all their numbers are added up, or the largest of each column is kept. Programs of
+    rows have none: they assign.
     made: the last arguments, which are computed from others.
     """
 
@@ -190,7 +191,7 @@ class Program:
     body: list[Instruction]
     returns: tuple[Value, ...]
     dtype: str
-    ending: Ending = "assign"
+    endings: tuple[Ending, ...] = ()
     made: tuple[Made, ...] = ()
 
     @property
@@ -200,8 +201,8 @@ class Program:
 
     @property
     def by_column(self) -> bool:
-        """Whether the ending makes one number of each column."""
-        return self.ending in ("colsum", "colmax")
+        """Whether an ending makes one number of each column."""
+        return "colsum" in self.endings or "colmax" in self.endings
 
     @property
     def transposed(self) -> int:

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
 from blocklearn.datasources import DataSource
-from blocklearn.matcache import Mat, Matrix, Table, colsum, from_array
+from blocklearn.matcache import Mat, Matrix, Table, colsum, from_array, together
 from blocklearn.optimizers import AdaGrad, LinearLoss, Meaning, Optimizer, Penalty, Term
 
 from ..base import LARGEST, Model, rows_for
@@ -149,16 +149,17 @@ class GLM(Model):
         X, W = self._input(block)
         labels = self._labels(block)
         Y, factor = labels.Y, labels.times(block.weights)
-        found = measures(X, W, self.b, labels, block.weights, self.links)
-        measure, rank, hits = found if len(found) == 3 else (*found, None)
-        squares = colsum(Y * Y * factor).mat() if "linear" in self.links.names else None
+        measure, rank, *hits = measures(X, W, self.b, labels, block.weights, self.links)
+        squares = [Y * Y * factor] if "linear" in self.links.names else []
+        columns = (measure, Y * factor, *hits, *squares)
+        loss, y, *more = together(*[(colsum, x) for x in columns])
         part = Measured(
             self.fits,
             colsum(factor).mat(),
-            colsum(measure).mat(),
-            None if hits is None else colsum(hits).mat(),
-            colsum(Y * factor).mat(),
-            squares,
+            loss,
+            more[0] if hits else None,
+            y,
+            more[-1] if squares else None,
             (rank, Y.mat(), factor.mat()) if self.ranked else None,
         )
         return {"targets": part}

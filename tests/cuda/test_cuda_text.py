@@ -442,7 +442,7 @@ def dense_case(ending: Ending) -> tuple[str, list[Any], Any]:
     """Source, arguments and the expected elements of an expression."""
     with MatCache(threads=1) as memory:
         node, expected = expression(memory)
-        found, args = compiled(memory, node, node.shape, ending, "float64")
+        found, args = compiled(memory, (node,), node.shape, (ending,), "float64")
         values = [a.numpy() if isinstance(a, Mat) else np.float64(a) for a in args]
         return elements_source(found.plan), values, expected
 
@@ -466,6 +466,35 @@ def test_dense_expressions_on_the_host_match_numpy(ending: Ending, threads: int)
     wanted = {"assign": expected, "total": expected.sum(), "colsum": expected.sum(axis=0)}[ending]
     got = {"assign": out, "total": out.sum(), "colsum": out.sum(axis=0)}[ending]
     np.testing.assert_allclose(got, wanted, rtol=1e-10)
+
+
+@needs_compiler
+@pytest.mark.parametrize("threads", [1, 64])
+@pytest.mark.parametrize("endings", [
+    ("assign", "total", "total"), ("total", "colmax", "assign", "colsum"), ("assign", "assign")
+])  # fmt: skip
+def test_several_endings_on_the_host_match_numpy(endings: tuple[Ending, ...], threads: int) -> None:
+    with MatCache(threads=1) as memory:
+        node, expected = expression(memory)
+        roots = [node * float(n) for n in range(1, len(endings) + 1)]
+        found, args = compiled(memory, roots, node.shape, endings, "float64")
+        values = [a.numpy() if isinstance(a, Mat) else np.float64(a) for a in args]
+    source, (rows, columns) = elements_source(found.plan), expected.shape
+    assert nvrtc(source)
+    blocks = 1 if set(endings) == {"assign"} else 4
+    shapes = {"assign": (rows, columns), "total": (blocks, 1)}
+    outs = [np.full(shapes.get(ending, (blocks, columns)), np.nan) for ending in endings]
+    module = cuda_host.HostModule(source, threads)
+    module.call("run", rows, columns, *values, *outs, blocks=blocks)
+    for n, (ending, out) in enumerate(zip(endings, outs, strict=True), 1):
+        wanted = {
+            "assign": expected * n,
+            "total": expected.sum() * n,
+            "colsum": expected.sum(axis=0) * n,
+            "colmax": expected.max(axis=0) * n,
+        }[ending]
+        joined = {"assign": out, "total": out.sum(), "colmax": out.max(axis=0)}
+        np.testing.assert_allclose(joined.get(ending, out.sum(axis=0)), wanted, rtol=1e-10)
 
 
 EXPPSI = """
@@ -504,7 +533,7 @@ def test_random_numbers_have_the_same_bits_as_on_the_cpu() -> None:
         key = from_array(memory, np.array([[2**40 + 7, 3, 5]]))
         mat = copy(random(memory, (6, 9), key, stream=4)).mat()
         numbers = random(memory, (6, 9), key, stream=4)
-        found, _ = compiled(memory, numbers, (6, 9), "assign", "float32")
+        found, _ = compiled(memory, (numbers,), (6, 9), ("assign",), "float32")
         out = np.zeros((6, 9), np.float32)
         module = cuda_host.HostModule(elements_source(found.plan, ["i64"]))
         module.call("run", 6, 9, np.array([[2**40 + 7, 3, 5]]), out)

@@ -49,7 +49,7 @@ def test_common_parts_of_an_expression_are_computed_once(sparse: bool) -> None:
 
 
 def program(cache: MatCache, root: Any, ending: Ending = "assign") -> Any:
-    return compiled(cache, root, root.shape, ending, "float64")[0].plan
+    return compiled(cache, (root,), root.shape, (ending,), "float64")[0].plan
 
 
 @pytest.mark.parametrize("ending", ["assign", "total", "colsum"])

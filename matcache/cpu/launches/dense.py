@@ -24,36 +24,44 @@ COLUMN = np.uint64(0xFFFFFFFF)  # of a packed key, its column
 
 @launches("dense", "cpu", only_calls=True)
 def _dense(
-    cache: MatCache, found: Compiled, args: list[Mat | float], shape: tuple[int, int], out: Slot
+    cache: MatCache,
+    found: Compiled,
+    args: list[Mat | float],
+    shape: tuple[int, int],
+    outs: tuple[Slot, ...],
 ) -> None:
     (rows, columns), backend = shape, cache.backend
     flat, program = found.plan.flat, found.plan.program
     extent = rows * columns if flat else rows
-    if program.ending == "assign":
+    joins, targets = dict[int, str](), list(outs)
+    for n, (ending, out) in enumerate(zip(program.endings, outs, strict=True)):
+        if ending != "assign":
+            joins[n] = "max_partials" if ending == "colmax" else "add_partials"
+            targets[n] = cache.result(
+                ("partials", ending, n, out.shape[1]),
+                (SUM_CHUNKS, out.shape[1]),
+                np.float64,
+                "partial sums",
+            )
+    if not joins:
         chunks = max(1, min(ROW_CHUNKS, rows * columns // CHUNK_ELEMENTS, extent))
-        target = out
     else:  # depends only on the shape
         pieces = rows // COLSUM_ROWS if program.by_column else rows * columns // CHUNK_ELEMENTS
         chunks = max(1, min(SUM_CHUNKS, pieces))
-        target = cache.result(
-            ("partials", program.ending, out.shape[1]),
-            (SUM_CHUNKS, out.shape[1]),
-            np.float64,
-            "partial sums",
-        )
     call: list[Any] = []
     for arg, argument in zip(args, program.arguments, strict=True):
         data: Any = arg.slot.data() if isinstance(arg, Mat) else arg
         call.append(data.reshape(-1) if flat and argument.rowlike else data)
-    result = target.data().reshape(-1) if flat and target is out else target.data()
-    call += [result, columns]
+    for n, target in enumerate(targets):
+        data = target.data()
+        call.append(data.reshape(-1) if flat and n not in joins else data)
+    call.append(columns)
     run = backend.run
     if chunks > 1 and rows * columns * (2 * found.flops_each({})[1] + 1) < WAKE_WORK:
         run = backend.run_here
     run(kernel_of(found), even_bounds(cache, extent, chunks), *call)
-    if target is not out:
-        join = "max_partials" if program.ending == "colmax" else "add_partials"
-        backend.call(backend.kernels[join], target.data()[:chunks], out.data())
+    for n, join in joins.items():
+        backend.call(backend.kernels[join], targets[n].data()[:chunks], outs[n].data())
 
 
 @launches("sort", "cpu")

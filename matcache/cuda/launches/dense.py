@@ -26,33 +26,41 @@ SCATTER_BLOCKS = 2  # blocks for each processor, each with rows of the target
 
 @launches("dense", "cuda")
 def _dense(
-    cache: MatCache, found: Compiled, args: list[Mat | float], shape: tuple[int, int], out: Slot
+    cache: MatCache,
+    found: Compiled,
+    args: list[Mat | float],
+    shape: tuple[int, int],
+    outs: tuple[Slot, ...],
 ) -> None:
     plan, (rows, columns), backend = found.plan, shape, cache.backend
-    ending, dtype = plan.program.ending, np.dtype(plan.program.dtype)
+    program, dtype = plan.program, np.dtype(plan.program.dtype)
     types = tuple(c_type(a.dtype if isinstance(a, Mat) else dtype) for a in args)
-    result = c_type(out.dtype)
-    facts = ("dense", found, types, result)
-    text = backend.text(facts, lambda: elements_source(plan, types, result))
+    results = tuple(c_type(out.dtype) for out in outs)
+    facts = ("dense", found, types, results)
+    text = backend.text(facts, lambda: elements_source(plan, types, results))
     extent = rows * columns if plan.flat else rows
-    chunks, target = 0, out
-    if ending != "assign":
-        by_column = plan.program.by_column
-        pieces = rows // COLSUM_ROWS if by_column else rows * columns // CHUNK_ELEMENTS
-        most = max(1, min(CHUNKS, PARTIALS // max(1, out.shape[1])))
-        chunks = max(1, min(most, pieces, extent))
-        target = scratch(cache, "partial sums", most, out.shape[1])
-    join = "end_max" if ending == "colmax" else "end_sum"
-    end = library_kernel(cache, join, o=result) if chunks else None
+    width = columns if program.by_column else 1
+    pieces = rows // COLSUM_ROWS if program.by_column else rows * columns // CHUNK_ELEMENTS
+    most = max(1, min(CHUNKS, PARTIALS // max(1, width)))
+    chunks = max(1, min(most, pieces, extent))
+    targets, ends = list(outs), dict[int, Any]()
+    for n, ending in enumerate(program.endings):
+        if ending != "assign":
+            targets[n] = scratch(cache, f"partial sums {n}", most, outs[n].shape[1])
+            join = "end_max" if ending == "colmax" else "end_sum"
+            ends[n] = library_kernel(cache, join, o=results[n])
     if cache.reserving:
         return
     call: list[Any] = [rows, columns]
     call += [a.slot.array if isinstance(a, Mat) else dtype.type(a) for a in args]
-    if end is None:
-        backend.launch(text, rows * columns, 256, *call, out.array)
+    call += [target.array for target in targets]
+    if not ends:
+        backend.launch(text, rows * columns, 256, *call)
         return
-    backend.launch_blocks(text, chunks, *call, target.array)
-    backend.launch(end, out.shape[1], 256, chunks, out.shape[1], target.array, out.array)
+    backend.launch_blocks(text, chunks, *call)
+    for n, end in ends.items():
+        out = outs[n]
+        backend.launch(end, out.shape[1], 256, chunks, out.shape[1], targets[n].array, out.array)
 
 
 @launches("product", "cuda")
