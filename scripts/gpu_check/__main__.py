@@ -12,11 +12,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from blocklearn.matcache.cuda import devices
 from scripts.benchmarks.report import table
 
-from . import apart, cubins, needs, tests
-from .measure import Row
+from . import apart, needs, tests
+from .row import Row
 
 PARTS = {  # shares of the time, in seconds; time that a part leaves goes to the later ones
     "versions": 5,
@@ -49,14 +48,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--cubins", action="store_true", help="list what kernels need; no GPU used")
     args = parser.parse_args(arguments)
     parts = [part for part in PARTS if part != "tests" or not args.no_tests]
-    if args.plan or args.needs or args.cubins:
-        print(
-            planned(parts, args.minutes)
-            if args.plan
-            else needs.shown()
-            if args.needs
-            else cubins.shown()
-        )
+    if args.plan or args.needs:  # on any machine, whatever it has
+        print(planned(parts, args.minutes) if args.plan else needs.shown())
+        return 0
+    from blocklearn.matcache.cuda import devices
+
+    if args.cubins:
+        from . import cubins
+
+        print(cubins.shown())
         return 0
     if not devices.count():
         print("scripts/gpu-check: CuPy sees no CUDA device", file=sys.stderr)

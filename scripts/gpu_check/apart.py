@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from .measure import Row
+from .row import Row
 
 SECTION = (sys.executable, "-P", "-m", "scripts.gpu_check.section")
 GRACE = 3.0  # seconds that a process gets to end

@@ -1,4 +1,4 @@
-"""Times, floors, and the row that a section yields for each measurement."""
+"""Times and floors of what is measured."""
 
 from __future__ import annotations
 
@@ -11,27 +11,12 @@ import numpy as np
 
 from blocklearn.matcache import Mat, MatCache, make_backend
 
+from .row import Row as Row
+
 COPY = 4.3e12  # bytes per second that an H200 reads and writes in a copy, measured
 FLOPS = 67e12  # of float32, by NVIDIA's data sheet (H100 and H200, SXM)
 Make = Callable[[MatCache], Callable[[], Any]]  # makes work that returns a Mat
 LARGE = 300  # the CPU is left out from this width: it would take most of the time
-
-
-@dataclass
-class Row:
-    """One line of the table.
-
-    seconds: on the device.
-    cpu: the same on the host; None if it was not run.
-    floor: the least that memory and arithmetic of an H200 allow.
-    note: further findings.
-    """
-
-    name: str
-    seconds: float | None = None
-    cpu: float | None = None
-    floor: float | None = None
-    note: str = ""
 
 
 @dataclass(frozen=True)

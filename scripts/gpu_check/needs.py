@@ -1,43 +1,62 @@
-"""List the packages that a bare machine needs for each part of the check."""
+"""List the wheels that a bare machine needs for each part of the check, with their sizes.
+
+It runs on a machine that has none of them.
+"""
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, files
+import sys
+from importlib.metadata import PackageNotFoundError, version
 
 from scripts.benchmarks.report import table
 
-NEEDS = {
-    "the matrix layer": ("cupy-cuda12x", "numpy", "scipy", "numba", "llvmlite"),
-    "trainings, kernels": (
-        "pydantic",
-        "pydantic-core",
-        "annotated-types",
-        "typing-extensions",
-        "typing-inspection",
-        "ruamel.yaml",
-        "xxhash",
-        "threadpoolctl",
-    ),
-    "tests": ("pytest", "pluggy", "iniconfig", "packaging", "pyarrow", "hypothesis", "rich"),
-    "peers": ("torch",),
-}
+NEEDS: dict[str, dict[str, float | None]] = {
+    "the matrix layer": {
+        "cupy-cuda12x": 279, "cuda-pathfinder": 0.2, "numpy": 55, "scipy": 109, "numba": 15,
+        "llvmlite": 171,
+    },
+    "CUDA, unless the machine has it": {
+        "nvidia-cuda-nvrtc-cu12": 217, "nvidia-cuda-runtime-cu12": None, "nvidia-cublas-cu12": None,
+    },
+    "trainings, kernels": {
+        "pydantic": 1.9, "pydantic-core": 5.1, "annotated-types": 0.03, "typing-extensions": 0.2,
+        "typing-inspection": 0.05, "pyarrow": 163, "rich": 1.2, "markdown-it-py": 0.2,
+        "mdurl": 0.02, "pygments": 4.4, "xxhash": 2,
+    },
+    "tests": {
+        "pytest": 1.4, "pluggy": 0.1, "iniconfig": 0.02, "packaging": 0.5, "hypothesis": 3.7,
+        "sortedcontainers": 0.1, "ruamel.yaml": 0.5, "threadpoolctl": 0.1,
+    },
+    "factorizations (SVD, mixtures)": {"nvidia-cusolver-cu12": None},
+    "merges by NCCL": {"nvidia-nccl-cu12": None},
+    "peers": {"torch": None},
+}  # fmt: skip
+"""MiB of each package, unpacked, as they were in November 2026; None: not measured."""
 
 
 def shown() -> str:
-    """Return a table of packages, and of the bytes that they take here where installed."""
+    """Return a table of packages, and the command that downloads those that are missing."""
     lines = [
-        [part, name, None if size is None else size / 2**20]
-        for part, names in NEEDS.items()
-        for name in names
-        for size in [bytes_of(name)]
+        [part, name, size, here(name) or "missing"]
+        for part, sizes in NEEDS.items()
+        for name, size in sizes.items()
     ]
-    return table(["for", "package", "MiB installed (empty: not here)"], lines)
+    missing = " ".join(line[1] for line in lines if line[3] == "missing")
+    wanted = table(["for", "wheel", "MiB, unpacked", "here"], lines)
+    if not missing:
+        return wanted
+    number = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return (
+        f"{wanted}\n\nOn a machine with a connection, for Python {number}:\n"
+        f"python3 -m pip download --no-deps --only-binary=:all: --python-version {number} "
+        "--platform manylinux_2_28_x86_64 --platform manylinux_2_27_x86_64 "
+        f"--platform manylinux2014_x86_64 -d wheels {missing}"
+    )
 
 
-def bytes_of(name: str) -> int | None:
-    """Return the size of an installed package, None if it is missing."""
+def here(name: str) -> str:
+    """Return the version of an installed package, nothing if it is missing."""
     try:
-        found = files(name) or []
+        return version(name)
     except PackageNotFoundError:
-        return None
-    return sum(path.size or 0 for path in found)
+        return ""

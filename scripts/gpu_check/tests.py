@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from . import apart
-from .measure import Row
+from .row import Row
 
 # These need only CuPy, NumPy, SciPy and Numba:
 ALONE = ["tests/cuda/test_cuda_kernels.py", "tests/cuda/test_gpu.py"]

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from importlib.metadata import files
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,14 @@ from blocklearn.matcache.cuda import devices, launcher
 from scripts.benchmarks.__main__ import main as bench
 from scripts.benchmarks.data import power_law
 from scripts.gpu_check import __main__ as gpu_check
-from scripts.gpu_check import apart, cubins, trainings
+from scripts.gpu_check import apart, cubins, needs, trainings
 from scripts.gpu_check import tests as gpu_tests
 from scripts.gpu_check.measure import Row, agreement
 from tests.support import cuda_host
 from tests.support.cuda_device import HostDriver
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "gpu-check"
+NOW = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,6 +283,53 @@ def test_the_plan_and_the_needs(capsys: pytest.CaptureFixture[str]) -> None:
     assert abs(sum(float(line.split()[1]) for line in lines) - 6) < 0.01 * len(lines)
     assert gpu_check.main(["--needs"]) == 0
     assert "pydantic-core" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("asked", ["--plan", "--needs"])
+def test_a_bare_machine_says_what_it_needs(asked: str) -> None:
+    """With the standard library alone."""
+    command = [sys.executable, "-S", "-P", "-m", "scripts.gpu_check", asked]
+    env = {"PYTHONPATH": str(SCRIPT.parents[1])}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    if asked == "--needs":
+        lines = [line.split() for line in done.stdout.splitlines()]
+        missing = [line for line in lines if line and line[-1] == "missing"]
+        assert ["missing"] == sorted({line[-1] for line in missing})
+        assert len(missing) == sum(map(len, needs.NEEDS.values()))
+        assert f"pip download --no-deps --only-binary=:all: --python-version {NOW}" in done.stdout
+
+
+USED = """
+import sys
+from importlib.metadata import packages_distributions
+import numpy as np
+import blocklearn as bl
+from scripts.benchmarks.idle_device import idle_devices
+with idle_devices():
+    model = bl.models.LDA(topics=3, inference="vb")
+    X = np.ones((20, 5), np.float32)
+    bl.Learner(model, X, passes=2, block_rows=10, device="cuda:0", verbose=False).fit().close()
+of = packages_distributions()
+names = {name.partition(".")[0] for name, module in sys.modules.items() if module is not None}
+print(*{package for name in names for package in of.get(name, [])})
+"""
+LEFT_OUT = "cffi charset-normalizer cloudpickle pycparser pyyaml setuptools blocklearn".split()
+"""Packages that NumPy, Numba and others take where they are installed."""
+
+
+def test_a_training_uses_no_package_that_is_not_listed() -> None:
+    command, root = [sys.executable, "-c", USED], SCRIPT.parents[1]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
+    used = {name.lower().replace("_", "-") for name in done.stdout.split()}
+    listed = [*needs.NEEDS["the matrix layer"], *needs.NEEDS["trainings, kernels"]]
+    assert "numpy" in used and used <= {*listed, *LEFT_OUT}
+
+
+def test_sizes_are_about_those_of_packages_here() -> None:
+    for name, size in [item for part in needs.NEEDS.values() for item in part.items()]:
+        if size is not None and size >= 1 and needs.here(name):
+            found = sum(path.size or 0 for path in files(name) or ()) / 2**20
+            assert 0.5 < found / size < 2, name
 
 
 @pytest.mark.parametrize("missing", ["", "ruamel.yaml", "pydantic"])
