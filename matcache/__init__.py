@@ -105,6 +105,8 @@ from .operations.exact import grid_for as grid_for
 from .operations.gradients import Gradients as Gradients
 from .operations.gradients import grad as grad
 from .operations.kernel_text import kernel_text as kernel_text
+from .operations.local import local as local
+from .operations.local import local_table as local_table
 from .operations.masked import masked_product as masked_product
 from .operations.normal_equations import add_outer as add_outer
 from .operations.normal_equations import packed_columns as packed_columns

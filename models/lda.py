@@ -29,6 +29,8 @@ from blocklearn.matcache import (
     digamma,
     exppsi,
     lgamma,
+    local,
+    local_table,
     log,
     maximum,
     named,
@@ -336,7 +338,6 @@ class LDA(Model):
         self.lam = self.parameter("lambda", V, K, noise)
         if by_block and self.eta != "auto":
             self.rests["lambda"] = self.priors.eta
-        self.phi = self.scratch("phi", V, K)
         self.theta = self.scratch("theta", shapes.rows, K)
         self.scale = self.number("documents in the corpus per document of the block", 1.0)
         self.replicas = self.number("topics of a token", 1.0)
@@ -358,14 +359,15 @@ class LDA(Model):
 
         Kept assignments change counts instead, of which `end_pass` makes lambda.
         """
-        X, theta, phi, priors = block.X, self.theta, self.phi, self.priors
+        X, theta, priors = block.X, self.theta, self.priors
         priors.begin()
         if self.kept is not None and block.phase >= self.kept.first:
             sweeps = self.burn_in + self.sweeps
-            self.kept.redraw(block, phi, self.lam, priors.eta, priors.alpha, sweeps)
+            self.kept.redraw(block, self.phi, self.lam, priors.eta, priors.alpha, sweeps)
             return
         self.scale.set(self.total_rows / max(block.rows, 1))
         if self.inference == "gibbs" and block.phase >= min(self.warm, 1):
+            phi = self.phi
             phi <<= self.mean_topics()
             counts, alpha = self._cooled(block)
             drawn = sample_topics(
@@ -381,7 +383,11 @@ class LDA(Model):
         else:
             vb = self.inference == "vb"
             theta <<= 1.0
-            self.make_phi(X, vb=vb)
+            if self.column_sums:
+                X, phi = self.topics_in(X, self.column_sums["lambda"], geometric=vb)
+            else:
+                phi = self.phi
+                phi <<= self.geometric_topics() if vb else self.mean_topics()
             infer, iterations = (infer_vb, 5) if vb else (infer_cvb0, 10)
             ratio = infer(X, theta, phi, priors.alpha, self.inner_iterations or iterations)
             if self.inference != "gibbs":
@@ -409,15 +415,24 @@ class LDA(Model):
         self.scale.set(self.total_rows / max(block.rows, 1) / m)
         return (self.replicas * block.X).mat(), (self.replicas * self.priors.alpha).mat()
 
-    def make_phi(self, X: Sparse, *, vb: bool) -> None:
-        """Make phi of lambda: for all words, or for those that occur in X if others rest."""
-        phi, lam = self.phi, self.lam
-        if not self.column_sums:
-            phi <<= self.geometric_topics() if vb else self.mean_topics()
-        elif vb:
-            geometric_topics_of(X.T, phi, lam, exppsi(self.column_sums["lambda"]))
+    @property
+    def phi(self) -> Mat:
+        """Room for phi of all words."""
+        return self.scratch("phi", *self.lam.shape)
+
+    def topics_in(self, X: Sparse, sums: Row, *, geometric: bool) -> tuple[Sparse, Table]:
+        """Return X, and phi for the words that occur in it: see `local`.
+
+        sums: column sums of lambda.
+        geometric: phi is exp E[log beta]; else it is E[beta].
+        """
+        X = local(X)
+        phi = local_table(X, self.topics, "phi (scratch)")
+        if geometric:
+            geometric_topics_of(X.T, phi, self.lam, exppsi(sums))
         else:
-            mean_topics_of(X.T, phi, lam, self.column_sums["lambda"])
+            mean_topics_of(X.T, phi, self.lam, sums)
+        return X, phi
 
     def end_pass(self) -> None:
         """Average the counts of kept assignments over passes."""
@@ -455,16 +470,16 @@ class LDA(Model):
         An evaluation adds the quality of topics: u_mass, c_npmi, c_uci, c_v, distinct_words,
         topic_closeness. See `TopicQuality`.
         """
-        X, theta, phi, priors = block.X, self.theta, self.phi, self.priors
+        theta, priors, sums = self.theta, self.priors, colsum(self.lam)
         theta <<= 1.0
-        phi <<= self.mean_topics()
+        X, phi = self.topics_in(block.X, sums, geometric=False)
         seen, scored = split_tokens(X, block.row_ids, self.split_key)
         likelihood = total(
             completion(seen, scored, theta, phi, self.priors.alpha, SCORE_ITERATIONS)
         )
         tokens = total(scored)
         theta <<= 1.0
-        phi <<= self.geometric_topics()
+        X, phi = self.topics_in(block.X, sums, geometric=True)
         elbo = total(bound(X, theta, phi, priors.alpha, priors.alpha_sum, SCORE_ITERATIONS))
         return {
             "perplexity": Sum(likelihood, tokens, "perplexity"),
@@ -480,10 +495,10 @@ class LDA(Model):
 
         Rows sum to 1.
         """
-        theta, phi = self.theta, self.phi
+        theta = self.theta
         theta <<= 1.0
-        phi <<= self.mean_topics()
-        return proportions(block.X, theta, phi, self.priors.alpha, SCORE_ITERATIONS)  # type: ignore[no-any-return]
+        X, beta = self.topics_in(block.X, colsum(self.lam), geometric=False)
+        return proportions(X, theta, beta, self.priors.alpha, SCORE_ITERATIONS)  # type: ignore[no-any-return]
 
     @property
     def topic_names(self) -> list[str]:

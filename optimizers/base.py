@@ -70,9 +70,9 @@ class SparseEstimate:
 
     Only rows whose features occur in X are computed. For `rest`, see `Optimizer.let_rest`.
 
-    X: [rows x features], sparse.
+    X: [rows x features], sparse, maybe of `local`.
     R: [rows x columns].
-    W: [features x columns], needed at the features that occur in X only.
+    W: [features x columns], needed at the features that occur in X only; a table for `local` X.
     scale: a number.
     """
 

@@ -14,6 +14,7 @@ from blocklearn.matcache import DenseInput, Mat, MatCache, ShapeError, SparseInp
 from blocklearn.matcache.containers.inputs import BUFFERS
 from blocklearn.matcache.containers.slots import Slot
 from blocklearn.matcache.errors import source_line
+from blocklearn.matcache.operations.local import few_occur
 from blocklearn.matcache.program.padding import Padding
 from blocklearn.models import Block
 
@@ -21,7 +22,6 @@ from .all_rows import AllRows, bytes_of
 
 Use = Literal["train", "score", "predict"]
 USES: tuple[Use, ...] = ("train", "score", "predict")
-FEW = 0.5  # share of the columns: up to here, steps of the rows that occur are cheaper than of all
 DEVICE_READERS = 4  # threads that gather rows of a matrix for devices
 TRAINED_AHEAD = 2  # blocks that each of several replicas has: one at work, one that waits
 
@@ -109,7 +109,7 @@ class Intake:
     @property
     def few_occur(self) -> bool:
         """Whether most columns occur in no row of a block."""
-        return not self.shape.dense and self.shape.nnz <= FEW * self.shape.columns
+        return not self.shape.dense and few_occur(self.shape.nnz, self.shape.columns)
 
     def note(self, use: Use) -> None:
         """Record whether the plan of `use`, made since the last note, reads the index."""

@@ -11,6 +11,7 @@ from pydantic_core import PydanticSerializationError
 
 from blocklearn.matcache import ShapeError, Tables
 from blocklearn.matcache.containers.lazy import Lazy, Transposed
+from blocklearn.matcache.containers.local import columns_of_data
 from blocklearn.matcache.containers.recording import Recording, difference
 from blocklearn.models import Model
 from blocklearn.models.errors import UpdateError
@@ -203,7 +204,7 @@ def check_update_shapes(model: Model) -> None:
         elif isinstance(update, Gradient):
             found = (update.X.shape[1], update.R.shape[1])
         elif isinstance(update, SparseEstimate):
-            found = update.W.shape
+            found = (columns_of_data(update.X.pattern), update.W.shape[1])
         elif isinstance(update, Lazy | Transposed):
             found = update.shape
         else:

@@ -198,7 +198,11 @@ class MatCache(Closing):
                 self.grow(slot, -(-slot.capacity // before) * pattern.capacity)
                 continue
             held = 0 if slot.array is None or slot.in_slab else slot.nbytes
-            slot.shape = (slot.shape[0], slot.shape[1] // before * pattern.capacity)
+            rows, columns = slot.shape
+            if slot.grows == 0:
+                slot.shape = (rows // before * pattern.capacity, columns)
+            else:
+                slot.shape = (rows, columns // before * pattern.capacity)
             slot.written()
             if not self.reserving:
                 slot.array = carve(self.backend.allocate(slot.nbytes), 0, slot)

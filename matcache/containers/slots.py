@@ -50,6 +50,7 @@ class Slot:
     known: tuple[int, float] = (-1, 0.0)  # a version, and the number that the host wrote then
     padding: Padding = Padding()  # contents of a block's padding rows
     cleared: int = -1  # the version at which a new one was filled with zeros
+    grows: int = 1  # the axis along which it grows with a sparse container that it depends on
 
     @property
     def nbytes(self) -> int:

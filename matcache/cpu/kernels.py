@@ -150,6 +150,14 @@ def pack_keys(chunk, thread, bounds, source, out):
 
 
 @_kernel
+def number_columns(chunk, thread, bounds, starts, t_pos, out):
+    """Set out [nnz] to the place of each entry's column among the columns that occur."""
+    for place in range(bounds[chunk], bounds[chunk + 1]):
+        for e in range(starts[place], starts[place + 1]):
+            out[t_pos[e]] = place
+
+
+@_kernel
 def round_table(chunk, thread, bounds, source, out):
     """Round float32 to bfloat16, as bits; ties to even, NaN to one NaN."""
     for e in range(bounds[chunk], bounds[chunk + 1]):
@@ -211,6 +219,7 @@ KERNELS: dict[str, Any] = {
     "gather": gather,
     "masked_product": masked_product,
     "max_partials": max_partials,
+    "number_columns": number_columns,
     "pack_keys": pack_keys,
     "product": product,
     "scatter": scatter,

@@ -144,7 +144,7 @@ class CudaPrinter(CudaLoops):
             out.line("const i64 p = LONG ? begin + length * group / BL_GROUPS : begin;")
             out.line("const i64 q = begin + (LONG ? length * (group + 1) / BL_GROUPS : length);")
         for n in self.row_arguments:
-            out.line(f"F m{n} = (F)a{n}[i];")
+            out.line(f"F m{n} = (F)a{n}[{self.row_of(n)}];")
         made = (None if isinstance(i, Store) else writes(i) for i in walk(self.program.body))
         for name in sorted({f"s{v.id}" for v in made if v is not None and v.kind is Kind.ROW}):
             out.line(f"F {name} = F(0);")
@@ -153,9 +153,8 @@ class CudaPrinter(CudaLoops):
             out.line(f"F {register}[BL_PER({value.length}, {pack})];")
             if value.access is Access.ROWS:
                 with self.packs(value.length):
-                    out.line(
-                        f"bl_load<{pack}>({register} + s, a{value.arg} + i * {value.length} + k);"
-                    )
+                    place = f"{self.row_of(value.arg)} * {value.length} + k"
+                    out.line(f"bl_load<{pack}>({register} + s, a{value.arg} + {place});")
         self.nodes(self.plan.nodes)
         if self.written:  # waits until all lanes, and groups of a long row, have read
             out.line("if (LONG) __syncthreads(); else BL_SYNC();")
@@ -164,12 +163,12 @@ class CudaPrinter(CudaLoops):
             if place:
                 pack = self.pack(value.length)
                 with out.block("if (group == 0) {", "}"), self.packs(value.length):
-                    target = f"{place} + i * {value.length} + k"
+                    target = f"{place} + {self.row_of(value.arg)} * {value.length} + k"
                     out.line(f"bl_store<{pack}>({target}, {self.register(value)} + s);")
         with out.block("if (lane == 0 && group == 0) {", "}"):
             for n in self.row_arguments:
                 if n in self.written:
-                    out.line(f"a{n}[i] = m{n};")
+                    out.line(f"a{n}[{self.row_of(n)}] = m{n};")
             for value in self.program.returns:
                 if value.kind is Kind.ROW and value.arg < 0:
                     out.line(f"o{self.outputs[value.id]}[i] = {self.scalar(value)};")

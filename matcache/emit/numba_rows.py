@@ -146,6 +146,7 @@ class NumbaPrinter(RowwisePrinter):
         """Print prefetches of matrix rows that later rows of the loop will read."""
         every = all_values(self.program.body)
         by_row = [v for v in every if v.access is Access.ROWS and v.kind is Kind.VEC]
+        by_row = [v for v in by_row if not self.program.arguments[v.arg].local]
         if not by_row:
             return
         self.fetches = True
@@ -203,7 +204,7 @@ class NumbaPrinter(RowwisePrinter):
 
     def cell(self, argument: int) -> str:
         """Return the row's number in an argument of one column."""
-        return f"a{argument}[i, 0]"
+        return f"a{argument}[{self.row_of(argument)}, 0]"
 
     def load(self, value: Value, index: str = "k") -> str:
         """Return the value of one element of a vector."""
@@ -223,7 +224,9 @@ class NumbaPrinter(RowwisePrinter):
             return f"{array}[{index}, 0]"
         if value.id in self.plan.vectors or self.plan.flat:
             return f"{array}[{index}]"
-        return self.cell(value.arg) if value.kind is Kind.ROW else f"{array}[i, {index}]"
+        if value.kind is Kind.ROW:
+            return self.cell(value.arg)
+        return f"{array}[{self.row_of(value.arg)}, {index}]"
 
     def put(self, value: Value, text: str) -> None:
         """Print the store of an element of a vector; a sum adds it."""
@@ -241,7 +244,8 @@ class NumbaPrinter(RowwisePrinter):
     def home(self, value: Value) -> tuple[str, str]:
         """Return the array that holds a stored vector, and where the vector begins in it."""
         by_row = value.access is Access.ROWS or value.id in self.outputs
-        return self.array(value), f"np.intp(i) * {value.length}" if by_row else "0"
+        row = self.row_of(value.arg)
+        return self.array(value), f"np.intp({row}) * {value.length}" if by_row else "0"
 
     def short(self, make: str, length: int, lanes: int, options: str = "") -> str:
         """Return the name of an operation on short vectors, `lanes` rows at once."""

@@ -73,6 +73,10 @@ class RowwisePrinter(ABC):
     def cell(self, argument: int) -> str:
         """Return the row's number in an argument of one column."""
 
+    def row_of(self, argument: int) -> str:
+        """Return the number of the present row in an argument, or in a result (-1)."""
+        return "row" if argument >= 0 and self.program.arguments[argument].local else "i"
+
     def array(self, value: Value) -> str:
         """Return the array of a stored value; w are vectors in scratch."""
         if value.arg >= 0:

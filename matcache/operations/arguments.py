@@ -10,6 +10,7 @@ import numpy as np
 from ..containers.cache import number_key
 from ..containers.expressions import result_dtype
 from ..containers.lazy import Lazy, Transposed
+from ..containers.local import LocalPattern, columns_of_data
 from ..containers.matrices import Mat, SparseMat
 from ..errors import ShapeError, source_line
 from ..program.instructions import (
@@ -61,6 +62,7 @@ def describe(
     title = f"@rowwise {function.__name__}"
     patterns: list[int] = []
     found: list[Argument] = []
+    whole = next((columns_of_data(a.of.pattern) for a in args if _turns_local(a)), 0)
     for name, arg in zip(leaf_names(function, structure, len(args)), args, strict=True):
         position = 0
         if isinstance(arg, Transposed):
@@ -86,7 +88,9 @@ def describe(
             found.append(Argument("sparse", name, pattern=place, transposed=position))
         else:
             one = arg.shape[0] == 1
-            found.append(Argument("mat", name, arg.shape[1], one, arg.shape[0] == rows))
+            local = bool(whole) and isinstance(arg, Mat) and arg.slot.grows == 0
+            rowlike = local or arg.shape[0] == (whole or rows)
+            found.append(Argument("mat", name, arg.shape[1], one, rowlike, local))
     if len(patterns) > 1:
         raise ShapeError(
             f"{title} at {source_line()}: {len(patterns)} sparse arguments with "
@@ -104,6 +108,11 @@ def describe(
     if all(mat.shape == (1, 1) for mat in mats):  # the dtype they have beside other columns
         mats = [mat for mat in mats if mat.dtype == np.float32] or mats
     return tuple(found), result_dtype(mats).name
+
+
+def _turns_local(arg: Any) -> bool:
+    """Return whether an argument is X.T of an X whose columns are numbered in the block."""
+    return isinstance(arg, Transposed) and isinstance(arg.of.pattern, LocalPattern)
 
 
 def _position_bytes(x: Lazy) -> int:

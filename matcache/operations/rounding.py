@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..containers.dispatch import launch
 from ..containers.expressions import Node
+from ..containers.local import grows_with
 from ..containers.matrices import Mat, SparseMat
 from ..containers.slots import Slot
 
@@ -46,7 +47,7 @@ def as_table(table: Mat, X: SparseMat) -> Mat:
     def compute(slot: Slot) -> None:
         launch(cache, "round_table", table.slot, slot)
 
-    return Node(
+    found = Node(
         cache,
         table.shape,
         cache.backend.rounded,
@@ -55,3 +56,6 @@ def as_table(table: Mat, X: SparseMat) -> Mat:
         compute=compute,
         label=f"{table.label}, rounded",
     ).mat()
+    if table.slot.grows == 0:
+        grows_with(X.pattern, found)
+    return found

@@ -144,6 +144,7 @@ class Argument:
     columns: of a mat; WIDTH if it has as many as the result.
     rows_one: whether a mat has one row.
     rowlike: whether a mat has as many rows as the program.
+    local: whether it has rows for the columns that occur only, see `operations/local.py`.
     pattern: number of its pattern among the program's sparse arguments.
     transposed: bytes of a position if the argument was passed as X.T, else 0. The program then runs
     over the columns of X that occur, and finds their non-zeros through positions.
@@ -155,6 +156,7 @@ class Argument:
     columns: int = 0
     rows_one: bool = False
     rowlike: bool = False
+    local: bool = False
     pattern: int = -1
     transposed: int = 0
     stream: int = 0

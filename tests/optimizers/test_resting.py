@@ -11,7 +11,7 @@ from scipy.special import digamma
 
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
-from blocklearn.learner.training import block_input
+from blocklearn.matcache.operations import local as sizes
 from blocklearn.optimizers import CombinationError, StreamingAverage
 from tests.support.corpora import e_step, exp_e_log
 
@@ -41,7 +41,7 @@ def lam_of(learner: bl.Learner) -> np.ndarray[Any, Any]:
 
 
 def test_rows_that_rest_are_those_of_whole_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(block_input, "FEW", 1e9)  # blocks of all words, too
+    monkeypatch.setattr(sizes, "FEW", 1e9)  # blocks of all words, too
     X = counts()
     trained = learner(X, passes=1).fit()
     lam = lam_of(trained)

@@ -73,6 +73,13 @@ def _transposed_product(
     cache.backend.run(kernel, column_bounds(cache, pattern, work), *call)
 
 
+@launches("number_columns", "cpu", only_calls=True)
+def _number_columns(cache: MatCache, pattern: PatternSlot, out: Slot) -> None:
+    backend, (_, starts, _, t_pos) = cache.backend, turned(cache, pattern)
+    bounds = column_bounds(cache, pattern, Work(entry=1))
+    backend.run(backend.kernels["number_columns"], bounds, starts, t_pos, out.data()[0])
+
+
 @launches("sparse_gram", "cpu", only_calls=True)
 def _sparse_gram(cache: MatCache, pattern: PatternSlot, values: Slot, out: Slot) -> None:
     backend, kernels, k = cache.backend, cache.backend.kernels, out.shape[0]

@@ -1,7 +1,7 @@
 // The transposed index of a block: cpu/transpose.py, to the last bit. A stable sort of the entries
 // by column, four bits at a time, the lowest first: index_count and index_scatter for each; then index_heads,
 // index_columns and index_rows. Each block of threads adds up for itself what lies before its part.
-// P: type of positions.
+// number_columns, for a block with such an index: cpu/kernels.py. P: type of positions.
 
 #define DIGITS 16
 #define ITEMS 8  // entries that a thread has at a time
@@ -143,4 +143,10 @@ extern "C" __global__ void index_rows(const i64* counts, i64 rows, const i64* in
     }
     t_rows[i] = (int)low;
   }
+}
+
+// out: the place of each entry's column among the columns that occur.
+extern "C" __global__ void number_columns(const i64* count, const i64* starts, const P* t_pos, int* out) {
+  for (i64 place = BL_WARP; place < *count; place += BL_WARPS)
+    for (i64 e = starts[place] + BL_LANE; e < starts[place + 1]; e += BL_LANES) out[t_pos[e]] = (int)place;
 }

@@ -14,6 +14,7 @@ from ...containers.slots import PatternSlot, Slot
 from ..kernels import (
     exact_source,
     gram_source,
+    index_source,
     masked_source,
     move_source,
     top_source,
@@ -69,6 +70,16 @@ def _transposed_product(
     call = [active_count(pattern), pattern.columns, *order, blocks, active, starts, t_rows, t_pos]
     call += [values.array, table.array, out.array]
     backend.launch(text, pattern.columns + WARPS * blocks, WARPS, *call)
+
+
+@launches("number_columns", "cuda")
+def _number_columns(cache: MatCache, pattern: PatternSlot, out: Slot) -> None:
+    position = "int" if pattern.capacity < 2**31 else "i64"
+    number = kernel(cache, "number_columns", (position,), lambda: index_source(position))
+    _, starts, _, t_pos = turned(cache, pattern)
+    if not cache.reserving:
+        call = [active_count(pattern), starts, t_pos, out.array]
+        cache.backend.launch(number, min(pattern.columns, pattern.capacity), WARPS, *call)
 
 
 @launches("sparse_gram", "cuda")
