@@ -33,7 +33,7 @@ from blocklearn.matcache import (
 from blocklearn.matcache.errors import source_line
 from blocklearn.optimizers import Meaning, Objective, Optimizer, Term, Update
 
-from .inputs import Block, Randomness, Shapes, ValueMoments
+from .inputs import Block, Drawn, Randomness, Shapes, ValueMoments
 from .row_state import Init, RowState
 from .score import DataScore, Score, Total
 from .split_terms import SplitTerm, slopes_of
@@ -327,6 +327,7 @@ class Model(Fields):
         self.parameters: dict[str, Mat] = {}  # saved, merged and resumed
         self.merge_rules: dict[str, Merge] = {}  # how replicas combine each parameter
         self.unsaved: set[str] = set()  # parameters that only further training needs
+        self.drawn: dict[str, Drawn] = {}  # initial values that are drawn, by parameter
 
         # `allocate` may fill:
         self.penalised: list[str] = []  # parameters that mixins act on: weights, not intercepts
@@ -340,6 +341,8 @@ class Model(Fields):
         self.split_terms: dict[str, list[SplitTerm]] = {}  # of mixins, by name in `takes_terms`
         self.column_sums: dict[str, Mat] = {}  # column sums of parameters whose rows rest
         self.lent: Collection[str] = ()  # parameters that lie in the file of a saved model
+        self.trains = True  # False: `update` is never called
+        self.rows_in_files: int | None = None  # tables of so many rows lie in files
 
         # `update` may fill:
         self.updates: dict[str, Update] = {}  # for the optimizer, by parameter
@@ -350,22 +353,27 @@ class Model(Fields):
         name: str,
         rows: int,
         columns: int,
-        init: Table | Number | NDArray[np.floating] = 0.0,
+        init: Table | Number | Drawn | NDArray[np.floating] = 0.0,
         *,
         merge: Merge = "mean",
         saved: bool = True,
     ) -> Mat:
         """Create a parameter, float32 [rows x columns].
 
-        init: first value: a number, an expression, or a NumPy array [rows x columns].
+        init: first value: a number, an expression, a NumPy array [rows x columns], or
+            `rng.drawn(...)`, with which a table may lie in a file.
         merge: how replicas are combined: "mean" for weights, "sum" for statistics.
         saved: whether the trained model includes it; otherwise only checkpoints do.
         """
         mat = self._learned(name, named(self.cache, name, (rows, columns)), merge)
-        if name in self.lent:
+        if name in self.lent or not (saved or self.trains):
             pass
         elif isinstance(init, np.ndarray):
             mat.set(init)
+        elif isinstance(init, Drawn):
+            self.drawn[name] = init
+            if rows != self.rows_in_files:
+                mat <<= init.table
         else:
             mat <<= init
         if not saved:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ from blocklearn.matcache import (
     named,
     random,
 )
+from blocklearn.matcache.cpu.random import uniform_rows
 
 __hands_on__ = True  # a matrix is named where the model asks for it, see `source_line`
 
@@ -153,6 +154,26 @@ class Block:
         return replace(self, X=self.X.reading(tables))
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """Initial numbers of a parameter, each made of a uniform one: see `Randomness.drawn`.
+
+    table: all rows, as an expression.
+    """
+
+    table: Table
+    make: Callable[[Table], Table]
+    key: NDArray[np.int64]
+    stream: int
+
+    def rows(self, numbers: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return the rows of these numbers, equal to those of the table to rounding."""
+        uniform = np.empty((len(numbers), self.table.shape[1]), np.float32)
+        uniform_rows(self.key, self.stream, numbers, uniform)
+        found: NDArray[np.float32] = np.asarray(self.make(uniform), np.float32)
+        return found
+
+
 class Randomness:
     """Draws random tables for `allocate`, each call from a stream of its own."""
 
@@ -161,13 +182,21 @@ class Randomness:
         self.seed = seed
         self._cache = cache
         self._key = named(cache, "key of initial values", (1, 3), np.int64)
-        self._key.set(np.array([[seed, 2**31 - 1, 0]]))  # a pass that no training reaches
+        self._numbers = np.array([[seed, 2**31 - 1, 0]])  # a pass that no training reaches
+        self._key.set(self._numbers)
         self._stream = 0
 
     def uniform(self, rows: int, columns: int) -> Table:
         """Return uniform numbers in (0, 1) as an expression [rows x columns], not stored."""
         self._stream += 1
         return random(self._cache, (rows, columns), self._key, self._stream)
+
+    def drawn(self, rows: int, columns: int, make: Callable[[Table], Table]) -> Drawn:
+        """Return initial numbers of a parameter whose rows may be made one by one.
+
+        make: computes them from uniform numbers, element by element.
+        """
+        return Drawn(make(self.uniform(rows, columns)), make, self._numbers, self._stream)
 
     def normal(self, rows: int, columns: int) -> Table:
         """Return normal numbers with mean 0 and variance 1 as an expression, not stored."""

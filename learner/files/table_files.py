@@ -11,7 +11,8 @@ and checkpoints, is by column.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -33,6 +34,7 @@ COLUMNS = "columns-of-rows"
 """The name of the file that has the column of each row of the tables, as 1 + column; 0: none."""
 
 MOST = 2**20  # rows handled at a time
+Draw = Callable[[NDArray[np.int64]], NDArray[Any]]
 
 
 class TableFiles:
@@ -50,6 +52,8 @@ class TableFiles:
         ]
         self.tables: dict[str, PagedArray] = {}
         self.places = ColumnPlaces(np.zeros((0, 1), np.uint32))
+        self.drawn: dict[str, Draw] = {}
+        self._placing = threading.Lock()  # a row is drawn before another thread can ask for it
         self.group = 1  # rows of which at least one has changed, or none
         self.rows = 0  # of each table
         self.changed = np.zeros(0, bool)  # groups that differ from their initial values
@@ -90,9 +94,37 @@ class TableFiles:
         self.tables[name] = PagedArray(array)
         return self.tables[name].array
 
+    def begins_with(self, drawn: Mapping[str, Draw]) -> None:
+        """Draw the first values of rows of these tables when a column gets them; others are zeros.
+
+        drawn: from numbers of columns to their rows [columns x numbers], by table.
+        """
+        self.drawn = dict(drawn)
+
+    def give(self, columns: NDArray[np.int32], into: NDArray[np.int32]) -> None:
+        """Set `into` to the places of `columns`, which may be the same array."""
+        with self._placing:
+            before = self.places.count
+            self.places.give(columns, into)
+            for start in range(before, self.places.count if self.drawn else 0, MOST):
+                end = min(start + MOST, self.places.count)
+                new = self.places.columns[start:end, 0].astype(np.int64) - 1
+                for name, draw in self.drawn.items():
+                    self.tables[name].array[start:end] = draw(new)
+
+    def places_of(self, columns: NDArray[Any]) -> NDArray[np.int32]:
+        """Return the places of `columns`, in an array of its own."""
+        given = columns.astype(np.int32)
+        self.give(given, given)
+        return given
+
+    def first(self, name: str, columns: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the first values of a table for these columns, [1 or columns x numbers]."""
+        return first_values(self.tables[name].array, self.places, self.drawn.get(name), columns)
+
     def place(self, block: HostBlock) -> None:
         """Replace the columns of a block by their places, and ask for these rows of all tables."""
-        block.renumber(self.places.give)
+        block.renumber(self.give)
         fetch_rows(list(self.tables.values()), block.indices[: block.nnz])
 
     def note(self, rows: NDArray[np.integer[Any]]) -> None:
@@ -107,7 +139,7 @@ class TableFiles:
 
     def set(self, columns: NDArray[Any], numbers: Mapping[str, NDArray[Any]]) -> None:
         """Set rows of tables. columns: of the data, one for each row of `numbers`."""
-        rows = self.places.of(columns)
+        rows = self.places_of(columns)
         for name, given in numbers.items():
             self.tables[name].array[rows] = given
         self.note(rows)
@@ -115,12 +147,12 @@ class TableFiles:
     def restore(self, name: str, numbers: NDArray[Any]) -> None:
         """Set a table to these numbers [columns x numbers]; rows that have them are not written."""
         table = self.tables[name].array
-        if self.places.count < self.rows:  # an unused row has the initial values
-            unused = table[self.places.count].tobytes()
+        if self.places.count < self.rows:
             for start in range(0, self.rows, MOST):
                 part = np.ascontiguousarray(numbers[start : start + MOST])
-                differ = part.view(np.uint8) != np.frombuffer(unused, np.uint8)
-                self.places.of(np.flatnonzero(differ.any(axis=1)) + start)
+                first = self.first(name, np.arange(start, start + len(part)))
+                differ = part.view(np.uint8) != np.ascontiguousarray(first).view(np.uint8)
+                self.places_of(np.flatnonzero(differ.any(axis=1)) + start)
         for rows, columns in self.places.parts(MOST):
             wanted = numbers[columns]
             if table[rows].tobytes() != wanted.tobytes():
@@ -130,7 +162,7 @@ class TableFiles:
     def kept(self) -> TableRows:
         """Return the rows of all tables, which training will change."""
         arrays = {name: table.array for name, table in self.tables.items()}
-        return TableRows(arrays, self.places, self.folders[0].path.parent)
+        return TableRows(arrays, self.places, self.folders[0].path.parent, self.drawn)
 
     def release(self) -> None:
         """Remove the files; arrays mapped from them stay valid."""
@@ -157,11 +189,13 @@ class TableRows:
     tables: numbers [places x numbers], by name.
     places: of the columns.
     folder: for files of tables by column.
+    drawn: see `TableFiles.begins_with`.
     """
 
     tables: Mapping[str, NDArray[Any]]
     places: ColumnPlaces
     folder: Path
+    drawn: Mapping[str, Draw]
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -179,13 +213,27 @@ class TableRows:
         The disk space becomes free when the array is deleted. Raises OSError if the disk has too
         little room.
         """
-        table, count = self.tables[name], self.places.count
+        table, draw = self.tables[name], self.drawn.get(name)
         found = nameless_array(self.folder, table.dtype, table.shape)
-        if count < len(table) and any(table[count].tobytes()):
-            found[:] = table[count]  # the initial values
+        if self.places.count < len(table):
+            for start in range(0, len(table), MOST):
+                columns = np.arange(start, min(start + MOST, len(table)))
+                first = first_values(table, self.places, draw, columns)
+                if any(first.tobytes()):
+                    found[columns] = first
         for rows, columns in self.places.parts(MOST):
             found[columns] = table[rows]
         return read_only(found)
+
+
+def first_values(
+    table: NDArray[Any], places: ColumnPlaces, draw: Draw | None, columns: NDArray[np.int64]
+) -> NDArray[Any]:
+    """Return the first values of a table for these columns, [1 or columns x numbers].
+
+    draw: makes them; None: a row that no column has got has them.
+    """
+    return table[places.count][None] if draw is None else draw(columns)
 
 
 def table_files_of(

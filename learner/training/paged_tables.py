@@ -69,18 +69,21 @@ def _hindrances(replica: Replica) -> Any:
             )
     own = {mat.slot.label for mat in tables.values()}
     least = min((mat.slot.nbytes for mat in tables.values()), default=0)
+    few = replica.intakes[0].few_occur  # else a table of the columns of a block is as large
     for array in replica.cache.plan():
         whole = array.shape[0] == replica.shapes.columns and array.nbytes >= least
-        if whole and array.label not in own:
+        if few and whole and array.label not in own:
             yield f"{array.label!r} at {array.where} is as large as a table, in memory. {REMEDY}"
 
 
 def check_initial(replica: Replica) -> None:
-    """Raise CombinationError unless all rows of each table in a file begin alike.
+    """Raise CombinationError unless the rows of each table in a file begin alike, or are drawn.
 
     For they belong to columns that are not known before they occur.
     """
     for name, mat in tables_of(replica).items() if replica.files is not None else ():
+        if name in replica.model.drawn:
+            continue
         slot = mat.slot
         table = slot.array
         new = slot.version == slot.cleared

@@ -145,6 +145,13 @@ class Replica:
             self.cache.commit(elsewhere=self._apart() if files is None else self._in_files(files))
             self._allocate()
             self._lie_in_lent()
+            if files is not None:
+                files.begins_with(
+                    {
+                        name: self.model.drawn[name].rows
+                        for name in files.tables.keys() & self.model.drawn
+                    }
+                )
             check_initial(self)
             if self.complete:
                 self.cache.freeze()
@@ -157,13 +164,15 @@ class Replica:
         }
 
     def _apart(self) -> dict[int, Callable[[], NDArray[Any]]]:
-        """Return what makes the first arrays of parameters that lie in lent ones, by GUID.
+        """Return what makes the first arrays of parameters that take no memory, by GUID.
 
-        They are zeros that take no memory until they are written to.
+        They will lie in lent arrays, or only training needs them. The first are zeros, which take
+        no memory until they are written to.
         """
-        return {
-            mat.guid: partial(np.zeros, mat.shape, mat.dtype) for mat in self._in_lent().values()
-        }
+        found = list(self._in_lent().values())
+        if self.device == "cpu" and not self.trains:
+            found += [self.model.parameters[name] for name in self.model.unsaved]
+        return {mat.guid: partial(np.zeros, mat.shape, mat.dtype) for mat in found}
 
     def _in_lent(self) -> dict[str, Mat]:
         """Return the parameters that lie in lent arrays, by name."""
@@ -286,7 +295,8 @@ class Replica:
 
     def _allocate(self) -> None:
         self.model.attach(self.cache)
-        self.model.lent = self.lent.arrays.keys()
+        self.model.lent, self.model.trains = self.lent.arrays.keys(), self.trains
+        self.model.rows_in_files = None if self.files is None else self.shapes.columns
         self.model.allocate(self.shapes, Randomness(self.cache, self.seed))
         self.model.allocated = True
         self._find_states()

@@ -9,7 +9,8 @@ pass, block, row, column, stream). So neither threads nor order nor a resume can
 
 import numpy as np
 
-from .jit import helper
+from .jit import helper, kernel
+from .math32 import uniform
 
 _u32 = np.uint32
 _u64 = np.uint64
@@ -55,3 +56,14 @@ def random_words(key, row, column, stream):
 def random_bits(key, row, column, stream):
     """Return 32 random bits for an element: the first of `random_words`."""
     return random_words(key, row, column, stream)[0]
+
+
+@kernel()
+def uniform_rows(key, stream, rows, out):
+    """Set out, float32 [rows x columns], to rows of a table of uniform numbers.
+
+    rows: their numbers in the table, int64.
+    """
+    for i in range(rows.size):
+        for k in range(out.shape[1]):
+            out[i, k] = uniform(random_bits(key, rows[i], k, stream))

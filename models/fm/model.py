@@ -14,7 +14,17 @@ import numpy as np
 from annotated_types import Ge
 from pydantic import Field
 
-from blocklearn.matcache import Mat, Matrix, Rows, colsum, from_array, maximum, total
+from blocklearn.matcache import (
+    Mat,
+    Matrix,
+    Rows,
+    colsum,
+    from_array,
+    local,
+    local_table,
+    maximum,
+    total,
+)
 from blocklearn.optimizers import AdaGrad, Gradient, Objective, Optimizer, Penalty, Term
 from blocklearn.optimizers.linear_loss import RowLosses, mean_derivatives, row_losses
 
@@ -25,8 +35,10 @@ from ..inputs import Block, Randomness, Shapes
 from .fields import FieldPairs, fields_of
 from .pairs import (
     added_up,
+    features_alone,
     pair_scores,
     scores_of,
+    sparse_features_alone,
     sparse_pair_scores,
     sparse_scores_of,
     square_factors,
@@ -74,11 +86,9 @@ class FM(GLM):
             fields = fields_of(self.fields, d, shapes.names)
             self.by_field = FieldPairs(self.cache, fields, K * T)
             K *= self.by_field.pairs
-        random = (rng.uniform(d, K * T) - 0.5) * (2.0 * self.start)
-        if self.by_field is not None:
-            random = random * self.by_field.mask
-        self.V = self.parameter("factors", d, K * T, random)
-        self.squares = self.scratch("squares of factors", d, T)
+        drawn = rng.drawn(d, K * T, lambda uniform: (uniform - 0.5) * (2.0 * self.start))
+        first = drawn if self.by_field is None else drawn.table * self.by_field.mask
+        self.V = self.parameter("factors", d, K * T, first)
         self.penalised.append("factors")
         each = np.tile(np.eye(T, dtype=np.float32), K)
         self.each = from_array(self.cache, each, "outputs of factors")
@@ -122,19 +132,23 @@ class FM(GLM):
 
     def _scores(self, X: Matrix) -> tuple[Mat, Mat]:
         """Return the scores without constants, and the sums that each factor meets, as X V."""
-        W, V, squares, sums = self.W, self.V, self.squares, self.sums
+        W, V, sums = self.W, self.V, self.sums
         own = None if self.by_field is None else self.by_field.own
         dense = X.pattern is None
         if dense:
-            squares <<= added_up(V * V if own is None else V * V * own, sums)
+            squares = added_up(V * V if own is None else V * V * own, sums)
+            alone = features_alone(X, squares)
         else:
-            square_factors(X.T, V, squares, sums, own)
+            few = local(X)
+            squares = local_table(few, W.shape[1], "squares of factors (scratch)")
+            square_factors(few.T, V, squares, sums, own)
+            alone = sparse_features_alone(few, squares)
         if self.by_field is not None:
             S = (X @ V).mat()
             partners = S[:, self.by_field.partner].mat()
-            scored = (scores_of if dense else sparse_scores_of)(X, W, (S, partners), squares, sums)
-            return scored.mat(), partners
-        eta, S = (pair_scores if dense else sparse_pair_scores)(X, W, V, squares, sums)
+            scores = (scores_of if dense else sparse_scores_of)(X, W, (S, partners), alone, sums)
+            return scores.mat(), partners
+        eta, S = (pair_scores if dense else sparse_pair_scores)(X, W, V, alone, sums)
         return eta.mat(), S.mat()
 
     def _input(self, block: Block) -> tuple[Rows, None]:

@@ -17,25 +17,34 @@ def added_up(values: Rows, sums: Table | None) -> Rows:
 
 
 def pair_scores(
-    X: Matrix, W: Table, V: Table, squares: Table, sums: Table | None
+    X: Matrix, W: Table, V: Table, alone: Rows, sums: Table | None
 ) -> tuple[Rows, Rows]:
     """Return the scores without constants [rows x outputs], and X V.
 
-    squares: [features x outputs], V_a . V_a of each feature that occurs in X.
+    alone: of `features_alone`.
     """
     S = X @ V
-    return scores_of(X, W, (S, S), squares, sums), S
+    return scores_of(X, W, (S, S), alone, sums), S
 
 
 def scores_of(
-    X: Matrix, W: Table, meeting: tuple[Rows, Rows], squares: Table, sums: Table | None
+    X: Matrix, W: Table, meeting: tuple[Rows, Rows], alone: Rows, sums: Table | None
 ) -> Rows:
     """Return the scores without constants. meeting: X V, and the sums that its columns meet."""
     S, partners = meeting
-    return X @ W + 0.5 * (added_up(S * partners, sums) - (X * X) @ squares)
+    return X @ W + 0.5 * (added_up(S * partners, sums) - alone)
+
+
+def features_alone(X: Matrix, squares: Table) -> Rows:
+    """Return the sum of x_a^2 V_a . V_a of each row: its pairs of a feature and itself.
+
+    squares: [features x outputs], V_a . V_a of each feature that occurs in X.
+    """
+    return (X * X) @ squares
 
 
 sparse_pair_scores, sparse_scores_of = rowwise(pair_scores), rowwise(scores_of)
+sparse_features_alone = rowwise(features_alone)
 
 
 @rowwise

@@ -66,6 +66,12 @@ optimizer: {kind: adagrad}
 data: {train: {kind: file, path: x.npz, targets: y.npy}, eval: {kind: holdout}}
 learner: {table_folder: tables}
 """,
+    "fm, tables in files": """\
+model: {kind: fm, factors: 3}
+optimizer: {kind: adagrad}
+data: {train: {kind: file, path: x.npz, targets: y.npy}, eval: {kind: holdout}}
+learner: {table_folder: tables}
+""",
     "glm, ftrl, parquet": """\
 model: {kind: glm, l1: 1.0e-3}
 optimizer: {kind: ftrl, rate: 0.5, step_per: row}

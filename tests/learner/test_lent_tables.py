@@ -78,6 +78,42 @@ def test_readers_ask_for_the_pages_of_blocks(saved: Path, monkeypatch: pytest.Mo
     np.testing.assert_allclose(dense, sparse, rtol=1e-5)
 
 
+MODELS = [
+    pytest.param({"kind": "lda", "topics": 5, "inference": "vb"}, id="vb"),
+    pytest.param({"kind": "lda", "topics": 5, "inference": "gibbs"}, id="gibbs"),
+    pytest.param({"kind": "nmf", "components": 5}, id="nmf"),
+    pytest.param({"kind": "nmf", "components": 5, "loss": "kullback-leibler"}, id="nmf of counts"),
+    pytest.param({"kind": "fm", "factors": 5}, id="fm"),
+]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_predictions_need_no_table_of_all_columns(model: Any, tmp_path: Path) -> None:
+    """No memory beside the file holds as much as a column for each feature of two or more."""
+    learner = trained(model, passes=2)
+    bl.save(learner, tmp_path / "model")
+    loaded, (X, Y) = bl.load(tmp_path / "model"), (part[:60] for part in clicks())
+    assert loaded.predict(X).tobytes() == learner.predict(X).tobytes()
+    given = (X, Y) if model["kind"] == "fm" else X
+    assert loaded.evaluate(given) == learner.evaluate(given)
+    assert loaded.team is not None
+    replica = loaded.team.first
+    own = {mat.slot.label for mat in replica._in_lent().values()}
+    large = [each for each in replica.cache.plan() if each.shape[0] == FEATURES]
+    assert all(each.shape[1] == 1 or each.label in own for each in large)
+
+
+@pytest.mark.parametrize("model", [MODELS[0], MODELS[4]])
+def test_later_data_may_have_fuller_blocks(model: Any) -> None:
+    learner, (X, _) = trained(model), clicks()
+    before = learner.predict(X)
+    rng = np.random.default_rng(1)
+    full = sp.random_array((64, FEATURES), density=0.2, rng=rng, dtype=np.float32, format="csr")
+    alone = trained(model).predict(full[:1])
+    np.testing.assert_allclose(learner.predict(full)[:1], alone, rtol=1e-5)
+    assert learner.predict(X).tobytes() == before.tobytes()
+
+
 def test_a_model_is_trained_further_after_predictions(saved: Path) -> None:
     """Its position and the file stay as they were."""
     X, Y = clicks()

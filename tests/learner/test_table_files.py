@@ -72,6 +72,44 @@ def test_tables_in_files_have_the_bits_of_memory(optimizer: Any, tmp_path: Path)
     assert learner.parameter("W").tobytes() == W.tobytes()
 
 
+FM = {"kind": "fm", "factors": 3}
+
+
+@pytest.mark.parametrize("most", [7, 2**20])
+def test_rows_are_drawn_when_their_columns_occur(
+    most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those of columns that never occur, when the table is read."""
+    monkeypatch.setattr("blocklearn.learner.files.table_files.MOST", most)
+    memory, learner = glm(None, model=FM).fit(), glm(tmp_path, model=FM).fit()
+    assert learner.table_files is not None and learner.table_files.places.count < FEATURES
+    for name in ("W", "factors"):
+        assert learner.parameter(name).tobytes() == memory.parameter(name).tobytes()
+    assert learner.progress.scores == memory.progress.scores
+    state = glm(tmp_path / "other", model=FM, passes=1).fit().state()
+    found = glm(tmp_path / "third", model=FM)
+    found.restore(state)
+    assert found.fit().parameter("factors").tobytes() == memory.parameter("factors").tobytes()
+
+
+def test_drawn_rows_may_be_those_of_another_table(tmp_path: Path) -> None:
+    """A state sets rows that differ from their first values, not from those of other rows."""
+
+    def draw(columns: Any) -> Any:
+        return np.repeat(columns[:, None], 2, axis=1).astype(np.float32)
+
+    with TableFiles([tmp_path]) as tables:
+        tables.new("V", (5000, 2), np.float32)
+        tables.begins_with({"V": draw})
+        wanted = draw(np.arange(5000))
+        wanted[4321] = 7.0
+        tables.restore("V", wanted)
+        assert tables.places.count == 1
+        tables.set(np.array([8, 4321]), {"V": np.array([[1, 2], [3, 4]], np.float32)})
+        wanted[8], wanted[4321] = (1, 2), (3, 4)
+        assert tables.kept().by_column("V").tobytes() == wanted.tobytes()
+
+
 def test_zeros_of_a_new_table_are_not_written(tmp_path: Path) -> None:
     learner = glm(tmp_path, {"kind": "ftrl"}, passes=1)
     team = learner._prepare(learner._training_source().shape)
@@ -285,10 +323,13 @@ def learn(*arguments: str) -> int:
 # ---- checkpoints ---------------------------------------------------------------------------------
 
 
-def trained(folder: Path, passes: int, tables: bool = True) -> bl.Learner:
+ADAGRAD = {"kind": "adagrad", "initial": 0.1}
+
+
+def trained(folder: Path, passes: int, tables: bool = True, model: Any = "glm") -> bl.Learner:
     hooks = [bl.Checkpoints(folder / "saved", every_blocks=2, keep=2)]
     where = folder / "tables" if tables else None
-    return glm(where, {"kind": "adagrad", "initial": 0.1}, passes=passes, hooks=hooks).fit()
+    return glm(where, ADAGRAD, model, passes=passes, hooks=hooks).fit()
 
 
 def logs(folder: Path) -> list[dict[str, int]]:
@@ -300,12 +341,16 @@ def logs(folder: Path) -> list[dict[str, int]]:
 
 
 @pytest.mark.parametrize("tables", [True, False], ids=["to files", "to memory"])
-def test_a_run_resumes_from_logs_with_the_same_bits(tables: bool, tmp_path: Path) -> None:
-    trained(tmp_path, 1).close()
-    found = trained(tmp_path, 3, tables)
+@pytest.mark.parametrize("model", ["glm", FM], ids=["glm", "fm"])
+def test_a_run_resumes_from_logs_with_the_same_bits(
+    model: Any, tables: bool, tmp_path: Path
+) -> None:
+    trained(tmp_path, 1, model=model).close()
+    found = trained(tmp_path, 3, tables, model)
     assert len(found.history) == 2
-    wanted = glm(None, {"kind": "adagrad", "initial": 0.1}, passes=3).fit()
-    assert found.parameter("W").tobytes() == wanted.parameter("W").tobytes()
+    wanted = glm(None, ADAGRAD, model, passes=3).fit()
+    for name in wanted.team.first.model.parameters:  # type: ignore[union-attr]
+        assert found.parameter(name).tobytes() == wanted.parameter(name).tobytes()
 
 
 def test_checkpoints_write_what_has_changed_and_link_the_rest(
