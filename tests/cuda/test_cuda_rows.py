@@ -11,6 +11,7 @@ import scipy.sparse as sp
 import blocklearn as bl
 from blocklearn.datasources import HostBlock, MatrixSource
 from blocklearn.learner.training.all_rows import bytes_of
+from blocklearn.learner.training.devices import Kept
 from blocklearn.learner.training.gpu_time import CARDS
 from blocklearn.matcache.cuda import kernels as sources
 from scripts.benchmarks.idle_device import idle_devices
@@ -207,18 +208,37 @@ def test_a_source_with_a_read_of_its_own_is_read(drivers: list[HostDriver]) -> N
     twice.close()
 
 
-@pytest.mark.parametrize("devices", [["cuda:0", "cuda:0"], *rarely(["cuda:0", "cuda:1"])])
+@pytest.mark.parametrize("names", [["cuda:0", "cuda:0"], *rarely(["cuda:0", "cuda:1"])])
 def test_replicas_have_all_rows_each(
-    devices: list[str],
+    names: list[str],
     drivers: list[HostDriver],  # noqa: F811
 ) -> None:
     found = []
     for room in ("auto", 0):
-        made = learner("glm", device=devices, replicas=2, sync_every=1, device_blocks=room)
+        made = learner("glm", device=names, replicas=2, sync_every=1, device_blocks=room)
         assert bool(held(made)) == (room == "auto")
         found.append(tensors(made.fit()))
         made.close()
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("name", ["glm", *rarely("nmf")])
+def test_devices_of_different_size_keep_the_same(
+    name: str,
+    drivers: list[HostDriver],  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One has room for all rows, the other one too, or for targets, or for nothing."""
+    found, rooms = [], iter([])
+    monkeypatch.setattr(Kept, "limit", lambda kept, left: next(rooms))
+    whole, targets = (bytes_of(source(name), features=each) for each in (True, False))
+    for other in (whole, targets, 10):
+        rooms = iter([whole, other])
+        made = learner(name, device=["cuda:0", "cuda:1"], replicas=2, sync_every=1)
+        found.append(tensors(made.fit()))
+        assert next(rooms, None) is None
+        made.close()
+    assert found[0] == found[1] == found[2]
 
 
 def test_rows_are_checked_before_they_are_copied(drivers: list[HostDriver]) -> None:  # noqa: F811
