@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from ..engines.crew import Crew
     from ..learner import Learner
+    from ..recommendation.factors import Side
     from ..recommendation.lists import Lists
     from ..storage.predictions import Predicted
 
@@ -378,6 +379,9 @@ def similar(
     users: Annotated[
         Path | None, typer.Option("--users", metavar="FILE", help="Ids of users, one a line.")
     ] = None,
+    words: Annotated[
+        Path | None, typer.Option("--words", metavar="FILE", help="Words, one a line.")
+    ] = None,
     top: TopOption = 10,
     skip_unknown: SkipOption = False,
     out: ListsOption = None,
@@ -387,12 +391,15 @@ def similar(
     model: ModelClassOption = None,
     verbose: VerboseOption = False,
 ) -> None:
-    """List the items, or users, that are most like given ones.
+    """List the items, users or words that are most like given ones.
 
-    Without --out, print a line per item or user.
+    Without --out, print a line for each.
     """
-    if (items is None) == (users is None):
-        raise typer.BadParameter("choose one of --items and --users")
+    files: dict[Side, Path | None] = {"item": items, "user": users, "word": words}
+    given = [(side, path) for side, path in files.items() if path is not None]
+    if len(given) != 1:
+        raise typer.BadParameter("choose one of --items, --users and --words")
+    ((side, path),) = given
     from ..engines.crew import Crew
 
     _check_table(out)
@@ -402,14 +409,8 @@ def similar(
     from ..storage.persistence import load
 
     learner = load(run, model_class(model), device=device)
-    if items is not None:
-        ids = known_ids(learner, items, "item", skip_unknown=skip_unknown)
-        lists = recommending.similar_items(learner, ids, top)
-    else:
-        assert users is not None
-        ids = known_ids(learner, users, "user", skip_unknown=skip_unknown)
-        lists = recommending.similar_users(learner, ids, top)
-    _show_lists(lists, place, json)
+    ids = known_ids(learner, path, side, skip_unknown=skip_unknown)
+    _show_lists(recommending.similar(learner, side, ids, top), place, json)
 
 
 def _predict_pairs(

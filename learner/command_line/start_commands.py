@@ -39,8 +39,13 @@ class Start(StrEnum):
     kmeans = "kmeans"
     svd = "svd"
     gaussian_mixture = "gaussian-mixture"
+    word_vectors = "word-vectors"
+    pagerank = "pagerank"
+    components = "components"
+    triangles = "triangles"
 
 
+LINKS = "FILE: a square matrix of links, .npz or .mtx: a row for each page that has them."
 WHAT = {
     Start.lda: "Find topics of texts.\n\n"
     "FILE: a folder, .txt, .jsonl, or a table with a column of texts.",
@@ -57,6 +62,11 @@ WHAT = {
     Start.svd: "Find the directions in which rows differ.\n\nFILE: as for `learn kmeans`.",
     Start.gaussian_mixture: "Describe rows by normal distributions.\n\n"
     "FILE: a table, or LIBSVM text.",
+    Start.word_vectors: "Learn a vector for each word of texts.\n\n"
+    "FILE: a folder, .txt, .jsonl, or a table with a column of texts.",
+    Start.pagerank: f"Score pages by the links that lead to them.\n\n{LINKS}",
+    Start.components: f"Find pages that links join.\n\n{LINKS}",
+    Start.triangles: f"Count triangles of pages that all link to each other.\n\n{LINKS}",
 }
 
 
@@ -65,7 +75,7 @@ def init(
         Start,
         typer.Argument(
             metavar="MODEL",
-            help="lda, nmf, als, ranking, glm, fm, kmeans, svd or gaussian-mixture.",
+            help=f"{', '.join(list(Start)[:-1])} or {list(Start)[-1]}.",
         ),
     ],
     file: Annotated[

@@ -1,4 +1,4 @@
-"""The learnt factors of users and items, and their ids."""
+"""The learnt factors of users and items, or the vectors of words, and their ids."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blocklearn.datasources import DataError, Ids
-from blocklearn.models import FactorModel
+from blocklearn.models import FactorModel, WordVectors
 
 from ..errors import ConfigError
 from ..learner import Learner
 
+Side = Literal["user", "item", "word"]
 MENTIONED = 5  # unknown ids that a message lists
 
 
@@ -23,7 +24,7 @@ class Factors:
 
     Attributes:
         users: float32 [n x K], not copied from the learner.
-        items: float32 [m x K], not copied from the learner.
+        items: float32 [m x K], not copied from the learner; of a model of words, their vectors.
         offset: the mean that is added to each product.
         rank: how many of the K numbers, from the first, are factors; the others are biases.
         user_ids: the ids of the users; None: their numbers are their ids.
@@ -37,8 +38,8 @@ class Factors:
     user_ids: Ids | None
     item_ids: Ids | None
 
-    def numbers(self, side: Literal["user", "item"], given: Any) -> NDArray[np.int64]:
-        """Return the numbers of users or items, int64.
+    def numbers(self, side: Side, given: Any) -> NDArray[np.int64]:
+        """Return the numbers of users, items or words, int64.
 
         given: ids (str), or numbers (int); None: all.
 
@@ -46,7 +47,7 @@ class Factors:
             DataError: an id is unknown, or a number out of range.
             TypeError: `given` has neither ids nor numbers.
         """
-        count = len(self.users if side == "user" else self.items)
+        count = len(self.table(side))
         if given is None:
             return np.arange(count)
         if not isinstance(given, Ids):
@@ -65,9 +66,17 @@ class Factors:
             raise DataError(unknown(f"{side}s", given, found))
         return found
 
-    def names(self, side: Literal["user", "item"]) -> Ids:
-        """Return the ids of all users or items: their numbers if they have no ids."""
-        ids, table = (self.user_ids, self.users) if side == "user" else (self.item_ids, self.items)
+    def table(self, side: Side) -> NDArray[Any]:
+        """Return the factors of all users, items or words."""
+        return self.users if side == "user" else self.items
+
+    def ids(self, side: Side) -> Ids | None:
+        """Return the ids of all users, items or words; None: their numbers are their ids."""
+        return self.user_ids if side == "user" else self.item_ids
+
+    def names(self, side: Side) -> Ids:
+        """Return the ids of all users, items or words: their numbers if they have no ids."""
+        ids, table = self.ids(side), self.table(side)
         return Ids.numbered(len(table)) if ids is None else ids
 
 
@@ -82,14 +91,22 @@ def unknown(what: str, given: Ids, found: NDArray[np.int64]) -> str:
     return f"{missing.size:,} of {len(given):,} {what} are unknown to the model: {some}{more}"
 
 
-def factors_of(learner: Learner) -> Factors:
+def factors_of(learner: Learner, side: Side = "item") -> Factors:
     """Return the factors that `learner` has trained or loaded.
 
+    side: "word": vectors of words, as factors of items without users.
+
     Raises:
-        ConfigError: the model has no factors of users and items.
+        ConfigError: the model has no factors of users and items, or no vectors of words.
         ValueError: nothing is trained yet.
     """
     model = learner.model
+    items = None if learner.names is None else Ids(learner.names)
+    if side == "word":
+        if not isinstance(model, WordVectors):
+            raise ConfigError([f"a model of kind {type(model).__name__} has no vectors of words"])
+        vectors = learner.parameter("vectors")
+        return Factors(vectors[:0], vectors, 0.0, vectors.shape[1], None, items)
     if not isinstance(model, FactorModel):
         raise ConfigError(
             [f"a model of kind {type(model).__name__} has no factors of users and items"]
@@ -100,7 +117,7 @@ def factors_of(learner: Learner) -> Factors:
         float(learner.parameter("mean")[0, 0]) if model.has_mean else 0.0,
         model.factors,
         None if learner.row_names is None else Ids(learner.row_names),
-        None if learner.names is None else Ids(learner.names),
+        items,
     )
 
 

@@ -13,7 +13,7 @@ from blocklearn.answers import answered
 from blocklearn.matcache import ShapeError
 
 from ..learner import Learner
-from .factors import factors_of
+from .factors import Side, factors_of
 from .lists import Lists, Ranked
 from .parts import lists_of, of_matrix, of_source, parts_of, run_of
 from .top_lists import top_lists
@@ -119,11 +119,10 @@ def similar_users(learner: Learner, users: Any = None, n: int = 10) -> Lists:
     return similar(learner, "user", users, n)
 
 
-def similar(learner: Learner, side: Literal["user", "item"], which: Any, n: int) -> Lists:
-    """List the n users or items that are most similar to each of `which`."""
-    factors = factors_of(learner)
-    table = factors.users if side == "user" else factors.items
-    ids = factors.user_ids if side == "user" else factors.item_ids
+def similar(learner: Learner, side: Side, which: Any, n: int) -> Lists:
+    """List the n users, items or words that are most similar to each of `which`."""
+    factors = factors_of(learner, side)
+    table, ids = factors.table(side), factors.ids(side)
     n = checked_length(n, len(table))
     parts, size = parts_of(factors.numbers(side, which))
 

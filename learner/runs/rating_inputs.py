@@ -1,10 +1,10 @@
-"""Read ids and seen items for commands on a model of users and items."""
+"""Read ids and seen items for commands on a model of users and items, or of words."""
 
 from __future__ import annotations
 
 import errno
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,7 +15,7 @@ from blocklearn.datasources.ratings import read_pairs
 from blocklearn.datasources.text.read_texts import read_lines
 
 from ..learner import Learner
-from ..recommendation.factors import factors_of, unknown
+from ..recommendation.factors import Side, factors_of, unknown
 from ..recommendation.ranking_evaluation import RankingEvaluation, ranking_of
 from ..terminal import say
 from .inputs import open_data, require
@@ -38,16 +38,14 @@ def read_ids(path: Path) -> Ids:
     return Ids(found)
 
 
-def known_ids(
-    learner: Learner, path: Path, side: Literal["user", "item"], *, skip_unknown: bool
-) -> Ids:
-    """Read ids of users or items that the model knows, one per line.
+def known_ids(learner: Learner, path: Path, side: Side, *, skip_unknown: bool) -> Ids:
+    """Read ids of users, items or words that the model knows, one per line.
 
     skip_unknown: unknown ids are left out with a note on stderr, unless that leaves none. Raises as
     `read_ids`, and `DataError` naming unknown ids.
     """
     ids = read_ids(path)
-    places = factors_of(learner).names(side).numbers(ids)
+    places = factors_of(learner, side).names(side).numbers(ids)
     if (places < 0).any():
         refuse_unknown(path, f"{side}s", ids, places, skip_unknown=skip_unknown)
     return ids.take(np.flatnonzero(places >= 0))

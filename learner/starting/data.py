@@ -231,6 +231,22 @@ def densities(path: Path) -> Start:
     return start
 
 
+def sentences(path: Path) -> Start:
+    """Return the start for the words of texts, in their order."""
+    if kind_of(path) in (*MATRICES, *LDA_C):
+        raise wrong(path, "texts; counts of words do not say which words are neighbours")
+    found = documents(path)
+    train = {key: found.train[key] for key in ("path", "text", "separator") if key in found.train}
+    return Start({"kind": "sentences"} | train, told=found.told)
+
+
+def links(path: Path) -> Start:
+    """Return the start for the links between pages."""
+    if kind_of(path) not in MATRICES or not path.is_file():
+        raise wrong(path, "a square matrix of links: .npz or .mtx")
+    return Start({"kind": "file", "path": str(path)})
+
+
 def features(look: Look, *without: Column) -> tuple[dict[str, Any], list[str]]:
     """Return keys of a table that say which columns are features, and the names of those left out.
 
@@ -277,4 +293,8 @@ STARTS: dict[str, Callable[[Path], Start]] = {
     "kmeans": groups,
     "svd": directions,
     "gaussian-mixture": densities,
+    "word-vectors": sentences,
+    "pagerank": links,
+    "components": links,
+    "triangles": links,
 }

@@ -67,8 +67,16 @@ BEGUN: dict[str, dict[str, Any]] = {
         "eval": {"kind": "holdout", "share": 0.05},
         "learner": {"passes": 20},
     },
+    "word-vectors": {
+        "model": {"dimensions": 100},
+        "eval": {"kind": "holdout", "share": 0.05},
+        "learner": {"passes": 5},
+    },
+    "pagerank": {"model": {"damping": 0.85}, "learner": {"passes": 100}},
+    "components": {"model": {}, "learner": {"passes": 100}},
+    "triangles": {"model": {}, "learner": {}},
 }
-"""Settings of each model that do not depend on the data."""
+"""Settings of each model that do not depend on the data. Without `eval`, it is the same data."""
 
 TOLD = {
     "topics": "few for an overview, 100 and more for large collections",
@@ -76,6 +84,8 @@ TOLD = {
     "components": "the number of parts, directions or distributions",
     "factors": "numbers that describe a feature in pairs",
     "clusters": "the number of groups",
+    "dimensions": "length of a vector",
+    "damping": "how often the surfer follows a link, and does not start anew",
     "reg_covar": "added to each variance: columns may be constant within a group",
     "rank": "numbers that describe a user or an item",
     "reg": "tried on a part of the data first; or a number, larger for few ratings",
@@ -95,8 +105,8 @@ def begun(model: str, path: Path) -> tuple[dict[str, Any], dict[str, str]]:
     Raises as `start_for`.
     """
     start, own = start_for(model, path), BEGUN[model]
-    held = own["eval"]
-    if nbytes(path) < FEW:
+    held = own.get("eval", start.train)
+    if "share" in held and nbytes(path) < FEW:
         held = held | {"share": SHARE_OF_FEW}
     tree = {
         "model": {"kind": model, **own["model"], **start.model},

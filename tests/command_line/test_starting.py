@@ -19,12 +19,14 @@ from blocklearn.learner.configuration.yaml_config import resolve
 from blocklearn.learner.errors import ConfigError
 from blocklearn.learner.inspection.table_report import table_report, told
 from blocklearn.learner.starting.write import BEGUN, configuration, scalar
+from blocklearn.learner.storage.persistence import load
 
 MAILS = "id,subject,body\n1,hello there,a ship and a storm at sea\n2,re: hello,bread with butter\n"
 RATINGS = "userId;movieId;rating;timestamp\n7;film, 1;4;100\n8;film 2;5;101\n"
 PLAYS = "u1\ts1\t40\nu2\ts2\t3\n"
 BOUGHT = "customer,product,date\nann,milk,2020-01-01\nbob,tea,2020-01-02\n"
 FLOWERS = "id,size,age,country,species\n1,1.5,,de,rose\n2,2.5,3,fr,daisy\n"
+LINKS = "%%MatrixMarket matrix coordinate real general\n3 3 3\n1 2 1\n2 3 1\n3 1 1\n"
 CLICKS = "click,price,note\n0,1.5,a\n1,2.5,b\n"
 
 
@@ -108,6 +110,15 @@ def section(model: str, path: Path) -> RunConfig:
             "gaussian-mixture", "f.csv", FLOWERS,
             {"kind": "table", "standardize": True}, {"components": 10, "reg_covar": 0.01},
         ),
+        (
+            "word-vectors", "m.csv", MAILS,
+            {"kind": "sentences", "text": "body"}, {"dimensions": 100},
+        ),
+        ("word-vectors", "a.txt", "a storm\n", {"kind": "sentences", "text": "text"}, {}),
+        *[
+            (model, "a.mtx", LINKS, {"kind": "file"}, {"kind": model})
+            for model in ("pagerank", "components", "triangles")
+        ],
     ],
 )  # fmt: skip
 def test_a_configuration_is_found_in_the_data(
@@ -144,6 +155,8 @@ def test_hostile_names_of_files_and_columns_are_text(tmp_path: Path, name: str) 
     [
         ("lda", "c.csv", "a,b\n1,2\n", ConfigError, "must be a table with a column of texts"),
         ("lda", "x.svm", "1 1:2\n", ConfigError, "must be a folder of .txt files"),
+        ("word-vectors", "a.npz", "x", ConfigError, "which words are neighbours"),
+        ("triangles", "c.csv", "a,b\n1,2\n", ConfigError, "must be a square matrix of links"),
         ("als", "a.txt", "x\n", ConfigError, "must be a table of users and items"),
         ("als", "a.csv", "user\n1\n", ConfigError, "it has one column"),
         ("glm", "a.csv", "1,2\n3,4\n", ConfigError, "whose first line names the columns"),
@@ -255,3 +268,31 @@ def test_a_larger_share_of_few_rows_is_held_out(tmp_path: Path) -> None:
     for lines, share in ((100, 0.2), (20_000, 0.05)):
         path.write_text("waves and storm\n" * lines)
         assert getattr(section("lda", path).data.eval, "share", None) == share
+
+
+def test_triangles_and_near_words_are_found_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("ring.mtx").write_text(LINKS)
+    Path("texts.txt").write_text("a red cat\na red dog\nsome green tea\nsome green milk\n" * 60)
+    Path("words.txt").write_text("cat\nmilk\n")
+    quiet = "--quiet --threads 1 --set learner.report=false"
+    for line in (
+        f"triangles ring.mtx {quiet}",
+        f"word-vectors texts.txt {quiet} --set model.sample=0 --set learner.passes=20",
+        "similar runs/word-vectors-texts --words words.txt --top 1",
+    ):
+        with pytest.raises(SystemExit) as stop:
+            main(line.split())
+        assert stop.value.code == 0, capsys.readouterr()
+    cat, milk = capsys.readouterr().out.splitlines()[-2:]
+    assert cat.startswith("cat: dog (") and milk.startswith("milk: tea (")
+    assert load("runs/triangles-ring").parameter("triangles").tolist() == [[1.0]] * 3
+    for line, fault in (
+        ("similar runs/triangles-ring --words words.txt", "has no vectors of words"),
+        ("similar runs/word-vectors-texts --words a --items b", "choose one of"),
+    ):
+        with pytest.raises(SystemExit) as stop:
+            main(line.split())
+        assert stop.value.code != 0 and fault in capsys.readouterr().err
