@@ -26,11 +26,17 @@ from tests.support.often import rarely
 CASES = variants()
 FIRST = {name.split()[0]: name for name in reversed(CASES)}.values()
 """One variant of each model: on a device, the others are slow."""
+ALIKE = {
+    "lda wide", "lda same", "lda priors", "lda cosines", "nmf cosines", "nmf weighed",
+    "fm full pass", "als implicit cholesky",
+}  # fmt: skip
+"""Variants that join what two others do, or add a number or a term to one: they are slow."""
 
 
 def test_every_model_is_under_test() -> None:
     assert {name.split()[0] for name in CASES} == MODELS.keys()
     assert VARIANTS.keys() <= MODELS.keys(), "variants of a model that does not exist"
+    assert ALIKE <= CASES.keys()
 
 
 def test_a_new_model_is_under_test_with_its_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,7 +44,9 @@ def test_a_new_model_is_under_test_with_its_defaults(monkeypatch: pytest.MonkeyP
     assert variants()["new"] == Variant(NMF())
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [*(name for name in CASES if name not in ALIKE), *rarely(*sorted(ALIKE))]
+)
 def test_a_model_keeps_the_contract(name: str) -> None:
     variant = CASES[name]
     applied = bl.check_model(
