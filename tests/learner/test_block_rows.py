@@ -55,7 +55,7 @@ def test_a_run_keeps_the_number(command: Learn, tmp_path: Path) -> None:
     (tmp_path / "texts.txt").write_text(lines)
     data = "data: {train: {kind: file, path: texts.txt}}"
     (tmp_path / "run.yaml").write_text(
-        f"model: {{kind: lda, inference: cvb0, topics: 2}}\n{data}\nout: run\n"
+        f"model: {{kind: lda, inference: cvb0, topics: 3}}\n{data}\nout: run\n"
     )
 
     def train(*more: str) -> str:

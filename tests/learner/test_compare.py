@@ -20,9 +20,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two of one kind, and one of another."""
     folder = tmp_path_factory.mktemp("runs")
     for name, kind, settings in [
-        ("five", "als", ["learner.passes=5"]),
-        ("rank", "als", ["learner.passes=5", "model.rank=4", "learner.seed=2"]),
-        ("glm", "glm", ["learner.passes=2"]),
+        ("two", "als", ["learner.passes=2"]),
+        ("reg", "als", ["learner.passes=2", "model.reg=0.02", "learner.seed=2"]),
+        ("glm", "glm", ["learner.passes=1"]),
     ]:
         given = [part for setting in settings for part in ("--set", setting)]
         config = str(CONFIGS / f"{kind}.yaml")
@@ -48,29 +48,27 @@ def compare(
 
 
 def test_what_differs_and_what_came_of_it(compare: Learn, runs: Path) -> None:
-    code, out, _ = compare("five", "rank")
+    code, out, _ = compare("two", "reg")
     assert code == 0
-    assert re.search(r"^ +five +rank$", out, re.M)
-    assert re.search(r"^  model.rank +20 +4$", out, re.M)
+    assert re.search(r"^ +two +reg$", out, re.M)
+    assert re.search(r"^  model\.reg +0\.01 +0\.02$", out, re.M)
     assert re.search(r"^  learner.seed +1 +2$", out, re.M)
     assert "learner.passes" not in out and "out " not in out  # both have the same, or never
-    scores = json.loads((runs / "five" / "metrics.json").read_text())
+    scores = json.loads((runs / "two" / "metrics.json").read_text())
     assert re.search(rf"^  rmse +{scores['rmse']:.4g} +0\.\d+$", out, re.M)
     assert re.search(r"^  finished +yes +yes$", out, re.M)
-    assert re.search(r"^  passes +5 +5$", out, re.M)
+    assert re.search(r"^  passes +2 +2$", out, re.M)
 
 
 def test_as_json(compare: Learn, runs: Path) -> None:
-    code, out, _ = compare("five", "glm", "rank", "--json")
+    code, out, _ = compare("two", "glm", "reg", "--json")
     found = json.loads(out)
-    assert code == 0 and found["runs"] == ["five", "glm", "rank"]
-    assert found["settings"]["model.rank"] == [20, None, 4]
+    assert code == 0 and found["runs"] == ["two", "glm", "reg"]
+    assert found["settings"]["model.reg"] == [0.01, None, 0.02]
     assert found["settings"]["model.kind"] == ["als", "glm", "als"]
     assert found["scores"]["rmse"][1] is None and found["scores"]["auc/class"][0] is None
-    assert (
-        found["scores"]["rmse"][0] == json.loads((runs / "five/metrics.json").read_text())["rmse"]
-    )
-    assert found["cost"]["rows"][0] == 5 * (672 + 290) or found["cost"]["rows"][0] > 0
+    assert found["scores"]["rmse"][0] == json.loads((runs / "two/metrics.json").read_text())["rmse"]
+    assert found["cost"]["rows"][0] == 2 * (672 + 290) or found["cost"]["rows"][0] > 0
     assert all(seconds > 0 for seconds in found["cost"]["training seconds"])
 
 
@@ -80,14 +78,14 @@ def test_scores_of_single_targets_are_for_json_alone(compare: Learn) -> None:
 
 
 def test_where_there_is_no_run(compare: Learn) -> None:
-    code, _, err = compare("five", "nothing")
+    code, _, err = compare("two", "nothing")
     assert code == 66 and "nothing: no run here" in err
 
 
 def test_a_run_that_has_just_begun(compare: Learn, runs: Path) -> None:
     begun = runs / "begun"
     begun.mkdir()
-    (begun / "run.json").write_text((runs / "five" / "run.json").read_text())
-    code, out, _ = compare("five", "begun")
+    (begun / "run.json").write_text((runs / "two" / "run.json").read_text())
+    code, out, _ = compare("two", "begun")
     assert code == 0 and re.search(r"^  finished +yes +no$", out, re.M)
     assert re.search(r"^  rmse +\S+ +-$", out, re.M)

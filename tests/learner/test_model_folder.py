@@ -307,7 +307,7 @@ def test_a_reader_sees_a_whole_model_while_it_is_replaced(tmp_path: Path) -> Non
     stop = threading.Event()
 
     def replace() -> None:
-        for number in range(30):
+        for number in range(10):
             write(path, tensors={"lambda": WEIGHTS + number}, metrics={"passes": number})
         stop.set()
 
