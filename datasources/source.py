@@ -5,7 +5,10 @@ Each optional protocol has only its own members. So a check for it never touches
 """
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
 
 from blocklearn.card import card
 
@@ -155,6 +158,40 @@ class KeepingSource(Protocol):
 
     def kept(self, pass_: int, index: int) -> bool:
         """Whether block `index` of pass `pass_` is at hand; it then stays at hand."""
+
+
+@runtime_checkable
+class DealingSource(Protocol):
+    """A source whose order can keep parts of the rows apart."""
+
+    def dealt(self, parts: int) -> Self:
+        """Return a source of the same rows, see `dealt`."""
+
+
+def dealt(source: DataSource, parts: int) -> DataSource:
+    """Return a source of the same rows whose order keeps parts of them apart.
+
+    Block j of the rows in order is of the part j mod parts. Block i of every pass has only rows of
+    the part i mod parts. A source without `dealt` must have its rows in order in every pass.
+    """
+    return source.dealt(parts) if parts > 1 and isinstance(source, DealingSource) else source
+
+
+@runtime_checkable
+class UnevenSource(Protocol):
+    """A source some of whose blocks are shorter than others, besides the last one."""
+
+    @property
+    def first_rows(self) -> npt.NDArray[np.int64]:
+        """See `first_rows`."""
+
+
+def first_rows(source: DataSource) -> npt.NDArray[np.int64]:
+    """Return the first row of each block of the rows in order, and the number of rows."""
+    if isinstance(source, UnevenSource):
+        return source.first_rows
+    shape = source.shape
+    return np.minimum(np.arange(source.blocks + 1) * shape.rows, shape.total_rows)
 
 
 def check_request(source: DataSource, pass_: int, index: int, room: BlockShape) -> None:

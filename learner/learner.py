@@ -31,10 +31,12 @@ from blocklearn.datasources import (
     target_names,
 )
 from blocklearn.datasources.given import Known
+from blocklearn.datasources.source import dealt, first_rows
 from blocklearn.matcache import IndexedBy, ShapeError, Tables, make_backend
 from blocklearn.matcache.containers.backend import Backend
 from blocklearn.mixins import MIXINS, Mixin
 from blocklearn.models import MODELS, Model
+from blocklearn.models.row_share import RowShare
 from blocklearn.optimizers import OPTIMIZERS, CombinationError, Optimizer
 
 from .configuration.choices import evaluation_of, listed, made
@@ -271,11 +273,14 @@ class Learner:
         """Take the data of training, and those of its names that are not known yet."""
         two_sided = 1 in self.model.row_states.values()
         self.given = source, self.given[1]
+        replicas = self.replicas * self.crew.size
+        if self.model.row_states or self.model.needs_tokens:  # a row stays with its replica
+            source = dealt(source, replicas)
         source = self.model.prepared(source, self.seed, train=True)
         self.train, self.block_rows = source, source.shape.rows  # a source has its own block size
-        self.across = (
-            source.transposed() if two_sided and isinstance(source, TwoSidedSource) else None
-        )
+        self.across = None
+        if two_sided and isinstance(source, TwoSidedSource):
+            self.across = dealt(source.transposed(), replicas)
         self.names = self.names if self.names is not None else source.names
         self.target_names = self.target_names or target_names(source)
         self.row_names, self.targets = row_names(source), source.shape.targets
@@ -289,7 +294,7 @@ class Learner:
         """Begin at the first pass of the data, without any learned numbers."""
         blocks = sum(source.blocks for source in self._training())
         self.progress = Progress(self.passes, blocks)
-        self._live = LiveModel(self.progress, self.row_folder, self.table_files)
+        self._live = LiveModel(self.progress, self.crew, self.row_folder, self.table_files)
         self._best = BestModel(self._live, self.progress, self.evaluation)
 
     # ------------------------------------------------------------- training
@@ -343,7 +348,9 @@ class Learner:
             sides = list(zip(self._training(), readers, strict=True))
             Training(team, sides, progress, evaluator, self._tell, self._heard, lead).run()
         lead(self._best.put_back)
-        self._live.share()
+        self._live.share(self._best.rows)
+        self._best.rows.clear()
+        team.gather()
         team.meet()
 
     def _orders(self) -> dict[str, Callable[[], Any]]:
@@ -352,6 +359,9 @@ class Learner:
         return {
             "fit": self._fit,
             "exact": lambda: stand_by(live.ready()),
+            "gather": lambda: live.ready().gather(),
+            "keep": self._best.keep_rows,
+            "rows": live.give_rows,
             "state": lambda: live.state(copy=False),
         }
 
@@ -381,8 +391,9 @@ class Learner:
     def alone(self) -> Iterator[None]:
         """Use the model on the worker that leads, while the others `stand_by`.
 
-        After `fit`, every worker has the whole model. But if a hook has stopped the run where
-        replicas were apart (`sync_weight` below 1), reading it takes all of them.
+        After `fit`, every worker has the parameters. But each may have the states of its own rows
+        only. And if a hook has stopped the run where replicas were apart (`sync_weight` below 1),
+        reading parameters takes all workers.
         """
         with self.crew.leading():
             yield
@@ -607,8 +618,11 @@ class Learner:
 
     # ------------------------------------------------------------- memory and state
 
-    def plan(self) -> Plan:
-        """Plan the memory that training takes, before any of it is allocated."""
+    def plan(self, workers: int | None = None) -> Plan:
+        """Plan the memory that training takes, before any of it is allocated.
+
+        workers: plan for the first of so many; None: for this one, of those that there are.
+        """
         source = self._training_source()
         feeds = feeds_of(self.train, self.across, self.eval)
         draft = None
@@ -618,6 +632,7 @@ class Learner:
             draft or self._live.ready().first,
             feeds,
             devices=self.devices,
+            shares=self._shares(workers),
             in_files=self.row_folder is not None,
             keeps_best=self._best.wanted,
             apart=self.replicas * self.crew.size > 1 and self.sync_weight < 1.0,
@@ -672,19 +687,32 @@ class Learner:
 
         It is [rows x numbers], and not copied: do not change it. After `close` it is read-only; see
         there for states in files. Raises KeyError if the model has no such state.
+
+        Of several workers, each may have its own rows only. Then all call this, and each gets all
+        rows; of Ray, the program calls it.
         """
         if name not in self.model.row_states:
             known = ", ".join(self.model.row_states) or "none"
             raise KeyError(f"{type(self.model).__name__} has no row state {name!r}; known: {known}")
         return self._live.row_state(name)
 
+    def rows_of(self, name: str, ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Return the state `name` of some rows, of several workers as `row_state` does.
+
+        ids: int64, numbers of the rows.
+        """
+        return self._live.rows_of(name, ids)
+
     def state(self, *, copy: bool = True) -> State:
         """Return the state to continue from: parameters, rows, optimizer and position.
+
+        Of several workers, all call this, as they do `row_state`.
 
         In the middle of a pass its parameters may be inexact: read them with `parameter`.
 
         copy: False returns the arrays of training itself, which will change. Tables in files are
-            never copied: they are the `pages` of the state, which training will change.
+            never copied: they are the `pages` of the state, which training will change. States of
+            rows that each worker has its own of are then `SharedRows`, to be read piece by piece.
         """
         return self._live.state(copy=copy)
 
@@ -782,12 +810,17 @@ class Learner:
             raise
         every, weight = self.sync_every, self.sync_weight
         team = Team(replicas, sync_every=every, sync_weight=weight, crew=self.crew)
-        self._live.open(team, seed=self.seed)
+        self._live.open(team, self._shares(), seed=self.seed)
         self.model.show_shapes(self._live.shapes())
         if self.eval is not None:
             team.make_ready(self.eval.shape)
             team.tally(self.eval.shape.total_rows)
         return team
+
+    def _shares(self, workers: int | None = None) -> list[RowShare]:
+        """Return the rows of this worker, of each side; workers: the number of all."""
+        rank, size = (self.crew.rank, self.crew.size) if workers is None else (0, workers)
+        return [RowShare(first_rows(source), rank, size) for source in self._training()]
 
     def _assembly(self, index: IndexedBy | None = None) -> Assembly:
         """Return what makes the replicas, with the settings as they are now.
@@ -804,6 +837,7 @@ class Learner:
             self.tables,
             self.device_blocks,
             [partial(hook.plan, self) for hook in self.hooks],
+            self.crew.size,
             self.table_files,
         )
 

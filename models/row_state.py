@@ -3,10 +3,13 @@
 A `RowStore` holds the states on the host, in memory or mapped from a file. A `RowState` is the
 model's view of it: the rows of the present block, or all rows as a table. Where a device has room
 for all rows, it holds them, and the store follows when its array is read.
+
+Longer than 300 lines: a state is seen as rows of a block, as a table, and as rows of a worker.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -16,6 +19,8 @@ from blocklearn.matcache import DenseInput, Mat, MatCache, ShapeError
 from blocklearn.matcache.containers.backend import Held
 from blocklearn.matcache.containers.slots import Slot
 from blocklearn.matcache.errors import source_line
+
+from .row_share import PIECE, Ids, RowShare
 
 __hands_on__ = True  # a state is read where the model does it, see `source_line`
 
@@ -62,25 +67,31 @@ class RowStore:
         if self.held is not None:
             self.held.send(self._array)
 
-    def draw(self, init: Init, seed: int, stream: int) -> None:
+    def draw(self, init: Init, seed: int, stream: int, share: RowShare | None = None) -> None:
         """Fill every row from `init`.
 
         `(kind, scale, centre)` draws `centre + scale * noise`. A row's noise depends only on
         `(seed, stream, row)`.
+
+        share: of the worker whose rows these are; None: it has all.
         """
         if not isinstance(init, tuple):
             if np.any(init):
                 self.array[:] = init
             return
         kind, scale, centre = init if len(init) == 3 else (*init, 0.0)
-        for start in range(0, len(self.array), DRAWN):
+        share = share or RowShare.of_all(len(self.array))
+        for start in range(0, share.rows, DRAWN):
+            own = share.own(np.arange(start, min(start + DRAWN, share.rows)))
+            if not own.size:
+                continue
             key = np.array([seed, (stream << 40) + start // DRAWN], np.uint64)
             rng = np.random.Generator(np.random.Philox(key=key))
-            shape = (min(DRAWN, len(self.array) - start), self.array.shape[1])
+            shape = (int(own[-1]) + 1 - start, self.array.shape[1])
             drawn = rng.standard_normal(shape, np.float32) if kind == "normal" else rng.random(
                 shape, np.float32
             )  # fmt: skip
-            self.array[start : start + DRAWN] = scale * drawn + centre
+            self.array[share.places(own)] = scale * drawn[own - start] + centre
 
 
 class RowState:
@@ -91,6 +102,8 @@ class RowState:
         rows of padding are zero.
     table: [all rows x columns], to be read while the other side is trained, in scores and in
         predictions. A device holds a copy if `table` is read while memory is planned.
+    share: which rows this worker has trained on.
+    whole: whether its store has all rows, or those of its share only.
     """
 
     dtype: ClassVar[npt.DTypeLike] = np.float32
@@ -109,6 +122,7 @@ class RowState:
         self._held: Held | None = None
         self._is_table = False  # whether the rows that are held are those of `_table`
         self._store: RowStore | None = None
+        self.share, self.whole = RowShare.of_all(shape[0]), True
         self._buffer = np.zeros((0, 0), np.float32)
         self.updating = False  # whether its rows are being trained
         self._count = 0  # true rows of the present block: those after them are padding
@@ -146,13 +160,18 @@ class RowState:
         """A handle to all rows.
 
         Raises ShapeError in an update of the state's own side: its rows change from block to block,
-        with several replicas at any time.
+        with several replicas at any time. So it does where this worker has its own rows only.
         """
         if self.updating:
             raise ShapeError(
                 f"{self.name}.table at {source_line()}: must not be read in an update of its own "
                 f"rows (block.side {self.side}), while they change. Read {self.name}.rows, or sum "
                 "what is wanted of all rows in a parameter."
+            )
+        if not self.whole:
+            raise ShapeError(
+                f"{self.name}.table at {source_line()}: must be of all rows, but each worker has "
+                "the states of its own rows. Use a saved model."
             )
         if self._table is None:
             self._table = DenseInput(self.cache, self.name, self.shape, np.float32, copies=1)
@@ -169,15 +188,19 @@ class RowState:
 
     @property
     def kept(self) -> npt.NDArray[np.number]:
-        """All rows in the store; do not write to it. Those of a block follow with `save`."""
+        """The rows in the store; do not write to it. Those of a block follow with `save`."""
         assert self._store is not None
         self._read("kept")
         return self._store.array
 
     @property
-    def nbytes(self) -> int:
-        """The bytes of the store and of the block's rows."""
-        return 4 * (self.shape[0] + self.block_shape[0]) * self.shape[1]
+    def is_table(self) -> bool:
+        """Whether `table` was read."""
+        return self._table is not None
+
+    def stored(self, share: RowShare) -> tuple[int, int]:
+        """Return the shape of the store of a worker with this share of the rows."""
+        return share.count, self.shape[1]
 
     @property
     def held(self) -> bool:
@@ -199,9 +222,15 @@ class RowState:
             store = self.cache.result(key, self.shape, np.float32, f"{self.name} (on the device)")
         self._held = self.cache.backend.hold(self.cache, store)
 
-    def connect(self, store: RowStore) -> None:
-        """Use `store` from now on. Raises ShapeError if it has another shape."""
-        check_store(self.name, store, self.shape)
+    def connect(
+        self, store: RowStore, share: RowShare | None = None, *, whole: bool = True
+    ) -> None:
+        """Use `store` from now on. Raises ShapeError if it has another shape.
+
+        share, whole: see the class; None: there is one worker.
+        """
+        self.share, self.whole = share or RowShare.of_all(self.shape[0]), whole
+        check_store(self.name, store, self.shape if whole else self.stored(self.share))
         self._store = store
         if self._held is not None:
             self._rows.stay()
@@ -216,7 +245,7 @@ class RowState:
 
     def refresh(self) -> None:
         """Update `table` from the store."""
-        if self._store is None or self._table is None:
+        if self._store is None or self._table is None or not self.whole:
             return
         if self._is_table:
             self._table.slot.written(self._where)
@@ -234,7 +263,7 @@ class RowState:
             self._held.take(padded, self._rows.slot)
             self._rows.slot.written(self._where)
             return
-        buffer, count = self._buffer, len(ids)
+        buffer, count, ids = self._buffer, len(ids), self._places(ids)
         if count == len(buffer):
             self._store.array.take(ids, 0, buffer, "clip")
         else:
@@ -251,21 +280,46 @@ class RowState:
                 self._rows.slot.written(self._where)
             return
         self._rows.fetch(self._buffer)
-        self._store.array[ids] = self._buffer[: len(ids)]
+        places = self.share.places(ids)  # also if it has all rows: others must not train on these
+        self._store.array[ids if self.whole else places] = self._buffer[: len(ids)]
         if len(ids) < len(self._buffer):
             self._buffer[len(ids) :] = 0.0
             self._rows.refill(self._buffer, self._where)
 
-    def of_rows(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.number]:
+    def _places(self, ids: Ids) -> Ids:
+        return ids if self.whole else self.share.places(ids)
+
+    # ------------------------------------------------------------- rows of several workers
+
+    def ranges(self) -> Iterator[Ids]:
+        """Yield the numbers of all rows, range after range: see `ranges`."""
+        most = max(1, PIECE // (4 * self.shape[1]))
+        for start in range(0, self.shape[0], most):
+            yield np.arange(start, min(start + most, self.shape[0]))
+
+    def of_rows(self, ids: Ids) -> npt.NDArray[np.number]:
         """Return a copy of the store's rows `ids` [r x columns]."""
         assert self._store is not None
-        return self._store.array[ids]
+        return self._store.array[self._places(ids)]
 
-    def set_rows(self, ids: npt.NDArray[np.int64], numbers: npt.NDArray[np.number]) -> None:
+    def set_rows(self, ids: Ids, numbers: npt.NDArray[np.number]) -> None:
         """Set the store's rows `ids` to `numbers` [r * columns]."""
         assert self._store is not None
-        self._store.array[ids] = numbers.reshape(len(ids), self.shape[1])
+        self._store.array[self._places(ids)] = numbers.reshape(len(ids), self.shape[1])
         self._store.changed()
+
+    def cut(self, array: npt.NDArray[np.number], ids: Ids) -> npt.NDArray[np.number]:
+        """Return a copy of the rows `ids` of an array of all rows."""
+        return array[ids]
+
+    def joined(
+        self, ids: Ids, parts: Iterable[tuple[Ids, npt.NDArray[np.number]]]
+    ) -> npt.NDArray[np.number]:
+        """Return the rows `ids` [r x columns], given in parts: places among `ids`, and numbers."""
+        found = np.empty((len(ids), self.shape[1]), self.dtype)
+        for places, numbers in parts:
+            found[places] = numbers.reshape(len(places), self.shape[1])
+        return found
 
 
 def check_store(name: str, store: RowStore, shape: tuple[int, int]) -> None:

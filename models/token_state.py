@@ -6,6 +6,7 @@ row after row, and within a row entry after entry.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from blocklearn.matcache.containers.backend import Held
 from blocklearn.matcache.containers.slots import Slot
 from blocklearn.matcache.errors import source_line
 
+from .row_share import PIECE, Ids, RowShare, ranges
 from .row_state import RowStore, check_store
 
 
@@ -26,12 +28,14 @@ class TokenState:
     A learner keeps them as it keeps a `RowState`: in memory or in a file, and in checkpoints. They
     are no part of a saved model.
 
-    offsets: int64 [rows + 1], each row's first token in the list.
+    offsets: int64 [rows + 1], each row's first token in the list of all.
+    share, whole: see `RowState`.
     tokens: [1 x tokens of a block], numbers of the present block's tokens, which an operation may
         change in place.
     """
 
     saved: ClassVar[bool] = False
+    is_table: ClassVar[bool] = False
     side = 0
 
     def __init__(
@@ -56,6 +60,8 @@ class TokenState:
         self._cache, self._block_rows = cache, block_rows
         self._held: Held | None = None
         self._store: RowStore | None = None
+        self.share, self.whole = RowShare.of_all(offsets.size - 1), True
+        self._starts = offsets  # of the rows in the store
         self._buffer = np.zeros((1, 0), self.dtype)
 
     @property
@@ -72,7 +78,7 @@ class TokenState:
 
     @property
     def kept(self) -> npt.NDArray[np.number]:
-        """The numbers of all tokens in the store; do not write to it."""
+        """The numbers of the tokens in the store; do not write to it."""
         assert self._store is not None
         return self._store.array
 
@@ -93,9 +99,26 @@ class TokenState:
         store = self._cache.result(key, (1, max(self.shape[0], 1)), self.dtype, label)
         self._held = self._cache.backend.hold(self._cache, store, self.offsets, self._block_rows)
 
-    def connect(self, store: RowStore) -> None:
-        """Use `store` from now on. Raises ShapeError if it has another shape."""
-        check_store(self.name, store, self.shape)
+    def stored(self, share: RowShare) -> tuple[int, int]:
+        """Return the shape of the store of a worker with this share of the rows."""
+        return int(self._starts_of(share)[-1]), 1
+
+    def _starts_of(self, share: RowShare) -> Ids:
+        if share.size == 1:
+            return self.offsets
+        own = share.own(np.arange(share.rows))
+        return np.concatenate([[0], np.cumsum(np.diff(self.offsets)[own])])
+
+    def connect(
+        self, store: RowStore, share: RowShare | None = None, *, whole: bool = True
+    ) -> None:
+        """Use `store` from now on. Raises ShapeError if it has another shape.
+
+        share, whole: see `RowState`; None: there is one worker.
+        """
+        self.share, self.whole = share or RowShare.of_all(self.offsets.size - 1), whole
+        self._starts = self.offsets if whole else self._starts_of(self.share)
+        check_store(self.name, store, self.shape if whole else (int(self._starts[-1]), 1))
         self._store = store
         if self._held is not None:
             self._tokens.stay()
@@ -117,7 +140,7 @@ class TokenState:
             self._held.take(padded, self._tokens.slot)
             self._tokens.slot.written(self._where)
             return
-        take_tokens(ids, self.offsets, self.kept[:, 0], self._buffer[0])
+        take_tokens(self._places(ids), self._starts, self.kept[:, 0], self._buffer[0])
         self._tokens.refill(self._buffer, self._where)
 
     def save(self, ids: npt.NDArray[np.int64], padded: Slot) -> None:
@@ -126,20 +149,50 @@ class TokenState:
             self._held.put(padded, self._tokens.slot)
             return
         self._tokens.fetch(self._buffer)
-        put_tokens(ids, self.offsets, self._buffer[0], self.kept[:, 0])
+        put_tokens(self._places(ids), self._starts, self._buffer[0], self.kept[:, 0])
 
-    def of_rows(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.number]:
+    def _places(self, ids: Ids) -> Ids:
+        return ids if self.whole else self.share.places(ids)
+
+    # ------------------------------------------------------------- rows of several workers
+
+    def ranges(self) -> Iterator[Ids]:
+        """Yield the numbers of all rows, range after range: see `ranges`."""
+        return ranges(self.offsets[1:] * np.dtype(self.dtype).itemsize, PIECE)
+
+    def of_rows(self, ids: Ids) -> npt.NDArray[np.number]:
         """Return the numbers of the tokens of the rows `ids`, one row after another."""
-        count = int((self.offsets[ids + 1] - self.offsets[ids]).sum())
-        found = np.empty(count, self.dtype)
-        take_tokens(ids, self.offsets, self.kept[:, 0], found)
+        return _taken(self._places(ids), self._starts, self.kept)
+
+    def set_rows(self, ids: Ids, numbers: npt.NDArray[np.number]) -> None:
+        """Set the tokens of the rows `ids` to `numbers`, which are as `of_rows` returns them."""
+        assert self._store is not None
+        put_tokens(self._places(ids), self._starts, numbers.reshape(-1), self.kept[:, 0])
+        self._store.changed()
+
+    def cut(self, array: npt.NDArray[np.number], ids: Ids) -> npt.NDArray[np.number]:
+        """Return the numbers of the rows `ids` in an array of all tokens."""
+        return _taken(ids, self.offsets, array)
+
+    def joined(
+        self, ids: Ids, parts: Iterable[tuple[Ids, npt.NDArray[np.number]]]
+    ) -> npt.NDArray[np.number]:
+        """Return the tokens of the rows `ids` [tokens x 1].
+
+        They are given in parts: places among `ids`, and numbers.
+        """
+        starts = np.concatenate([[0], np.cumsum(self.offsets[ids + 1] - self.offsets[ids])])
+        found = np.empty((int(starts[-1]), 1), self.dtype)
+        for places, numbers in parts:
+            put_tokens(places, starts, numbers, found[:, 0])
         return found
 
-    def set_rows(self, ids: npt.NDArray[np.int64], numbers: npt.NDArray[np.number]) -> None:
-        """Set the tokens of the rows `ids` to `numbers`, which are as `of_rows` returns them."""
-        put_tokens(ids, self.offsets, numbers, self.kept[:, 0])
-        assert self._store is not None
-        self._store.changed()
+
+def _taken(ids: Ids, starts: Ids, store: npt.NDArray[np.number]) -> npt.NDArray[np.number]:
+    """Return the tokens of rows `ids` of a store [tokens x 1], whose rows begin at `starts`."""
+    found = np.empty(int((starts[ids + 1] - starts[ids]).sum()), store.dtype)
+    take_tokens(ids, starts, store[:, 0], found)
+    return found
 
 
 @kernel

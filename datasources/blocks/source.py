@@ -1,10 +1,12 @@
 """The source of blocks of a block dataset on disk."""
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import cached_property, partial
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 import xxhash
 
 from blocklearn.answers import answered
@@ -102,6 +104,17 @@ class BlockSource(Closing, Described):
                 BlockSource, dataset.folders, shuffle=shuffle, seed=seed, verify=verify,
                 side=self._names[0],
             )  # fmt: skip
+
+    def dealt(self, parts: int) -> "BlockSource":
+        """Return a source of the same files that keeps parts of the rows apart: see `dealt`."""
+        other = copy(self)
+        other._order = self._order.dealt(parts)
+        return other
+
+    @property
+    def first_rows(self) -> npt.NDArray[np.int64]:
+        """The first row of each block, and the number of rows."""
+        return np.concatenate([[0], np.cumsum(self._part.blocks.rows, dtype=np.int64)])
 
     @property
     def shape(self) -> BlockShape:

@@ -2,16 +2,26 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from copy import copy
 from functools import cached_property
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import xxhash
 
 from ..block import BlockShape, HostBlock
-from ..source import DataSource, Described, notes_of, readers_of, row_names
+from ..errors import DataError
+from ..source import (
+    DataSource,
+    Described,
+    dealt,
+    first_rows,
+    notes_of,
+    readers_of,
+    row_names,
+)
 
 
 class MadeSource(Described):
@@ -68,10 +78,32 @@ class DerivedSource(MadeSource):
         """Make room for as many whole blocks as threads may read at a time."""
         super().__init__(source, shape, settings)
         self.readers: int = readers_of(source)
+        self._scratch = scratch
+        self._make_rooms()
+
+    def _make_rooms(self) -> None:
         self._rooms: SimpleQueue[tuple[HostBlock, npt.NDArray[Any]]] = SimpleQueue()
         for _ in range(self.readers):
-            whole = HostBlock(source.shape, indexed=False)  # only what is made needs an index
-            self._rooms.put((whole, np.empty(*scratch)))
+            whole = HostBlock(self._source.shape, indexed=False)  # what is made has an index
+            self._rooms.put((whole, np.empty(*self._scratch)))
+
+    def dealt(self, parts: int) -> Self:
+        """Return what is made from a source that keeps parts of its rows apart: see `dealt`."""
+        source = dealt(self._source, parts)
+        if source.shape != self._source.shape:
+            raise DataError(
+                f"{self._source}: its blocks would have other sizes for {parts} replicas, and "
+                f"{type(self).__name__} is made from it. Pass shuffle=True."
+            )
+        other = copy(self)
+        other._source = source
+        other._make_rooms()
+        return other
+
+    @property
+    def first_rows(self) -> npt.NDArray[np.int64]:
+        """The first row of each block of the rows in order, and the number of rows."""
+        return first_rows(self._source)
 
     @abstractmethod
     def _make(

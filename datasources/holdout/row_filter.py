@@ -14,7 +14,7 @@ from ..arrays.compiled import kernel
 from ..arrays.copy_rows import gather_csr, gather_dense
 from ..arrays.hashing import GOLDEN, mix_one
 from ..block import HostBlock
-from ..source import DataSource, row_names, rows_last, target_names
+from ..source import DataSource, first_rows, row_names, rows_last, target_names
 from .derived import DerivedSource
 from .samples import check_parts
 from .split import limit_of, start_of
@@ -77,6 +77,13 @@ class RowFilter(DerivedSource):
         """The names of the rows, looked up in the source on demand; None if unknown."""
         names = row_names(self._source)
         return None if names is None else PartNames(names, self)
+
+    @property
+    def first_rows(self) -> npt.NDArray[np.int64]:
+        """The first row of each block of the rows in order, and the number of rows."""
+        found = first_rows(self._source).copy()
+        count_before(found, self._marks, self._start, self._limit, self._held)
+        return found
 
     def row(self, number: int) -> int:
         """Return the number in the source of the row with this number here."""
@@ -173,6 +180,23 @@ def count_held(
             part += 1
         found += is_held(row, marks, start, limit)
     before[part] = found
+
+
+@kernel
+def count_before(
+    rows: npt.NDArray[np.int64],
+    marks: npt.NDArray[np.uint8],
+    start: np.uint64,
+    limit: np.uint64,
+    held: bool,
+) -> None:
+    """Replace ascending rows of the source by the number of rows of a part before each."""
+    found, row = 0, 0
+    for i in range(rows.size):
+        while row < rows[i]:
+            found += is_held(row, marks, start, limit) == held
+            row += 1
+        rows[i] = found
 
 
 @kernel

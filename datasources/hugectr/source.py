@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +49,12 @@ class HugeCTRSource(Described):
         self._number = np.empty(1, np.int64)
         self._buffer = np.empty(index.nbytes, np.uint8)
         self._reading = threading.Lock()  # several threads may call read
+
+    def dealt(self, parts: int) -> "HugeCTRSource":
+        """Return a source of the same files that keeps parts of the rows apart: see `dealt`."""
+        other = copy(self)
+        other._order = self._order.dealt(parts)
+        return other
 
     @property
     def shape(self) -> BlockShape:

@@ -89,20 +89,34 @@ class MatrixSource(Described):
         self._matrix = matrix
         self._names, self._row_names = names, row_names
         self._labels = Labels(rows, targets, weights, target_names)
-        self._order = RowOrder(rows, block_rows, shuffle, seed)
-        lengths = np.diff(matrix.indptr) if isinstance(matrix, CSR) else None
+        order = RowOrder(rows, block_rows, shuffle, seed)
         self._shape = BlockShape(
             rows=block_rows,
             columns=columns,
-            nnz=0 if lengths is None else self._order.largest(lengths),
+            nnz=0,
             total_rows=rows,
-            dense=lengths is None,
+            dense=not isinstance(matrix, CSR),
             targets=self._labels.columns,
             weighted=weights is not None,
         )
         self._keep_bytes = keep_bytes
         self._views = shuffle is False and isinstance(matrix, CSR) and can_be_shown(matrix)
-        self._shelf = Shelf(min(keep_bytes, self._needed()))
+        self._take(order)
+
+    def _take(self, order: RowOrder) -> None:
+        """Visit the rows in this order."""
+        self._order, matrix = order, self._matrix
+        if isinstance(matrix, CSR):
+            self._shape = replace(self._shape, nnz=order.largest(np.diff(matrix.indptr)))
+        self._shelf = Shelf(min(self._keep_bytes, self._needed()))
+
+    def dealt(self, parts: int) -> "MatrixSource":
+        """Return a source of the same matrix that keeps parts of its rows apart: see `dealt`."""
+        if self._order.shuffle is False:
+            return self
+        other = copy(self)
+        other._take(self._order.dealt(parts))
+        return other
 
     @property
     def shape(self) -> BlockShape:

@@ -1,4 +1,6 @@
-"""The rows of each block: a function of (seed, pass, index) alone."""
+"""The rows of each block: a function of (seed, pass, index), and of the parts kept apart."""
+
+from __future__ import annotations
 
 import threading
 from typing import Literal
@@ -26,6 +28,8 @@ class RowOrder:
     are in random order within their block, too. Neighbouring rows are seldom independent, so steps
     row by row would learn less from ascending rows.
 
+    parts: keep rows apart, see `deal`: block i of every pass has only rows of the part i mod parts.
+
     Raises `DataError` for impossible settings.
 
     >>> order, ids = RowOrder(5, 2, "blocks", 0), np.empty(2, np.int64)
@@ -35,7 +39,9 @@ class RowOrder:
     [[1, 4], [0, 3], [2]]
     """
 
-    def __init__(self, rows: int, block_rows: int, shuffle: Shuffle, seed: int) -> None:
+    def __init__(
+        self, rows: int, block_rows: int, shuffle: Shuffle, seed: int, parts: int = 1
+    ) -> None:
         """Check the settings; deal the rows if shuffle is "blocks"."""
         if not 1 <= block_rows < 2**31:
             raise DataError(f"MatrixSource: block_rows={block_rows}: must be 1 to 2**31 - 1.")
@@ -44,7 +50,7 @@ class RowOrder:
         if shuffle not in (True, False, "blocks"):
             raise DataError(f'MatrixSource: shuffle={shuffle!r}: must be True, False or "blocks".')
         self.rows, self.block_rows, self.shuffle, self.seed = rows, block_rows, shuffle, seed
-        self.blocks = -(-rows // block_rows)
+        self.blocks, self.parts = -(-rows // block_rows), parts
         self.fixed = shuffle is not True
         self._lock = threading.Lock()  # two readers may be in two passes
         self._pass = -1  # the pass that _order belongs to
@@ -54,8 +60,13 @@ class RowOrder:
             self._order = np.empty(self.blocks, np.int64)
             self._dealt = np.empty(rows, np.int64)
             shuffle_rows(seed, DEAL, self._dealt)
+            deal(self._dealt, block_rows, parts)
         elif shuffle:
             self._order = np.empty(rows, np.int64)
+
+    def dealt(self, parts: int) -> RowOrder:
+        """Return the order of the same rows that keeps so many parts apart."""
+        return RowOrder(self.rows, self.block_rows, self.shuffle, self.seed, parts)
 
     def number(self, pass_: int, index: int) -> int:
         """Return the number of the block at position `index` of the pass.
@@ -101,6 +112,7 @@ class RowOrder:
         """Return the order of `pass_`; called under the lock."""
         if self._pass != pass_:
             shuffle_rows(self.seed, pass_, self._order)
+            deal(self._order, 1 if self.fixed else self.block_rows, self.parts)
             self._pass = pass_
         return self._order
 
@@ -116,3 +128,20 @@ def shuffle_rows(seed: int, pass_: int, into: npt.NDArray[np.int64]) -> None:
     count_up(0, into)
     key = np.array([seed, pass_], np.uint64)
     np.random.Generator(np.random.Philox(key=key)).shuffle(into)
+
+
+def deal(order: npt.NDArray[np.int64], size: int, parts: int) -> None:
+    """Move the items of a permutation to places of their own part, in the order that they have.
+
+    Item k, and place k, are of the part (k // size) mod parts: of every parts-th block of `size`.
+
+    >>> order = np.array([4, 1, 3, 0, 2])
+    >>> deal(order, 1, 2)
+    >>> order.tolist()
+    [4, 1, 0, 3, 2]
+    """
+    if parts == 1:
+        return
+    places = np.arange(order.size) // size % parts
+    items = order // size % parts
+    order[np.argsort(places, kind="stable")] = order[np.argsort(items, kind="stable")]

@@ -3,12 +3,13 @@
 import itertools
 import threading
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError
-from ..memory.order import Shuffle, shuffle_rows
+from ..memory.order import Shuffle, deal, shuffle_rows
 
 LEAST_BLOCKS = 8  # blocks in a run, so that its short last block is a small part of it
 
@@ -22,6 +23,8 @@ class Cut:
     With "blocks", each pass visits runs of row groups in a different order. A run has the fewest
     row groups that make 8 blocks (the last run may have fewer). Rows within a run keep their
     order, because a row group is read from its start. The last block of a run may be short.
+
+    parts: of blocks that every pass keeps apart, see `dealt`.
 
     >>> cut = Cut([16, 17, 16], 2, "blocks", seed=0)
     >>> cut.starts.tolist()
@@ -42,7 +45,7 @@ class Cut:
                 "rows of a Parquet file cannot be read in any order. 'blocks' visits row groups in "
                 "another order in each pass; False reads them in the order of the files."
             )
-        self._seed, self._shuffled = seed, shuffle == "blocks"
+        self._seed, self._shuffled, self.parts = seed, shuffle == "blocks", 1
         limits = [0]  # limits of runs, in rows
         end = 0
         for rows in groups:
@@ -60,6 +63,12 @@ class Cut:
         self._pass = -1  # the pass that _order belongs to
         self._order = np.empty(0, np.int64)  # blocks in the order of that pass
 
+    def dealt(self, parts: int) -> "Cut":
+        """Return the same blocks in an order that keeps parts apart: see `memory.order.deal`."""
+        other = copy(self)
+        other.parts, other._pass = parts, -1
+        return other
+
     def number(self, pass_: int, index: int) -> int:
         """Return the block at position `index` of a pass."""
         if not self._shuffled:
@@ -70,5 +79,6 @@ class Cut:
                 shuffle_rows(self._seed, pass_, runs)
                 blocks = np.split(np.arange(self.blocks), np.cumsum(self._counts)[:-1])
                 self._order = np.concatenate([blocks[run] for run in runs])
+                deal(self._order, 1, self.parts)
                 self._pass = pass_
             return int(self._order[index])

@@ -2,10 +2,12 @@
 
 import threading
 from collections.abc import Sequence
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import xxhash
 
 from blocklearn.answers import answered
@@ -256,6 +258,17 @@ class ParquetSource(Described):
                 )
             count_up(first, into.row_ids[:rows])
             into.finish(pass_=pass_, index=index, rows=rows)
+
+    @property
+    def first_rows(self) -> npt.NDArray[np.int64]:
+        """The first row of each block, and the number of rows."""
+        return self._first
+
+    def dealt(self, parts: int) -> "ParquetSource":
+        """Return a source of the same files that keeps parts of the rows apart: see `dealt`."""
+        other = copy(self)
+        other._cut = self._cut.dealt(parts)
+        return other
 
     def label_sums(self) -> tuple[float, list[float]]:
         """Return the sum of all row weights, and the weighted sum of each target.

@@ -106,6 +106,11 @@ class Crew:
 
     # ------------------------------------------------------------- leading
 
+    @property
+    def orders(self) -> bool:
+        """Whether this worker orders what the others take part in; else all make the same calls."""
+        return self._leading
+
     @contextmanager
     def ordered(self, name: str) -> Iterator[None]:
         """Order the other workers to take part in the `with` statement, while this one leads.

@@ -134,15 +134,15 @@ class RankingEvaluation(Hook):
 
         Lists are valid until the next part.
         """
-        team, known = learner.team, learner.row_state("users")
+        team = learner.team
         assert team is not None
-        room = self._lists[team.first]
+        room, known = self._lists[team.first], learner.rows_of("users", users)
 
         def lists(replica: Replica, part: Part) -> tuple[int, Any]:
-            own, numbers = self._lists[replica], users[part.start : part.end]
-            np.take(known, numbers, axis=0, out=own.room[: numbers.size], mode="clip")
-            found = own.find(numbers.size, rows_between(seen, part.start, part.end))
-            return part.start, found.ids.shown()[: numbers.size]
+            own, some = self._lists[replica], known[part.start : part.end]
+            own.room[: len(some)] = some
+            found = own.find(len(some), rows_between(seen, part.start, part.end))
+            return part.start, found.ids.shown()[: len(some)]
 
         parts = (
             Part(index, start, end)

@@ -48,13 +48,16 @@ def dry_run_lines(
         config = planned(config)
     with _files_elsewhere(config) as files:
         learner = build(config, train, eval, [], files)
-        plan = learner.plan()
+        workers = max(workers, config.distributed.workers or 1)
+        plan = learner.plan(workers)
         yield summary(config, learner, plan)
+        if workers > 1:
+            yield f"memory of each of {workers} workers:"
         yield from _memory(config, plan, learner.replicas)
         check_room(plan, config)
         yield from _blocks(train, learner, chosen=chosen)
         yield from _time(config, learner)
-        yield from exchange_lines(learner, max(workers, config.distributed.workers or 1))
+        yield from exchange_lines(learner, workers)
         learner.close()
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..configuration.config import CheckpointConfig
+from ..engines.rows import SharedRows
 from ..errors import ModelFolderError, ModelMissingError
 from ..hooks import Hook, Progress
 from ..learner import Learner
@@ -98,8 +100,12 @@ class SaveCheckpoints(Hook):
         tables = learner.table_files
         in_files = () if tables is None else tables.tables  # checked after every block
         learnt = (*learner.model.parameters, *learner.model.row_states)
-        names = [name for name in learnt if name not in in_files]
-        check_finite(((name, state.tensors[name]) for name in names), progress)
+        for name in (name for name in learnt if name not in in_files):
+            check, tensor = partial(check_array, progress, name), state.tensors[name]
+            if isinstance(tensor, SharedRows):  # it comes while it is written
+                state.tensors[name] = tensor.checked(check)
+            else:
+                check(tensor)
         found = Checkpoint(state, dict(progress.scores), self.config, self.fingerprint)
         try:
             path = checkpoint.write(self.folder, found, tables)
@@ -112,6 +118,11 @@ class SaveCheckpoints(Hook):
         checkpoint.prune(self.folder, progress.position, self.settings.keep)
         if self.copies is not None:
             self.copies.put(path)
+
+
+def check_array(progress: Progress, name: str, array: Any) -> None:
+    """Raise DivergedError unless an array is finite: see `check_finite`."""
+    check_finite([(name, array)], progress)
 
 
 def choose_model(learner: Learner, settings: Evaluation, folder: Path) -> Iterator[str]:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from blocklearn.datasources import HashedWords, Ids
 from blocklearn.durable import current, settle, write_folder
 
+from ..engines.rows import SharedRows
 from ..errors import ModelFolderError, RunFolderError
 from .manifest import Format, finite, read_manifest, read_verified, verified, write_manifest
 from .name_files import read_hashed, read_names, write_hashed, write_names
@@ -82,7 +83,7 @@ def save(
     *,
     kind: str,
     config: Mapping[str, Any],
-    tensors: Mapping[str, NDArray[Any]],
+    tensors: Mapping[str, NDArray[Any] | SharedRows],
     names: Sequence[str] | None,
     fingerprint: str,
     metrics: Mapping[str, Any],

@@ -27,6 +27,7 @@ from blocklearn.matcache.containers.inputs import on_arrays
 from blocklearn.matcache.errors import BlocklearnError
 from blocklearn.models import MODELS, Model, Randomness, Shapes
 
+from ..engines.rows import SharedRows
 from ..errors import ModelFolderError, ModelMissingError
 from ..hooks import Progress
 from ..learner import Learner, State
@@ -49,7 +50,8 @@ WHICH = "model"
 def save(learner: Learner, path: Path | str) -> None:
     """Write the model that `learner` has trained to the folder `path`, or to the URL of a store.
 
-    An older model there is replaced in one step; in a store, it is removed before.
+    An older model there is replaced in one step; in a store, it is removed before. Of several
+    workers, all call this; worker 0 writes, and the others give it the states of their rows.
 
     Raises:
         TypeError: `learner` is an estimator.
@@ -59,6 +61,11 @@ def save(learner: Learner, path: Path | str) -> None:
     if not isinstance(learner, Learner):
         hint = "; pass its to_learner()" if hasattr(learner, "to_learner") else ""
         raise TypeError(f"save: {type(learner).__name__} is not a Learner{hint}.")
+    if not learner.crew.leads:
+        for tensor in _tensors(learner).values():
+            for _ in tensor.pieces() if isinstance(tensor, SharedRows) else ():
+                pass
+        return
     place = place_of(path, PATIENCE)
     if isinstance(place, StoredPath):
         with TemporaryDirectory(prefix="blocklearn-") as folder:
@@ -70,15 +77,11 @@ def save(learner: Learner, path: Path | str) -> None:
     config = model.model_dump(mode="json")
     if ":" in config.get("kind", ""):  # a file or a package, which a model folder never names
         del config["kind"]
-    names = [name for name in model.parameters if name not in model.unsaved]
     model_folder.save(
         Path(path),
         kind=kind_of(type(model)),
         config=config,
-        tensors={
-            **{name: learner.parameter(name) for name in names},
-            **{name: learner.row_state(name) for name in model.row_states},
-        },
+        tensors=_tensors(learner),
         names=learner.names,
         fingerprint=learner.train.fingerprint if learner.train else "",
         metrics={
@@ -93,6 +96,16 @@ def save(learner: Learner, path: Path | str) -> None:
         row_names=learner.row_names if 0 in model.row_states.values() else None,
         outputs=outputs_of(learner),
     )
+
+
+def _tensors(learner: Learner) -> Mapping[str, NDArray[Any] | SharedRows]:
+    """Return the exact parameters, and the states of rows."""
+    model, rows = learner.model, learner.state(copy=False).tensors
+    found = {n: learner.parameter(n) for n in model.parameters if n not in model.unsaved}
+    for name in model.row_states:
+        shared = isinstance(rows.get(name), SharedRows)
+        found[name] = rows[name] if shared else learner.row_state(name)
+    return found
 
 
 def _steps(position: Mapping[str, Any]) -> dict[str, int]:

@@ -22,6 +22,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from ..engines.rows import SharedRows
 from ..errors import ModelFolderError
 
 DTYPES = {
@@ -37,8 +38,12 @@ PART = 1 << 20
 """The count of numbers that are checked at a time."""
 
 
-def write_tensors(path: Path, tensors: Mapping[str, NDArray[Any]]) -> dict[str, dict[str, Any]]:
+def write_tensors(
+    path: Path, tensors: Mapping[str, NDArray[Any] | SharedRows]
+) -> dict[str, dict[str, Any]]:
     """Write `tensors` of any shape; return shape, dtype and XXH3 digest by name.
+
+    States of rows of several workers are written piece by piece, as they come.
 
     Raises:
         TypeError: the format has no name for a dtype.
@@ -61,9 +66,12 @@ def write_tensors(path: Path, tensors: Mapping[str, NDArray[Any]]) -> dict[str, 
     with path.open("wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for name in names:
-            plain = _plain(tensors[name])
-            digests[name] = _digest(plain)
-            file.write(plain.reshape(-1).view(np.uint8).data)
+            digest, tensor = xxhash.xxh3_128(), tensors[name]
+            for piece in tensor.pieces() if isinstance(tensor, SharedRows) else (tensor,):
+                plain = _plain(piece)
+                digest.update(plain.data)
+                file.write(plain.reshape(-1).view(np.uint8).data)
+            digests[name] = digest.hexdigest()
     return {
         name: {"shape": list(array.shape), "dtype": array.dtype.name, "xxh3_128": digests[name]}
         for name, array in tensors.items()
@@ -153,7 +161,7 @@ def _compare(path: Path, name: str, found: NDArray[Any], entry: Mapping[str, Any
         )
 
 
-def _code(name: str, array: NDArray[Any]) -> str:
+def _code(name: str, array: NDArray[Any] | SharedRows) -> str:
     if array.dtype.name not in DTYPES:
         raise TypeError(f"array {name!r} is {array.dtype}; a model can hold {sorted(DTYPES)}")
     return DTYPES[array.dtype.name]

@@ -96,6 +96,7 @@ class Assembly:
     threads: of all replicas; None: all that the process may use.
     index, tables, device_blocks: see `Learner`.
     extras: computations beside training: see `Replica`.
+    workers: of the run.
     files: keep the tables; None: they are in memory.
     """
 
@@ -108,6 +109,7 @@ class Assembly:
     tables: Tables
     device_blocks: int | Literal["auto"]
     extras: Sequence[Callable[[Replica], None]]
+    workers: int = 1
     files: TableFiles | None = None
 
     def replicas(self, shape: BlockShape, side: int, restored: State | None) -> list[Replica]:
@@ -177,6 +179,7 @@ class Assembly:
             index=self.index,
             tables=self.tables,
             replicas=len(self.devices),
+            workers=self.workers,
             kept=self._kept(self.devices[number]),
             extras=self.extras,
             files=self.files,

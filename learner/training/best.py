@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from .evaluation import Evaluation
 from .live_model import LiveModel
 from .progress import Progress
@@ -19,12 +23,13 @@ class BestModel:
         self._live, self._progress, self._metric = live, progress, evaluation.metric
         self.wanted = evaluation.keep_best and evaluation.metric is not None
         self._room: State | None = None
+        self.rows: dict[str, np.ndarray[Any, Any]] = {}  # of this worker, if another one leads
         self._kept: tuple[State, dict[str, float]] | None = None  # the state, and its scores
 
     def begin(self) -> None:
         """Allocate the memory for a copy, and take one if the present state is the best."""
         if self.wanted:
-            self._room = self._live.state(copy=True)
+            self._room = self._live.copy_into(None)
             self.keep()
 
     def keep(self) -> None:
@@ -33,7 +38,15 @@ class BestModel:
         if self._room is None or best is None:
             return
         if best.position == position and best.metric == self._metric:
+            self._live.ready().gather()
+            with self._live.crew.ordered("keep"):
+                pass  # the others call `keep_rows`
             self._kept = self._live.copy_into(self._room), dict(self._progress.scores)
+
+    def keep_rows(self) -> None:
+        """Copy this worker's rows, because the present state is the best so far."""
+        for name, rows in self._live.own_rows().items():
+            np.copyto(self.rows.setdefault(name, np.empty_like(rows)), rows)
 
     def put_back(self) -> None:
         """Continue with the best state, if one was kept, and free the memory."""

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from blocklearn.matcache import DeviceLostError
-from blocklearn.models import RowStore
+from blocklearn.models import RowState, RowStore, TokenState
+from blocklearn.models.row_share import RowShare
 
+from ..engines.crew import Crew
+from ..engines.rows import Rows, SharedRows, gathered
 from ..files.paging import read_only
 from ..files.row_folder import RowFolder
 from ..files.table_files import TableFiles, TableRows
@@ -28,32 +33,50 @@ class LiveModel:
     does beside replicas that do not train, which change nothing.
 
     team: the replicas; None while there are none.
-    stores: the states of rows, by name.
+    stores: the states of rows, by name. Of several workers, each has its own rows: see `RowState`.
     restored: the state that the next replicas start from, or that the present ones never change.
     trained: whether parameters come from training or a restored state.
     """
 
     def __init__(
-        self, progress: Progress, row_folder: RowFolder | None, tables: TableFiles | None = None
+        self,
+        progress: Progress,
+        crew: Crew,
+        row_folder: RowFolder | None,
+        tables: TableFiles | None = None,
     ) -> None:
         """progress: of the run. row_folder: keeps the states of rows; None: in memory.
 
+        crew: the workers of the run.
         tables: keep the tables; None: in memory.
         """
+        self.crew = crew
         self.team: Team | None = None
         self.stores: dict[str, RowStore] = {}
         self.restored: State | None = None
         self.trained = False
         self._progress, self._row_folder, self._tables = progress, row_folder, tables
         self._unshared: State | None = None  # was given to this worker, perhaps not to others
+        self._states: Mapping[str, RowState | TokenState] = {}  # of `stores`, also after `close`
 
     # ------------------------------------------------------------- replicas
 
-    def open(self, team: Team, *, seed: int) -> None:
-        """Take the replicas, make the stores of rows, and load the restored state."""
-        self.team = team
+    def open(self, team: Team, shares: Sequence[RowShare], *, seed: int) -> None:
+        """Take the replicas, make the stores of rows, and load the restored state.
+
+        shares: of the rows of each side that is trained on.
+        """
+        self.team, self._states = team, team.first.model.states
+        of_states = {
+            name: shares[state.side]
+            if state.side < len(shares)
+            else RowShare.of_all(state.shape[0])
+            for name, state in self._states.items()
+        }
         try:
-            self.stores = make_stores(team, self._row_folder, seed=seed, restored=self.restored)
+            self.stores = make_stores(
+                team, self._row_folder, of_states, seed=seed, restored=self.restored
+            )
             self._load(team)
         except BaseException:  # do not keep a team without the restored state
             self.drop()
@@ -81,9 +104,7 @@ class LiveModel:
         found = {
             name: mat.shape for name, mat in model.parameters.items() if name not in model.unsaved
         }
-        return found | {
-            name: store.shape for name, store in self.stores.items() if model.states[name].saved
-        }
+        return found | {name: state.shape for name, state in self._states.items() if state.saved}
 
     def close(self) -> None:
         """Free the memory; a state stands for the replicas, with the states of rows read-only.
@@ -101,15 +122,18 @@ class LiveModel:
             self.drop()
         elif self.team is not None:
             rows = {name: read_only(store.array) for name, store in self.stores.items()}
-            state = take(self.team, rows, self._progress, copy=True)
+            if self.crew.exchange.starts:  # the other workers end with the learner
+                rows |= {name: self.row_state(name) for name in self._shared()}
+            state, states = take(self.team, rows, self._progress, copy=True), self._states
             self.drop()
             self.restored = self._unshared = state
+            self._states = states
 
     def drop(self) -> None:
         """Free the memory, and keep nothing."""
         self.ready().close()
         self.team = None
-        self.stores = {}
+        self.stores, self._states = {}, {}
         for folder in (self._row_folder, self._tables):
             if folder is not None:
                 folder.release()
@@ -118,13 +142,28 @@ class LiveModel:
 
     def state(self, *, copy: bool) -> State:
         """Return the state to continue from: see `Learner.state`."""
+        shared = {name: self._rows(name) for name in self._shared()}
         if self.restored is not None:
-            return self.restored
-        return take(self.ready(), self._rows(copy=copy), self._progress, copy=copy)
+            rows = {name: _whole(each) for name, each in shared.items()} if copy else shared
+            return replace(self.restored, tensors={**self.restored.tensors, **rows})
+        self.ready().gather()
+        rows = self.own_rows() | shared
+        if copy:
+            rows = {
+                name: each.whole() if isinstance(each, SharedRows) else each.copy()
+                for name, each in rows.items()
+            }
+        return take(self.ready(), rows, self._progress, copy=copy)
 
     def copy_into(self, state: State | None) -> State:
-        """Return a copy of the state, in the arrays of `state` if one is given."""
-        return take(self.ready(), self._rows(), self._progress, copy=True, into=state)
+        """Return a copy of the state, with this worker's rows.
+
+        state: None, or an earlier copy, whose arrays receive this one.
+        """
+        rows = self.own_rows()
+        if state is None:
+            rows = {name: each.copy() for name, each in rows.items()}
+        return take(self.ready(), rows, self._progress, copy=True, into=state)
 
     def restore(self, state: State) -> None:
         """Set the replicas to `state`, now or when they are made."""
@@ -140,13 +179,16 @@ class LiveModel:
             self.restored = self._unshared = None
             raise
 
-    def share(self) -> None:
-        """Give the other workers the state that was restored on the one that leads, if any."""
+    def share(self, kept: Mapping[str, Rows] | None = None) -> None:
+        """Give the other workers the state that was restored on the one that leads, if any.
+
+        kept: states of this worker's rows that belong to it, where the leader has its own only.
+        """
         team, state = self.ready(), self._unshared
         self._unshared = None
         if team.crew.size == 1:
             return
-        state = shared(state, team.crew, self.stores)
+        state = shared(state, team, self.stores, kept or {})
         if state is not None and not team.crew.leads:
             self.restore(state)
             self._unshared = None
@@ -158,9 +200,49 @@ class LiveModel:
             if team.first.trains:
                 self.restored = None
 
-    def _rows(self, *, copy: bool = False) -> dict[str, np.ndarray[Any, Any]]:
-        found = {name: store.array for name, store in self.stores.items()}
-        return {name: rows.copy() for name, rows in found.items()} if copy else found
+    def own_rows(self) -> dict[str, Any]:
+        """Return the states of the rows that this worker has, by name."""
+        return {name: store.array for name, store in self.stores.items()}
+
+    # ------------------------------------------------------------- rows of several workers
+
+    def rows_of(self, name: str, ids: np.ndarray[Any, Any]) -> Rows:
+        """Return the rows `ids` of a state, of all workers.
+
+        All workers call this and get them, or the leader orders it and gets them.
+        """
+        if name not in self._shared():
+            found: Rows = _whole(self._rows(name))[ids]
+            return found
+        everywhere = not self.crew.orders
+        with self.crew.ordered("rows"):
+            return self._fetch(name, ids, everywhere=everywhere)
+
+    def give_rows(self) -> None:
+        """Give the leader the rows that it asks for."""
+        self._fetch("", np.empty(0, np.int64), everywhere=False)
+
+    def _fetch(self, name: str, ids: np.ndarray[Any, Any], *, everywhere: bool) -> Rows:
+        crew = self.crew
+        name = crew.told(name if crew.leads else None)
+        ids = crew.pooled(ids if crew.leads else ids[:0])[0].copy()
+        return gathered(self._states[name], ids, crew, everywhere=everywhere)
+
+    def _shared(self) -> list[str]:
+        """Return the states of which this worker has its own rows only."""
+        return [name for name, state in self._states.items() if not state.whole]
+
+    def _rows(self, name: str) -> Rows | SharedRows:
+        """Return the state of all rows, or what reads those of all workers."""
+        state, given = self._states[name], self._unshared
+        if state.whole and name in self.stores:
+            self.ready().gather()
+            return self.stores[name].array
+        if given is not None and name in given.tensors:
+            whole: Rows = given.tensors[name]
+            if whole.shape == state.shape:
+                return whole
+        return SharedRows(state, partial(self.rows_of, name))
 
     # ------------------------------------------------------------- single arrays
 
@@ -202,9 +284,14 @@ class LiveModel:
     def row_state(self, name: str) -> np.ndarray[Any, Any]:
         """Return the state `name` of all rows: see `Learner.row_state`."""
         self.check_trained()
-        if name in self.stores:
-            return self.stores[name].array
+        if name in self.stores or name in self._shared():
+            return _whole(self._rows(name))
         if self.team is not None:  # of data in one orientation: columns are a parameter
             return self._read(self.team, name)
         assert self.restored is not None
-        return self.restored.tensors[name]
+        found: Rows = self.restored.tensors[name]
+        return found
+
+
+def _whole(rows: Rows | SharedRows) -> Rows:
+    return rows.whole() if isinstance(rows, SharedRows) else rows

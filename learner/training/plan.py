@@ -15,6 +15,7 @@ from blocklearn.datasources.blocks import BlockSource
 from blocklearn.datasources.read_ahead import ring_size
 from blocklearn.matcache.devices import free_bytes
 from blocklearn.matcache.merge import CHUNK
+from blocklearn.models.row_share import RowShare
 from blocklearn.models.score import Tally
 
 from ..files.table_files import COLUMNS
@@ -151,6 +152,7 @@ def make_plan(
     replica: Replica,
     feeds: Iterable[Feed],
     *,
+    shares: Sequence[RowShare] = (),
     devices: Sequence[str] = ("cpu",),
     in_files: bool = False,
     keeps_best: bool = False,
@@ -162,13 +164,14 @@ def make_plan(
     blocks that are read ahead or kept.
 
     feeds: the data to read.
+    shares: of this worker, of the rows of each side; none: it has all rows.
     devices: of all replicas.
     in_files: whether the state of rows is kept in files.
     keeps_best: whether the best model is kept in memory during training.
     apart: whether replicas may differ when the best model is kept, or parameters are read.
     """
     replicas = len(devices)
-    rows = [*_of_cache(replica, replicas), *_of_rows(replica, replicas, in_files)]
+    rows = [*_of_cache(replica, replicas), *_of_rows(replica, shares, replicas, in_files)]
     if pinned := replica.cache.backend.host_bytes:
         rows.append(Planned("pinned, for copies", (pinned,), "bytes", pinned, copies=replicas))
     rows += [
@@ -177,7 +180,7 @@ def make_plan(
         for mat in replica.copied(apart=apart)
     ]  # fmt: skip
     if keeps_best:
-        rows += _of_best(replica, replicas if apart else 1)
+        rows += _of_best(replica, shares, replicas if apart else 1)
     rows += _of_scores(replica, None, "training")
     for feed in feeds:
         rows += _of_data(replica, feed, replicas)
@@ -220,25 +223,36 @@ def _of_cache(replica: Replica, replicas: int) -> Iterator[Planned]:
                 yield Planned(f"{name} before a merge", mat.shape, str(mat.dtype), bytes_)
 
 
-def _of_rows(replica: Replica, replicas: int, in_files: bool) -> Iterator[Planned]:
+def _stored(replica: Replica, shares: Sequence[RowShare]) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yield the names of states of rows, with the shapes of the worker's stores."""
     for name, state in replica.model.states.items():
+        share = shares[state.side] if state.side < len(shares) else None
+        whole = share is None or replica.has_whole(name, share)
+        yield name, state.shape if share is None or whole else state.stored(share)
+
+
+def _of_rows(
+    replica: Replica, shares: Sequence[RowShare], replicas: int, in_files: bool
+) -> Iterator[Planned]:
+    for name, stored in _stored(replica, shares):
+        state = replica.model.states[name]
         dtype, shape = np.dtype(state.dtype), state.block_shape
-        nbytes = dtype.itemsize * state.shape[0] * state.shape[1]
-        yield Planned(f"{name}{ROW_STATE}", state.shape, dtype.name, nbytes, "rows", 1, in_files)
+        nbytes = dtype.itemsize * stored[0] * stored[1]
+        yield Planned(f"{name}{ROW_STATE}", stored, dtype.name, nbytes, "rows", 1, in_files)
         nbytes = 0 if state.held else dtype.itemsize * shape[0] * shape[1]
         yield Planned(f"{name} of a block", shape, dtype.name, nbytes, "block", replicas)
     if (tokens := replica.shapes.tokens) is not None:
         yield Planned("tokens before each row", tokens.shape, "int64", tokens.nbytes, "rows")
 
 
-def _of_best(replica: Replica, copies: int) -> Iterator[Planned]:
+def _of_best(replica: Replica, shares: Sequence[RowShare], copies: int) -> Iterator[Planned]:
     for name, mat in replica.mats().items():
         nbytes = mat.slot.nbytes
         yield Planned(f"{name} of the best model", mat.shape, str(mat.dtype), nbytes, copies=copies)
-    for name, state in replica.model.states.items():
-        dtype = np.dtype(state.dtype)
-        nbytes = dtype.itemsize * state.shape[0] * state.shape[1]
-        yield Planned(f"{name} of the best model", state.shape, dtype.name, nbytes, "rows")
+    for name, stored in _stored(replica, shares):
+        dtype = np.dtype(replica.model.states[name].dtype)
+        nbytes = dtype.itemsize * stored[0] * stored[1]
+        yield Planned(f"{name} of the best model", stored, dtype.name, nbytes, "rows")
 
 
 def _of_scores(replica: Replica, rows: int | None, name: str) -> Iterator[Planned]:

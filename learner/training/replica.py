@@ -35,6 +35,7 @@ from blocklearn.matcache.containers.recording import Recording, recorded
 from blocklearn.matcache.containers.tape import Tape
 from blocklearn.mixins import Mixin
 from blocklearn.models import Block, Model, Randomness, RowState, RowStore, Shapes, TokenState
+from blocklearn.models.row_share import RowShare
 from blocklearn.models.score import Score
 from blocklearn.optimizers import Optimizer
 
@@ -91,6 +92,7 @@ class Replica:
         index: IndexedBy = "host",
         tables: Tables = "float32",
         replicas: int = 1,
+        workers: int = 1,
         kept: Kept = Kept(),  # noqa: B008 (immutable)
         extras: Sequence[Callable[[Replica], None]] = (),
         files: TableFiles | None = None,
@@ -104,7 +106,8 @@ class Replica:
         blocks: shapes of the blocks of each side.
         device, index: see `make_backend`.
         tables: how an update reads tables.
-        replicas: the number of replicas of the run.
+        replicas: the number of replicas of this worker.
+        workers: of the run.
         kept: blocks to keep on the device.
         extras: add computations beside training to the plan; `of_extras` gets the labels of their
             arrays, as `of_kept` those of kept blocks.
@@ -125,6 +128,7 @@ class Replica:
         self.intakes = [Intake(self.cache, shape, side) for side, shape in enumerate(blocks)]
         self._side = 0  # of the present block
         self._states: list[RowState | TokenState] = []  # of its rows
+        self.row_tables: set[str] = set()  # states of rows that are read as tables
         self._pass, self._phase = -1, 0  # of the present block
         self._row_ids = np.empty(0, np.int64)  # of its true rows
         self._checked: WeakSet[KeptBlock] = WeakSet()  # kept blocks that are not negative
@@ -138,7 +142,7 @@ class Replica:
             self._plan_extras(extras)
         if replicas > 1:
             plan_merge(self.cache, self.learned(), replicas)
-        self._plan_kept(kept, alone=replicas == 1)
+        self._plan_kept(kept, alone=replicas * workers == 1)
         if files is not None:
             check_tables(self)
         if commit:
@@ -227,6 +231,7 @@ class Replica:
     def _plan_scores(self) -> None:
         self.scores_of_mixins()
         computed(self.score(self.intakes[0].blank(self._key)))
+        self.row_tables = {name for name, state in self.model.states.items() if state.is_table}
         self._note("score")
 
     def _plan_predictions(self) -> None:
@@ -312,10 +317,17 @@ class Replica:
         self._key = named(self.cache, "key of the block (seed, pass, block)", (1, 3), np.int64)
         self._key_array = np.array([[self.seed, 0, 0]], np.int64)
 
-    def connect(self, stores: Mapping[str, RowStore]) -> None:
-        """Use these stores, one for each of the model's states of rows."""
+    def connect(self, stores: Mapping[str, RowStore], shares: Mapping[str, RowShare]) -> None:
+        """Use these stores, one for each of the model's states of rows.
+
+        shares: of this worker, by the name of the state.
+        """
         for name, state in self.model.states.items():
-            state.connect(stores[name])
+            state.connect(stores[name], shares[name], whole=self.has_whole(name, shares[name]))
+
+    def has_whole(self, name: str, share: RowShare) -> bool:
+        """Return whether a worker with this share of the rows needs the whole of a state."""
+        return share.size == 1 or not self.complete or name in self.row_tables
 
     def bind(self, host: HostBlock, side: int = 0, *, new: bool = False) -> Block:
         """Return the block in `host` for the model, valid until the next is bound.

@@ -16,7 +16,7 @@ from blocklearn.datasources import BlockShape, DataSource, Ids, row_names
 from blocklearn.matcache import Mat, ShapeError
 from blocklearn.models import Model, RowStore
 
-from ..engines.crew import Crew
+from ..engines.rows import Rows, hand_out, take_own
 from .apart import merged, name_in, replicas_of
 from .paged_tables import Pages, give_pages
 from .progress import Best, Progress
@@ -31,13 +31,14 @@ class State:
     In the middle of a pass, parameters may be inexact, in a form that only training can use.
 
     tensors: parameters, row state and optimizer state by name. If replicas differ, the Mats of
-        those after the first are called `replica.1.NAME` and so on.
+        those after the first are called `replica.1.NAME` and so on. States of rows may be those of
+        this worker only, where each has its own; or `SharedRows`, which read those of all.
     position: pass, block and other figures, in values for JSON.
     fresh: states of rows that begin afresh, because the rows are others.
     pages: the rows of tables that differ from their initial values; None: `tensors` has all tables.
     """
 
-    tensors: dict[str, np.ndarray[Any, Any]]
+    tensors: dict[str, Any]
     position: dict[str, Any]
     fresh: Set[str] = frozenset()
     pages: Pages | None = None
@@ -52,7 +53,7 @@ class State:
 
 def take(
     team: Team,
-    rows: Mapping[str, np.ndarray[Any, Any]],
+    rows: Mapping[str, Any],
     progress: Progress,
     *,
     copy: bool,
@@ -67,7 +68,9 @@ def take(
     paused = team.paused()
     pages = None if team.first.files is None else team.first.files.kept()
     in_files = () if pages is None else pages.tables
-    tensors = {name_in(i, name): array for i, name, array in _learnt(team) if name not in in_files}
+    tensors: dict[str, Any] = {
+        name_in(i, name): array for i, name, array in _learnt(team) if name not in in_files
+    }
     given = {} if into is None else into.tensors
     if copy:
         tensors = {name: _copied(array, given.get(name)) for name, array in tensors.items()}
@@ -120,8 +123,11 @@ def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
     _check_sizes(state, team, stores)
     for name, store in stores.items():
         if name not in state.fresh and name in state.tensors:
-            if store.array is not state.tensors[name]:
-                np.copyto(store.array, state.tensors[name])
+            found = state.tensors[name]
+            if found.shape != store.shape:
+                take_own(team.first.model.states[name], found)
+            elif store.array is not found:
+                np.copyto(store.array, found)
             store.changed()
     paused = _paused(state.position)
     paged = () if state.pages is None else state.pages.shapes
@@ -149,11 +155,15 @@ def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
     team.apart = replicas_of(state.tensors) > 1
 
 
-def shared(state: State | None, crew: Crew, stores: Mapping[str, RowStore]) -> State | None:
+def shared(
+    state: State | None, team: Team, stores: Mapping[str, RowStore], kept: Mapping[str, Rows]
+) -> State | None:
     """Return the state of the worker that leads; None: it has none.
 
     state: of this worker. stores: take the states of rows that other workers receive.
+    kept: states of this worker's rows, where the leader has its own only.
     """
+    crew, states = team.crew, team.first.model.states
     head: dict[str, Any] | None = None
     if crew.leads and state is not None:
         tensors = {name: (array.shape, array.dtype.str) for name, array in state.tensors.items()}
@@ -162,27 +172,32 @@ def shared(state: State | None, crew: Crew, stores: Mapping[str, RowStore]) -> S
     head = crew.told(head)
     if head is None:
         return None
+    for name, rows in kept.items():
+        np.copyto(stores[name].array, rows)
     if state is None or not crew.leads:
         state = State({}, head["position"], frozenset(head["fresh"]))
         for name, (shape, dtype) in head["tensors"].items():
             room = stores[name].array if name in stores else np.empty(shape, dtype)
-            fits = room.shape == tuple(shape)
+            fits = room.shape == tuple(shape) or (name in stores and not states[name].whole)
             state.tensors[name] = room if fits else np.empty(shape, dtype)
-    for array in state.tensors.values():
-        crew.spread(array)
+    for name, array in state.tensors.items():
+        if name not in stores or states[name].whole:
+            crew.spread(array)
+        elif tuple(head["tensors"][name][0]) == states[name].shape:
+            hand_out(states[name], array if crew.leads else None, crew)
     return state
 
 
 def _check_sizes(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
     """Raise ShapeError if the sizes of `state` do not fit the data of `team`."""
     shapes = team.first.shapes
-    wanted = {name: store.shape for name, store in stores.items()}
+    wanted = {name: team.first.model.states[name].shape for name in stores}
     wanted |= {name: mat.shape for name, mat in team.first.mats().items()}
     paged = {} if state.pages is None else state.pages.shapes
     for name, shape in wanted.items():
         known = paged.get(name, shape)
         found = state.tensors[name].shape if name in state.tensors else known
-        if found != shape:
+        if found != shape and not (name in stores and found == stores[name].shape):
             raise ShapeError(
                 f"data of {shapes.total_rows:,} rows and {shapes.columns:,} columns, but the model "
                 f"was trained on other data: its {name} has the shape {found}, and these need "
@@ -270,7 +285,8 @@ def block_shapes(
     rows, columns = shape.total_rows, shape.columns
     if side == 1:
         rows, columns = columns, rows
-    rows, columns = known.get(0, rows), known.get(1, columns)
+    rows = training[0].total_rows if training else known.get(0, rows)
+    columns = known.get(1, columns)
     found = [
         BlockShape(shape.rows, m, 1, n, dense=shape.dense)
         for n, m in [(rows, columns), (columns, rows)]

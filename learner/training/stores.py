@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from blocklearn.models import RowStore
+from blocklearn.models.row_share import RowShare
 
 from ..files.row_folder import RowFolder
 from .state import State
@@ -10,13 +13,21 @@ from .team import Team
 
 
 def make_stores(
-    team: Team, folder: RowFolder | None, *, seed: int, restored: State | None
+    team: Team,
+    folder: RowFolder | None,
+    shares: Mapping[str, RowShare],
+    *,
+    seed: int,
+    restored: State | None,
 ) -> dict[str, RowStore]:
     """Make a store for each state of rows, and connect it to all replicas.
+
+    It has the rows of this worker; all rows, if the model reads them as a table.
 
     Raises the errors of `RowFolder.take` and `RowFolder.new`.
 
     folder: for files of the states; None: they are kept in memory.
+    shares: of this worker, by the name of the state.
     restored: a state that they will be set to; None: their initial values are drawn. If the team
         does not train, stores use its arrays, without a copy.
     """
@@ -24,15 +35,18 @@ def make_stores(
         folder.take()
     stores = {}
     for stream, (name, state) in enumerate(team.first.model.states.items()):
+        share = shares[name]
+        whole = team.first.has_whole(name, share)
+        shape = state.shape if whole else state.stored(share)
         lent = None if team.first.trains or restored is None else restored.tensors.get(name)
         if lent is not None and (lent.shape, lent.dtype) == (state.shape, state.dtype):
             stores[name] = RowStore.of(lent)
         elif folder is None:
-            stores[name] = RowStore(*state.shape, state.dtype)
+            stores[name] = RowStore(*shape, state.dtype)
         else:
-            stores[name] = RowStore.of(folder.new(name, *state.shape, state.dtype))
+            stores[name] = RowStore.of(folder.new(name, *shape, state.dtype))
         if restored is None or name in restored.fresh or name not in restored.tensors:
-            stores[name].draw(state.init, seed, stream)
+            stores[name].draw(state.init, seed, stream, None if whole else share)
     for replica in team.replicas:
-        replica.connect(stores)
+        replica.connect(stores, shares)
     return stores

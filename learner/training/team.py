@@ -6,6 +6,8 @@ merges.
 
 Replicas may be shared out among workers: each has a team of its own, and replica r is in the team
 of worker r mod workers. What they learn has the same bits as if one process had all replicas.
+
+Longer than 300 lines: training, merges and scores share the replicas and their threads.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from blocklearn.models.score import Tally
 
 from ..engines.crew import Crew
 from ..engines.merging import CrewMerger
-from ..engines.rows import ChangedRows
+from ..engines.rows import gathered
 from .block_input import TRAINED_AHEAD
 from .lane import Errand, Lane, Piece
 from .replica import Look, Replica
@@ -56,7 +58,7 @@ class Team:
         self.total = len(replicas) * crew.size
         self.sync_weight = sync_weight
         self.stretch = 1 if self.total == 1 else sync_every * self.total
-        self._changed = ChangedRows()
+        self._stale: set[int] = set()  # sides of which this worker has old rows of others
         self._paused: list[Mapping[str, Any]] = []  # of all workers, since `meet`
         lanes = len(replicas) if len(replicas) > 1 else 0
         self._lanes = [Lane(f"blocklearn-model-{i}") for i in range(lanes)]
@@ -114,12 +116,13 @@ class Team:
 
         look: shown blocks of the first replica; see `Replica.train`.
         """
-        first, crew = self.first if self.crew.leads else None, self.crew
+        first = self.first if self.crew.leads else None
+        states = self.first.model.states.values()
+        if self.crew.size > 1 and any(each.whole and each.side == side for each in states):
+            self._stale.add(side)
 
         def train(replica: Replica, host: HostBlock) -> None:
             replica.train(host, side, look if replica is first else None)
-            if crew.size > 1 and replica.model.states:
-                self._changed.note(side, host.row_ids[: host.rows])
 
         return self._in_turn(blocks, train, TRAINED_AHEAD)
 
@@ -162,7 +165,7 @@ class Team:
     def merge(self, *, complete: bool) -> None:
         """Merge the replicas. complete: until they are equal, whatever the `sync_weight`.
 
-        The workers exchange the states of the rows that they have changed, too.
+        After a complete merge, all workers have the states of rows that are read as tables.
         """
         if self.total == 1:
             return
@@ -174,8 +177,19 @@ class Team:
         for replica, numbers in zip(self.replicas, paused, strict=True):
             replica.resume(numbers)
         self.apart = weight < 1.0
-        self._changed.give(self.first.model.states, self.crew)
+        if complete:
+            self.gather()
         self.counter.lap("merge")
+
+    def gather(self) -> None:
+        """Give all workers the rows of states that are read as tables, if others changed them."""
+        if not self._stale:
+            return
+        with self.crew.ordered("gather"):
+            for state in self.first.model.states.values():
+                for ids in state.ranges() if state.whole and state.side in self._stale else ():
+                    state.set_rows(ids, gathered(state, ids, self.crew, everywhere=True))
+        self._stale.clear()
 
     def meet(self, message: Any = None) -> list[Any]:
         """Return messages for JSON of all workers, and note how their optimizers are paused."""
@@ -221,6 +235,7 @@ class Team:
 
         It leaves no trace in later training.
         """
+        self.gather()
         with ExitStack() as stack:
             for replica in self.replicas:
                 stack.enter_context(replica.exact(whole=self.apart))

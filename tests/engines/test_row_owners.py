@@ -1,0 +1,264 @@
+"""Each worker has the states of its own rows, and all learn what replicas of one process learn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import blocklearn as bl
+from blocklearn.datasources import HostBlock, MatrixSource
+from blocklearn.learner.engines.crew import Crew
+from blocklearn.learner.engines.exchange import Exchange
+from blocklearn.learner.engines.rows import SharedRows, gathered, hand_out
+from blocklearn.matcache import MatCache, ShapeError
+from blocklearn.models import RowState, RowStore, TokenState
+from blocklearn.models.row_share import RowShare
+from tests.engines.test_workers import CASES, Stops, learnt, made, trained
+from tests.support.workers import as_workers, results
+
+OWNED = ["nmf frobenius", "lda kept", "ranking softmax", "als rows of users", "als steps of items"]
+"""Variants whose states of rows are no tables."""
+
+
+def stored(learner: bl.Learner) -> dict[str, int]:
+    """Bytes of the states of rows, by name, as the plan says."""
+    ends = " (row state)"
+    rows = [row for row in learner.plan().rows if row.name.endswith(ends)]
+    return {row.name.removesuffix(ends): row.nbytes for row in rows}
+
+
+@pytest.mark.parametrize("name", OWNED)
+@pytest.mark.parametrize("workers", [2, 3, 4])
+def test_the_states_of_rows_are_shared_out(name: str, workers: int) -> None:
+    """Of nine blocks, the first worker has one more than the last. Arrays are as planned."""
+    variant = CASES[name]
+    whole = stored(trained(variant))
+
+    def work(own: Exchange) -> dict[str, int]:
+        learner = made(variant, engine=own)
+        planned = stored(learner)
+        learner.fit()
+        arrays = {name: rows.nbytes for name, rows in learner._live.own_rows().items()}
+        assert arrays == planned == stored(learner)
+        return arrays
+
+    found = results(workers, work)
+    for state in whole:
+        shares = [each[state] for each in found]
+        assert sum(shares) == whole[state]
+        assert max(shares) < 1.6 * whole[state] / workers
+
+
+@pytest.mark.parametrize("name", ["als explicit cg", "als implicit cholesky"])
+def test_a_state_that_is_read_as_a_table_is_whole(name: str) -> None:
+    variant = CASES[name]
+    whole = stored(trained(variant))
+    assert results(2, lambda own: stored(trained(variant, engine=own))) == [whole] * 2
+
+
+@pytest.mark.parametrize("name", [*OWNED, "als explicit cg"])
+@pytest.mark.parametrize("weight", [1.0, 0.5])
+def test_a_stopped_run_resumes(name: str, weight: float, tmp_path: Path) -> None:
+    """Within a pass, from a checkpoint of worker 0, which has the bytes of one process."""
+    variant, options = CASES[name], {"sync_every": 1, "sync_weight": weight}
+    alone = [bl.Checkpoints(tmp_path / "one"), Stops(6)]
+    stopped = trained(variant, replicas=3, hooks=alone, **options)
+    whole = learnt(trained(variant, replicas=3, **options))
+
+    def work(own: Exchange) -> tuple[dict[str, Any], dict[str, Any]]:
+        def hooks(*more: bl.Hook) -> list[bl.Hook]:
+            return [bl.Checkpoints(tmp_path / "three"), *more] if own.rank == 0 else []
+
+        early = learnt(trained(variant, engine=own, hooks=hooks(Stops(6)), **options))
+        return early, learnt(trained(variant, engine=own, hooks=hooks(), **options))
+
+    for early, late in results(3, work):
+        assert early == learnt(stopped)
+        assert late == whole
+    one, three = (tmp_path / name / "pass-0000-block-0000006" for name in ("one", "three"))
+    file = "state.safetensors"
+    assert three.is_dir() == one.is_dir()
+    if one.is_dir():
+        assert (three / file).read_bytes() == (one / file).read_bytes()
+
+
+@pytest.mark.parametrize("name", OWNED)
+def test_another_number_of_workers_goes_on(name: str, tmp_path: Path) -> None:
+    """Rows are dealt anew: it learns what so many replicas learn from there."""
+    variant = CASES[name]
+    expected = made(variant, replicas=2)
+    expected.restore(trained(variant, replicas=3, hooks=[Stops(9)]).state())
+    rows = learnt(expected.fit())["tensors"]
+
+    def work(own: Exchange, *hooks: bl.Hook) -> dict[str, Any]:
+        hooks = (bl.Checkpoints(tmp_path), *hooks) if own.rank == 0 else ()
+        found: dict[str, Any] = learnt(trained(variant, engine=own, hooks=hooks))["tensors"]
+        return found
+
+    results(3, lambda own: work(own, Stops(9)))
+    assert results(2, work) == [rows, rows]
+
+
+WORSE: dict[str, Any] = {"nmf frobenius": "higher", "ranking softmax": "lower"}
+
+
+@pytest.mark.parametrize("name", WORSE)
+def test_the_best_model_has_the_rows_of_all(name: str) -> None:
+    """The first evaluation is the best one, because worse scores count as better."""
+    variant = CASES[name]
+    metric = next(iter(trained(variant, passes=1).progress.scores))
+    options: dict[str, Any] = {
+        "evaluation": bl.Evaluation(metric=metric, better=WORSE[name], every_blocks=4),
+        "sync_every": 1,
+    }
+    expected = trained(variant, replicas=3, **options)
+    assert expected.progress.best is not None
+    assert expected.progress.best.position != (3, 0)
+    assert (
+        results(3, lambda own: learnt(trained(variant, engine=own, **options)))
+        == [learnt(expected)] * 3
+    )
+
+
+@pytest.mark.parametrize("name", ["nmf frobenius", "als rows of users", "als explicit cg"])
+def test_all_workers_save_one_model(name: str, tmp_path: Path) -> None:
+    """Worker 0 writes the bytes of one process; so it does after `close`."""
+    variant = CASES[name]
+    bl.save(trained(variant, replicas=3), tmp_path / "one")
+
+    def work(own: Exchange) -> None:
+        learner = trained(variant, engine=own)
+        bl.save(learner, tmp_path / "three")
+        learner.close()
+        bl.save(learner, tmp_path / "closed")
+
+    results(3, work)
+    file = "weights.safetensors"
+    for other in ("three", "closed"):
+        assert (tmp_path / other / file).read_bytes() == (tmp_path / "one" / file).read_bytes()
+
+
+@pytest.mark.parametrize("name", ["nmf frobenius", "lda kept"])
+def test_rows_in_files_are_those_of_the_worker(name: str, tmp_path: Path) -> None:
+    variant = CASES[name]
+    expected = learnt(trained(variant, replicas=2))
+
+    def work(own: Exchange) -> dict[str, Any]:
+        learner = trained(variant, engine=own, row_folder=tmp_path)
+        (array,) = learner._live.own_rows().values()
+        (file,) = (tmp_path / learner.crew.folder_name("learner")).glob("*.*[0-9]")
+        assert file.stat().st_size == array.nbytes
+        return learnt(learner)
+
+    assert results(2, work) == [expected] * 2
+
+
+def test_a_worker_trains_its_rows_further() -> None:
+    """After `close` each has its own rows, from which `fit` trains further."""
+    variant = CASES["nmf batch"]
+    first = trained(variant, replicas=2, passes=1)
+    expected = learnt(first.fit(first.given[0], passes=2))
+
+    def work(own: Exchange) -> dict[str, Any]:
+        learner = trained(variant, engine=own, passes=1)
+        learner.close()
+        return learnt(learner.fit(learner.given[0], passes=2))
+
+    assert results(2, work) == [expected] * 2
+
+
+class Reversed:
+    """A source that visits its blocks in the other direction in odd passes."""
+
+    def __init__(self, source: MatrixSource) -> None:
+        self.source, self.shape, self.blocks = source, source.shape, source.blocks
+        self.names, self.fingerprint = source.names, source.fingerprint
+
+    def read(self, pass_: int, index: int, into: HostBlock) -> None:
+        """Read a block."""
+        place = self.blocks - 1 - index if pass_ % 2 else index
+        self.source.read(0, place, into)
+        into.pass_, into.index = pass_, index
+
+
+@pytest.mark.parametrize("model", ["nmf", "als"])
+def test_a_row_in_a_block_of_another_worker_is_an_error(model: str) -> None:
+    X = sparse.csr_array(np.random.default_rng(0).poisson(1.0, (40, 12)).astype(np.float32))
+    source = Reversed(MatrixSource(X, block_rows=10))
+
+    def work(own: Exchange) -> None:
+        bl.Learner(model, source, passes=2, engine=own, threads=1, verbose=False).fit()
+
+    error = as_workers(2, work)[0]
+    assert isinstance(error, ShapeError)
+    assert "row 30: must be in a block of worker 1, which has its state" in str(error)
+
+
+# ------------------------------------------------------------- the exchange itself
+
+
+def states(share: RowShare, rows: int) -> list[RowState | TokenState]:
+    """A state of rows and one of tokens, of which some rows have none."""
+    cache = MatCache(threads=1)
+    offsets = np.concatenate([[0], np.cumsum(np.arange(rows) % 3)])
+    found: list[RowState | TokenState] = [
+        RowState(cache, "rows", 0, (rows, 2), 4, 0.0),
+        TokenState(cache, "tokens", offsets, 4, np.uint16),
+    ]
+    for state in found:
+        store = RowStore(*state.stored(share), state.dtype)
+        state.connect(store, share, whole=False)
+    return found
+
+
+@pytest.mark.parametrize("firsts", [[0, 1], [0, 4, 8, 11], [0, 3, 3, 7, 8], [0, 4, 8, 12, 16, 17]])
+@pytest.mark.parametrize("workers", [1, 2, 3, 4, 6])
+def test_rows_go_to_their_owners_and_back(
+    firsts: list[int], workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one row only, blocks without rows, workers without blocks, and pieces of some rows."""
+    for module in ("row_state", "token_state"):
+        monkeypatch.setattr(f"blocklearn.models.{module}.PIECE", 16)
+    rows = firsts[-1]
+    tokens = int((np.arange(rows) % 3).sum())
+    given = [
+        np.random.default_rng(0).random((rows, 2)).astype(np.float32),
+        np.random.default_rng(1).integers(0, 999, (tokens, 1)).astype(np.uint16),
+    ]
+    some = np.arange(rows)[::2][::-1].copy()
+
+    def work(own: Exchange) -> list[Any]:
+        crew = Crew(own)
+        share = RowShare(np.array(firsts), own.rank, own.size)
+        found = []
+        for state, array in zip(states(share, rows), given, strict=True):
+            if crew.leads:
+                for ids in state.ranges():
+                    mine = share.own(ids)
+                    state.set_rows(mine, state.cut(array, mine))
+            hand_out(state, array if crew.leads else None, crew)
+
+            def fetch(ids: Any, state: Any = state) -> Any:
+                return gathered(state, ids, crew, everywhere=True)
+
+            np.testing.assert_array_equal(
+                gathered(state, some, crew, everywhere=True).reshape(-1),
+                state.cut(array, some).reshape(-1),
+            )
+            found.append(SharedRows(state, fetch).whole())
+            alone = gathered(state, some, crew, everywhere=False)
+            assert alone.size == (state.cut(array, some).size if crew.leads else 0)
+        return [*found, share.count]
+
+    shares = []
+    for *found, count in results(workers, work):
+        shares.append(count)
+        for array, expected in zip(found, given, strict=True):
+            np.testing.assert_array_equal(array, expected)
+    assert sum(shares) == rows
+    owners = [np.arange(len(firsts) - 1)[rank::workers] for rank in range(workers)]
+    assert shares == [int(np.diff(firsts)[own].sum()) for own in owners]
