@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from queue import SimpleQueue
 from typing import Any, Self
@@ -89,14 +90,17 @@ class DerivedSource(MadeSource):
 
     def dealt(self, parts: int) -> Self:
         """Return what is made from a source that keeps parts of its rows apart: see `dealt`."""
-        source = dealt(self._source, parts)
-        if source.shape != self._source.shape:
+        source, before = dealt(self._source, parts), self._source.shape
+        as_large = self._shape.nnz == before.nnz  # has room for all non-zeros of the source's block
+        if source.shape != (replace(before, nnz=source.shape.nnz) if as_large else before):
             raise DataError(
                 f"{self._source}: its blocks would have other sizes for {parts} replicas, and "
                 f"{type(self).__name__} is made from it. Pass shuffle=True."
             )
         other = copy(self)
         other._source = source
+        if as_large:
+            other._shape = replace(self._shape, nnz=source.shape.nnz)
         other._make_rooms()
         return other
 

@@ -102,7 +102,7 @@ def test_parts_are_shuffled_by_themselves() -> None:
         assert own[0] == own[1]
 
 
-def test_what_is_made_of_blocks_of_other_sizes_is_refused() -> None:
+def test_what_is_made_has_room_for_blocks_of_other_sizes_or_is_refused() -> None:
     """A matrix deals its rows to other blocks, which may have more entries."""
     rows = np.zeros((12, 6))
     rows[[0, 5]] = 1.0
@@ -110,5 +110,9 @@ def test_what_is_made_of_blocks_of_other_sizes_is_refused() -> None:
         source = MatrixSource(sparse.csr_array(rows), block_rows=2, shuffle="blocks", seed=seed)
         if dealt(source, 2).shape != source.shape:
             break
+    whole = dealt(source, 2)
+    assert whole.shape != source.shape
+    part = dealt(EntryFilter(source, 0.4, seed=1, held=False), 2)
+    assert part.shape.nnz == whole.shape.nnz
     with pytest.raises(DataError, match="would have other sizes for 2 replicas"):
-        dealt(EntryFilter(source, 0.4, seed=1, held=False), 2)
+        dealt(NegativeSource(source, draws=1, power=0.0, seed=1), 2)
