@@ -696,12 +696,15 @@ class Learner:
             raise KeyError(f"{type(self.model).__name__} has no row state {name!r}; known: {known}")
         return self._live.row_state(name)
 
-    def rows_of(self, name: str, ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def rows_of(
+        self, name: str, ids: np.ndarray[Any, Any], out: np.ndarray[Any, Any] | None = None
+    ) -> np.ndarray[Any, Any]:
         """Return the state `name` of some rows, of several workers as `row_state` does.
 
         ids: int64, numbers of the rows.
+        out: receives them. None: a new array.
         """
-        return self._live.rows_of(name, ids)
+        return self._live.rows_of(name, ids, out)
 
     def state(self, *, copy: bool = True) -> State:
         """Return the state to continue from: parameters, rows, optimizer and position.

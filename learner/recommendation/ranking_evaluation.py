@@ -53,6 +53,7 @@ class RankingEvaluation(Hook):
             raise ValueError(f"RankingEvaluation: top={top}, users={users}: must be at least 1.")
         self.top, self.users, self.relevant = top, users, relevant
         self._sample: tuple[NDArray[np.int64], Any, Any] | None = None
+        self._known: NDArray[Any] | None = None  # factors of the sample
         self._lists: WeakKeyDictionary[Replica, TopLists] = WeakKeyDictionary()
 
     def plan(self, learner: Learner, replica: Replica) -> None:
@@ -80,7 +81,7 @@ class RankingEvaluation(Hook):
 
     def end(self, learner: Learner, progress: Progress) -> None:
         """Forget the sample, which frees its memory."""
-        self._sample = None
+        self._sample = self._known = None
 
     def sample(self, held_out: DataSource, seed: int) -> tuple[NDArray[np.int64], Any]:
         """Draw the sample: ascending user numbers [u], and their relevant items.
@@ -136,7 +137,10 @@ class RankingEvaluation(Hook):
         """
         team = learner.team
         assert team is not None
-        room, known = self._lists[team.first], learner.rows_of("users", users)
+        room, out = self._lists[team.first], self._known
+        if out is not None and len(out) != users.size:
+            out = None
+        known = self._known = learner.rows_of("users", users, out)
 
         def lists(replica: Replica, part: Part) -> tuple[int, Any]:
             own, some = self._lists[replica], known[part.start : part.end]

@@ -206,17 +206,25 @@ class LiveModel:
 
     # ------------------------------------------------------------- rows of several workers
 
-    def rows_of(self, name: str, ids: np.ndarray[Any, Any]) -> Rows:
-        """Return the rows `ids` of a state, of all workers.
+    def rows_of(self, name: str, ids: np.ndarray[Any, Any], out: Rows | None = None) -> Rows:
+        """Return the rows `ids` of a state, of all workers, in `out` if given.
 
         All workers call this and get them, or the leader orders it and gets them.
         """
         if name not in self._shared():
-            found: Rows = _whole(self._rows(name))[ids]
-            return found
+            rows = _whole(self._rows(name))
+            if out is None:
+                some: Rows = rows[ids]
+                return some
+            np.take(rows, ids, axis=0, out=out, mode="clip")  # "raise" would make a copy
+            return out
         everywhere = not self.crew.orders
         with self.crew.ordered("rows"):
-            return self._fetch(name, ids, everywhere=everywhere)
+            found = self._fetch(name, ids, everywhere=everywhere)
+        if out is None:
+            return found
+        out[:] = found
+        return out
 
     def give_rows(self) -> None:
         """Give the leader the rows that it asks for."""
