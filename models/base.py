@@ -366,7 +366,8 @@ class Model(Fields):
         saved: whether the trained model includes it; otherwise only checkpoints do.
         """
         mat = self._learned(name, named(self.cache, name, (rows, columns)), merge)
-        if name in self.lent or not (saved or self.trains):
+        idle = not (saved or self.trains)  # its zeros take no memory until they are written to
+        if name in self.lent or (idle and isinstance(init, int | float) and not init):
             pass
         elif isinstance(init, np.ndarray):
             mat.set(init)
