@@ -426,13 +426,15 @@ class LDA(Model):
         sums: column sums of lambda.
         geometric: phi is exp E[log beta]; else it is E[beta].
         """
-        X = local(X)
-        phi = local_table(X, self.topics, "phi (scratch)")
-        if geometric:
-            geometric_topics_of(X.T, phi, self.lam, exppsi(sums))
+        found = local(X)
+        phi = local_table(found, self.topics, "phi (scratch)")
+        if found is X:  # most words may occur
+            phi <<= self.geometric_topics() if geometric else self.mean_topics()
+        elif geometric:
+            geometric_topics_of(found.T, phi, self.lam, exppsi(sums))
         else:
-            mean_topics_of(X.T, phi, self.lam, sums)
-        return X, phi
+            mean_topics_of(found.T, phi, self.lam, sums)
+        return found, phi
 
     def end_pass(self) -> None:
         """Average the counts of kept assignments over passes."""

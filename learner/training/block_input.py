@@ -112,10 +112,13 @@ class Intake:
         return not self.shape.dense and few_occur(self.shape.nnz, self.shape.columns)
 
     def note(self, use: Use) -> None:
-        """Record whether the plan of `use`, made since the last note, reads the index."""
+        """Record whether the plan of `use`, made since the last note, reads the index.
+
+        Blocks of training are scored, too, so they need what scores read.
+        """
         if isinstance(self._X, SparseInput):
             if self._X.pattern.turned and self._X.pattern.build is None:
-                self.indexed_for.add(use)
+                self.indexed_for.update(("score", "train") if use == "score" else (use,))
             self._X.pattern.turned = False
 
     def note_all(self) -> None:
