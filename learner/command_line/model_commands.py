@@ -391,7 +391,7 @@ def similar(
     model: ModelClassOption = None,
     verbose: VerboseOption = False,
 ) -> None:
-    """List the items, users or words that are most like given ones.
+    """List the items, users or words most like given ones.
 
     Without --out, print a line for each.
     """
