@@ -15,8 +15,8 @@ import blocklearn as bl
 from blocklearn.learner.hooks import Hook
 from blocklearn.matcache import AllocationAfterWarmupError, colsum, rowsum
 
-ROWS, COLUMNS, TOPICS, BLOCK = 1100, 700, 64, 256  # the last block of a pass has 76 rows
-SMALLEST = 4 * BLOCK * TOPICS  # bytes of the smallest matrix of the model: 64 kB
+ROWS, COLUMNS, TOPICS, BLOCK = 1100, 700, 256, 256  # the last block of a pass has 76 rows
+SMALLEST = 4 * BLOCK * TOPICS  # bytes of the smallest matrix of the model: 256 kB
 
 
 def documents() -> Any:
