@@ -108,14 +108,13 @@ def events(run: str) -> list[dict[str, Any]]:
 
 
 def steps(run: str) -> list[Any]:
-    """What happened, without what depends on the clock (which block a figure of training data is
-    of, too) and on where the run was stopped.
+    """What happened, without where the run was stopped, and without what depends on the clock:
+    when it says how training goes.
     """
     return [
-        (event["event"], event["pass"], event["batch"], event["rows"])
-        + ((event.get("log_loss"),) if event["event"] != "train" else ())
+        (event["event"], event["pass"], event["batch"], event["rows"], event.get("log_loss"))
         for event in events(run)
-        if event["event"] in ("train", "eval", "end")
+        if event["event"] in ("eval", "end")
     ]
 
 
