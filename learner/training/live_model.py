@@ -1,4 +1,7 @@
-"""The learned numbers of a run: in replicas and stores of rows, or in a state that waits."""
+"""The learned numbers of a run: in replicas and stores of rows, or in a state that waits.
+
+Longer than 300 lines: each answer depends on which of these has the numbers.
+"""
 
 from __future__ import annotations
 
