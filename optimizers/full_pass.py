@@ -281,7 +281,7 @@ class FullPass(Optimizer):
         w = self.parameters[name]
         row = np.zeros((1, w.shape[1]), w.dtype)
         for term in terms:
-            row += np.asarray(term.l2)
+            row = (row + np.asarray(term.l2)).astype(w.dtype)  # [features x columns] if by feature
         return from_array(self.cache, row, f"{name}: l2 weights ({self.kind_})")
 
     def _check(self) -> None:

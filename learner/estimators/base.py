@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blocklearn.datasources import Ids
+from blocklearn.mixins import Mixin
 from blocklearn.models import Model
 from blocklearn.optimizers import Optimizer
 
@@ -101,6 +102,10 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
         self.n_samples_seen_ = seen
         return self
 
+    def _terms(self) -> Sequence[Mixin]:
+        """Return terms of the objective that the model does not have itself."""
+        return ()
+
     def _decide(self, learner: Learner) -> None:
         """Choose what the parameters leave open, before `fit` trains `learner`."""
 
@@ -180,6 +185,7 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
             threads=threads_of(self.n_jobs),
             device=self.device,
             optimizer=optimizer,
+            mixins=self._terms(),
             hooks=hooks,
             of_rows=of_rows,
             verbose=False,

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from blocklearn.matcache import resolve
+from blocklearn.mixins import Mixin
 from blocklearn.models import GLM, Model, Shapes
 from blocklearn.models.glm.links import LinkName
 from blocklearn.optimizers import FTRL, LBFGS, OPTIMIZERS, Optimizer
@@ -23,12 +24,13 @@ from ..training.data import refuse_texts
 from .base import MOST, Array, LearnerEstimator, Tensors, in_chunks, rows_of
 from .parameters import configured, whole
 from .scikit import HAS_CALLBACKS, ConvergenceWarning, check_is_fitted, validate_data
+from .units import Units
 
 Solver = Optimizer | str
 CARRIED = 4096  # rows of a block, where steps are by single rows or by pass
 GRADIENTS = [name for name, kind in OPTIMIZERS.items() if kind.meaning == "gradients"]
 
-KINKED = ("hinge", "quantile")  # losses without a second derivative, which lbfgs needs
+KINKED = ("hinge", "quantile")  # losses that have no gradient of 0 to stop at
 
 
 class LinearEstimator(LearnerEstimator):
@@ -42,6 +44,7 @@ class LinearEstimator(LearnerEstimator):
     SOLVERS: ClassVar[Sequence[str]] = GRADIENTS
     _kind: ClassVar[type[GLM]] = GLM
     _names: ClassVar[dict[str, str]] = {"intercept": "fit_intercept"}  # of fields: their parameters
+    _units: Units | None = None  # of the data that `fit` is solving
 
     @abstractmethod
     def _links(self) -> Mapping[str, LinkName]:
@@ -60,7 +63,8 @@ class LinearEstimator(LearnerEstimator):
             raise ValueError(
                 f"{type(self).__name__}: l1_ratio={self.l1_ratio}: must be from 0 to 1."
             )
-        labels |= {"l1": alpha * self.l1_ratio, "l2": alpha * (1.0 - self.l1_ratio)}
+        l2 = alpha * (1.0 - self.l1_ratio) if self._units is None else 0.0  # else see `_terms`
+        labels |= {"l1": alpha * self.l1_ratio, "l2": l2}
         labels |= {"link": links[self.loss], "output": output}
         return configured(self, self._kind, self._names, **labels)
 
@@ -70,7 +74,10 @@ class LinearEstimator(LearnerEstimator):
         return float(self.alpha)
 
     def _learned(self, tensors: Tensors) -> dict[str, Any]:
-        return {"coef_": tensors("W").T, "intercept_": tensors("intercept").ravel()}
+        W, b = tensors("W"), tensors("intercept").ravel()
+        if self._units is not None:
+            W, b = self._units.original(W, b)
+        return {"coef_": W.T, "intercept_": b}
 
     def _tensors(self, rows: int) -> dict[str, Array]:
         W = np.ascontiguousarray(np.atleast_2d(self.coef_).T, np.float32)
@@ -127,7 +134,7 @@ class LinearEstimator(LearnerEstimator):
         name = type(self).__name__
         solver = self.solver
         if isinstance(solver, str) and solver == "auto":
-            smooth = self.loss not in KINKED and not self._checked_alpha() * self.l1_ratio
+            smooth = self.loss != "hinge" and not self._checked_alpha() * self.l1_ratio
             solver = "lbfgs" if passes and smooth else "adagrad"
         if isinstance(solver, str) and solver not in self.SOLVERS:
             raise ValueError(
@@ -165,9 +172,13 @@ class LinearEstimator(LearnerEstimator):
         data = with_weights(X, Y, sample_weight)
         by_dual = self._ascend(data, told)
         if not by_dual:
-            self._fit(data, told, optimizer)
+            try:
+                self._units = self._units_of(data, optimizer)
+                self._fit(self._in_units(data), told, optimizer)
+            finally:
+                self._units = None
         full_pass = by_dual or (optimizer is not None and optimizer.steps_by_pass)
-        if full_pass and self.n_iter_ >= whole(self, "max_iter"):
+        if full_pass and self.loss not in KINKED and self.n_iter_ >= whole(self, "max_iter"):
             warnings.warn(
                 f"{type(self).__name__}: not converged after max_iter={self.max_iter} passes; "
                 "raise it, or scale the features, or raise alpha.",
@@ -175,6 +186,23 @@ class LinearEstimator(LearnerEstimator):
                 stacklevel=4 if HAS_CALLBACKS else 3,
             )
         return self
+
+    def _units_of(self, data: Any, optimizer: Optimizer | None) -> Units | None:
+        """Return the units to solve in; None: those of the data."""
+        return None
+
+    def _in_units(self, data: Any) -> Any:
+        if self._units is None:
+            return data
+        X, Y, *weights = data
+        return (self._units.columns(X), self._units.targets(Y), *weights)
+
+    def _terms(self) -> Sequence[Mixin]:
+        """Return the penalty on weights in the units of the data, where `fit` solves in others."""
+        alpha = self._checked_alpha()
+        if self._units is None or not alpha:
+            return ()
+        return [self._units.penalty(alpha, 1 if self.loss == "quantile" else 2)]
 
     def _ascend(self, data: Any, told: dict[str, Any]) -> bool:
         """Fit by dual ascent, if the estimator has it and it suits; return whether it did."""

@@ -16,6 +16,7 @@ from .base import Array, Tensors, rows_of
 from .classifier import GLMClassifier
 from .linear import GRADIENTS, LinearEstimator, Solver
 from .regressor import GLMRegressor
+from .units import Units
 
 STEPS = 50  # of a pass
 
@@ -40,6 +41,9 @@ class Machine(LinearEstimator):
 
     def _ascend(self, data: Any, told: dict[str, Any]) -> bool:
         return False  # the dual of a GLM has no pairs
+
+    def _units_of(self, data: Any, optimizer: Optimizer | None) -> Units | None:
+        return None  # pairs of features are products, which have no centre
 
     def _learned(self, tensors: Tensors) -> dict[str, Any]:
         return super()._learned(tensors) | {"factors_": tensors("factors")}

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 import numpy as np
+import scipy.sparse as sp
 
 from blocklearn.answers import answered
-from blocklearn.models import GLM
+from blocklearn.models import GLM, Target
 from blocklearn.models.glm.links import LINKS, LinkName
+from blocklearn.optimizers import Optimizer
 
 from .base import Array, Tensors
 from .linear import LinearEstimator, Solver, with_weights
-from .scikit import RegressorMixin, with_callbacks
+from .scikit import HAS_CALLBACKS, ConvergenceWarning, RegressorMixin, with_callbacks
+from .units import Units, unusual
 
 OTHERS: tuple[LinkName, ...] = ("huber", "quantile", "poisson", "gamma", "tweedie")
 """Losses that are called like their links."""
+IN_UNITS_OF_Y = ("squared_error", "huber", "quantile")  # whose predictions are scores
+WORSE = 1.5  # times the error of a constant: quantiles far from the median are worse, too
 
 
 class GLMRegressor(RegressorMixin, LinearEstimator):
@@ -27,10 +33,15 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
     - "squared_error": (prediction - y)^2 / 2. For one target, scikit-learn's Ridge(alpha)
       corresponds to n times this alpha.
     - "huber": linear for errors above `shape` (1).
-    - "quantile": the prediction is the quantile `shape` (0.5, the median). Its steps suit features
-      of size 1: scale others, or the result may be worse than a constant.
+    - "quantile": the prediction is the quantile `shape` (0.5, the median). Without an L1 penalty,
+      "auto" makes `max_iter` passes of L-BFGS, unless no step lowers the loss before.
     - "poisson", "gamma", "tweedie": the prediction is exp(score), for counts, for positive numbers,
       and for numbers of which some are 0. `shape` of tweedie is its power, 1 to 2 (1.5).
+
+    solver="auto" brings columns and targets to standard units where they need it, and the result
+    back. The objective stays that of the data as they are, so for "huber" and "quantile" targets a
+    thousand times as large need an alpha a thousand times smaller. Other solvers take columns and
+    targets as they are, and their steps suit those of size 1.
 
     shape: None: the number in brackets. y: [n] or [n x targets], dense or sparse. Other parameters:
     see `GLMClassifier`.
@@ -84,7 +95,9 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
         sample_weight: [n]; 0 is as if the row were absent, 2 as if it occurred twice.
         """
         X, y = self._check_targets(X, y, reset=True)
-        return self._solve(X, y, sample_weight, y)
+        self._solve(X, y, sample_weight, y)
+        self._warn_of_units(X, y)
+        return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Make one more pass, over X."""
@@ -109,7 +122,38 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
         return links | {name: name for name in OTHERS}
 
     def _model(self, output: Literal["mean", "score"] = "score", **labels: Any) -> GLM:
+        if self._units is not None and self.loss == "huber":
+            shape = 1.0 if self.shape is None else self.shape
+            by_target = enumerate(shape / self._units.spread)
+            labels["targets"] = [Target(column=i, shape=float(each)) for i, each in by_target]
         return super()._model(output, shape=self.shape, **labels)
+
+    def _units_of(self, data: Any, optimizer: Optimizer | None) -> Units | None:
+        auto = isinstance(self.solver, str) and self.solver == "auto"
+        if not auto or optimizer is None:
+            return None
+        X, Y, weights = data if len(data) == 3 else (*data, None)
+        if weights is not None and not (np.isfinite(weights) & (weights >= 0.0)).all():
+            return None  # the learner refuses them
+        own = self.loss in IN_UNITS_OF_Y
+        if self.loss != "quantile" and not unusual(X) and not (own and unusual(Y)):
+            return None
+        return Units.of(X, Y, weights, centred=self.fit_intercept, of_targets=own)
+
+    def _warn_of_units(self, X: Any, y: Any) -> None:
+        """Warn where steps have not suited large features: the result is worse than a constant."""
+        if self.loss not in IN_UNITS_OF_Y or not unusual(X) or sp.issparse(y):
+            return
+        found, constant = np.abs(y - self.predict(X)).mean(), np.abs(y - y.mean(axis=0)).mean()
+        if not found <= WORSE * constant:
+            warnings.warn(
+                f"GLMRegressor: the result is worse than a constant: its mean absolute error is "
+                f"{found:.3g}, that of the mean {constant:.3g}. Steps of solver={self.solver!r} "
+                "suit features of size 1, and X has larger values: scale its columns, or use "
+                'solver="auto" with l1_ratio=0.',
+                ConvergenceWarning,
+                stacklevel=4 if HAS_CALLBACKS else 3,
+            )
 
     def _learned(self, tensors: Tensors) -> dict[str, Any]:
         found = super()._learned(tensors)

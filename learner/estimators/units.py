@@ -1,0 +1,134 @@
+"""Solve linear models in standard units, so that the units of the data do not matter.
+
+x' = (x - centre) / scale by column, y' = (y - middle) / spread by target. Then W = W' spread /
+scale, and the objective stays as it is: W' has an L2 penalty of its own for each feature.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from pydantic import Field
+
+from blocklearn.mixins import Mixin
+
+from .base import Array
+
+Numbers = NDArray[np.float64]
+USUAL = 10.0  # largest values that need no other units
+ROUNDING = 1e-7  # a column that varies less, relative to its mean, is constant
+
+
+class PenaltyByFeature(Mixin):
+    """An L2 penalty with a weight for each entry of W: [features x 1] or [features x targets]."""
+
+    kind: Literal["penalty by feature"] = "penalty by feature"
+    weights: Any = Field(exclude=True)
+
+    @property
+    def l2(self) -> Any:
+        """The weights."""
+        return self.weights
+
+    def scores(self) -> dict[str, Any]:
+        """Return nothing: it is part of the model's own penalty."""
+        return {}
+
+
+@dataclass(frozen=True)
+class Units:
+    """The units of columns and targets.
+
+    centre, scale: [features]. middle, spread: [targets].
+    """
+
+    centre: Numbers
+    scale: Numbers
+    middle: Numbers
+    spread: Numbers
+
+    @classmethod
+    def of(cls, X: Any, Y: Any, weights: Any, *, centred: bool, of_targets: bool) -> Units:
+        """Return units in which columns and targets have size 1, and mean 0 if `centred`.
+
+        Sparse columns are divided by their largest value and not centred, so that zeros stay.
+        weights: of rows [n], or None. of_targets: whether Y has units; otherwise it stays.
+        """
+        w = np.ones(X.shape[0]) if weights is None else np.asarray(weights, np.float64)
+        if sp.issparse(X):
+            centre = np.zeros(X.shape[1])
+            scale = largest_by_column(sp.csr_array(X)[w > 0.0])
+        else:
+            centre, scale = mean_and_deviation(np.asarray(X), w, centred=centred)
+        targets = 1 if Y.ndim == 1 else Y.shape[1]
+        middle, spread = np.zeros(targets), np.ones(targets)
+        if of_targets and not sp.issparse(Y):
+            rows = np.asarray(Y).reshape(len(w), targets)
+            middle, spread = mean_and_deviation(rows, w, centred=centred)
+        return cls(centre, scale, middle, spread)
+
+    def columns(self, X: Any) -> Any:
+        """Return X in these units, float32."""
+        if sp.issparse(X):
+            return sp.csr_array(X * (1.0 / self.scale)[None], dtype=np.float32)
+        return ((X - self.centre) / self.scale).astype(np.float32)
+
+    def targets(self, Y: Any) -> Any:
+        """Return Y in these units."""
+        if sp.issparse(Y):
+            return Y
+        found = (Y.reshape(len(Y), -1) - self.middle) / self.spread
+        return found.reshape(Y.shape)
+
+    def penalty(self, l2: float, power: int) -> PenaltyByFeature:
+        """Return the penalty l2 / 2 ||W||^2 on W', divided by spread^power.
+
+        power: how the loss grows with the spread: 2 for squares, 1 for absolute errors.
+        """
+        by_target = self.spread[None] ** (2 - power)
+        return PenaltyByFeature(weights=l2 * by_target / self.scale[:, None] ** 2)
+
+    def original(self, W: Array, b: Array) -> tuple[Array, Array]:
+        """Return W [features x targets] and b [targets] for data in their own units, float32."""
+        found = W * self.spread / self.scale[:, None]
+        shift = b * self.spread + self.middle - self.centre @ found
+        return found.astype(np.float32), shift.astype(np.float32)
+
+
+def unusual(values: Any) -> bool:
+    """Return whether a value is so large that steps for values of size 1 do not suit it.
+
+    >>> unusual(np.array([0.5, -2.0])), unusual(sp.csr_array([[10_000.0]]))
+    (False, True)
+    """
+    values = values.data if sp.issparse(values) else np.asarray(values)
+    return bool(values.size) and bool(max(values.max(), -values.min()) > USUAL)
+
+
+def mean_and_deviation(
+    values: Array, weights: Numbers, *, centred: bool
+) -> tuple[Numbers, Numbers]:
+    """Return mean and standard deviation by column; not `centred`: 0 and root mean square.
+
+    A deviation of 0 is returned as 1.
+
+    >>> mean_and_deviation(np.array([[1.0], [3.0], [9.0]]), np.array([1.0, 1.0, 0.0]), centred=True)
+    (array([2.]), array([1.]))
+    """
+    shares = weights / weights.sum()
+    mean = shares @ values.astype(np.float64) if centred else np.zeros(values.shape[1])
+    deviation = np.sqrt(shares @ np.square(values - mean))
+    deviation[deviation <= ROUNDING * np.abs(mean)] = 1.0
+    return mean, deviation
+
+
+def largest_by_column(X: sp.csr_array) -> Numbers:
+    """Return the largest absolute value of each column, 1 where there is none."""
+    found = np.zeros(X.shape[1])
+    np.maximum.at(found, X.indices, np.abs(X.data))
+    found[found == 0.0] = 1.0
+    return found

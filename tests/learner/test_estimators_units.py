@@ -1,0 +1,102 @@
+"""Units of columns and targets do not decide how well a regressor fits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import QuantileRegressor, Ridge
+
+import blocklearn as bl
+from blocklearn.learner.estimators.units import Units
+
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(600, 4))
+y = X @ [3.0, 2.0, -1.0, 0.5] + RNG.standard_t(3, 600) + 5.0
+COLUMNS = {
+    "around 10,000": (np.array([100.0, 1.0, 1.0, 1.0]), np.array([10_000.0, 0.0, 0.0, 0.0])),
+    "as far as 10,000": (np.array([1e4, 1.0, 1.0, 1e-3]), np.zeros(4)),
+}
+
+
+def pinball(errors: Any, q: float) -> float:
+    return float(np.maximum(q * errors, (q - 1.0) * errors).mean())
+
+
+@pytest.mark.parametrize("columns", COLUMNS.values(), ids=COLUMNS)
+@pytest.mark.parametrize("q", [0.5, 0.9])
+def test_a_quantile_of_columns_in_any_unit_is_the_optimum(columns: Any, q: float) -> None:
+    wanted = pinball(y - QuantileRegressor(alpha=0.0, quantile=q).fit(X, y).predict(X), q)
+    other, targets = X * columns[0] + columns[1], 1e5 * y + 1e7
+    found = bl.GLMRegressor("quantile", shape=q, alpha=0.0).fit(other, targets)
+    assert pinball(targets - found.predict(other), q) < 1e5 * wanted * 1.005
+
+
+@pytest.mark.parametrize("columns", COLUMNS.values(), ids=COLUMNS)
+@pytest.mark.parametrize("loss", ["squared_error", "huber"])
+def test_means_of_columns_in_any_unit_are_those_of_usual_ones(columns: Any, loss: str) -> None:
+    wanted = bl.GLMRegressor(loss, shape=None, alpha=0.0, tol=1e-6).fit(X, y)
+    other = X * columns[0] + columns[1]
+    found = bl.GLMRegressor(loss, alpha=0.0, tol=1e-6).fit(other, y)
+    np.testing.assert_allclose(found.predict(other), wanted.predict(X), atol=2e-3)
+    np.testing.assert_allclose(found.coef_ * columns[0], wanted.coef_, atol=2e-3)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_the_penalty_is_that_of_the_data_as_they_are(container: Any, intercept: bool) -> None:
+    """Two targets of different size, with weights of rows, 0 among them."""
+    other = X * [50.0, 1.0, 0.3, 1.0] + [20.0, 0.0, 0.0, 0.0]
+    both = np.column_stack([y, 30.0 * y])
+    weights = RNG.integers(0, 3, len(y))
+    wanted = Ridge(alpha=0.2 * weights.sum(), fit_intercept=intercept)
+    wanted.fit(other, both, sample_weight=weights)
+    found = bl.GLMRegressor(alpha=0.2, tol=1e-7, fit_intercept=intercept)
+    found.fit(container(other), both, sample_weight=weights)
+    np.testing.assert_allclose(found.coef_, wanted.coef_, rtol=2e-3, atol=2e-4)
+    if intercept:
+        np.testing.assert_allclose(found.intercept_, wanted.intercept_, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("loss", "shape", "grown"),
+    [("quantile", 0.3, 0.3), ("huber", 0.5, 25.0)],  # of targets 50 times as large
+)
+def test_penalty_and_shape_follow_the_loss(loss: str, shape: float, grown: float) -> None:
+    """With x = 1,000 x', y = 50 y' the same penalty weighs 50 / 1,000^2 or 1 / 1,000^2 as much."""
+    small = bl.GLMRegressor(loss, shape=shape, alpha=0.3, tol=1e-6, max_iter=200).fit(X, y)
+    weight = 0.3 * 1000.0**2 / (50.0 if loss == "quantile" else 1.0)
+    large = bl.GLMRegressor(loss, shape=grown, alpha=weight, tol=1e-6, max_iter=200)
+    large.fit(1000.0 * X, 50.0 * y)
+    np.testing.assert_allclose(large.coef_ * 20.0, small.coef_, atol=5e-3)
+    np.testing.assert_allclose(large.predict(1000.0 * X), 50.0 * small.predict(X), atol=0.5)
+
+
+def test_constant_and_empty_columns_and_targets_have_a_unit() -> None:
+    other = np.column_stack([X[:, :2], np.full(600, 1e4), np.zeros(600)])
+    for container in (np.asarray, sp.csr_array):
+        found = bl.GLMRegressor("quantile").fit(container(other), np.full(600, 7.0))
+        np.testing.assert_allclose(found.predict(container(other)), 7.0, rtol=1e-5)
+    one = bl.GLMRegressor("huber").fit(other[:1] * 100.0, [3.0])
+    np.testing.assert_allclose(one.predict(other[:1] * 100.0), 3.0, rtol=1e-4)
+
+
+def test_units_there_and_back_are_the_same_scores() -> None:
+    other = X * [1e4, 1.0, 1e-4, 3.0] + [5e4, 0.0, 0.0, 7.0]
+    units = Units.of(other, y, None, centred=True, of_targets=True)
+    columns = units.columns(other)
+    np.testing.assert_allclose(columns.mean(axis=0), 0.0, atol=1e-5)
+    np.testing.assert_allclose(columns.std(axis=0), 1.0, rtol=1e-5)
+    W, b = RNG.normal(size=(4, 1)), RNG.normal(size=1)
+    V, c = units.original(W, b)
+    wanted = (columns @ W + b) * units.spread + units.middle
+    np.testing.assert_allclose(other @ V + c, wanted, rtol=1e-4, atol=1e-3)
+
+
+def test_a_result_worse_than_a_constant_says_so() -> None:
+    other = X * [1e4, 1.0, 1.0, 1.0]
+    with pytest.warns(ConvergenceWarning, match="worse than a constant.*scale its columns"):
+        bl.GLMRegressor("quantile", solver="adagrad", random_state=0).fit(other, y)
