@@ -35,6 +35,22 @@ def filled_pattern(
     return pattern
 
 
+def filled_beside(cache: MatCache, key: Key, like: PatternSlot, label: str) -> PatternSlot:
+    """Return a pattern with the offsets of `like` and columns of its own, which kernels fill."""
+    pattern = filled_pattern(cache, key, (like.rows, like.columns), like.capacity, label, like)
+    pattern.beside, pattern.block = like, like.block
+    return pattern
+
+
+def fill_beside(pattern: PatternSlot, where: str) -> None:
+    """Note that a pattern has the present offsets of the one that it is beside."""
+    like = pattern.beside
+    assert like is not None
+    pattern.nnz, pattern.active_count = like.nnz, min(like.nnz, pattern.columns)
+    pattern.beside_version = like.version
+    pattern.written(where)
+
+
 def _bind(cache: MatCache, pattern: PatternSlot) -> None:
     """Use containers of the cache as the arrays of a pattern."""
     rows, capacity, guid = pattern.rows, pattern.capacity, pattern.guid

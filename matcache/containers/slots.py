@@ -117,6 +117,8 @@ class PatternSlot:
     counts: Any = None  # int64 [2]: nnz and active_count, where kernels can read them
     turned: bool = False  # whether the transposed index was ever used
     block: Any = None  # row numbers of its block; see `padding.py`
+    beside: PatternSlot | None = None  # the pattern whose offsets this one has, entry by entry
+    beside_version: int = -1  # the version of it that had these offsets
     dependents: dict[int, Slot | PatternSlot] = field(default_factory=dict)  # what grows with it
     grown: Callable[[], None] | None = None  # called when the capacity has grown
     build: Callable[[], None] | None = None  # makes the transposed index; None: blocks bring it

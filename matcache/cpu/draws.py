@@ -191,6 +191,21 @@ def choice(chunk, thread, bounds, key, stream, a, b, out):
 
 
 @_kernel
+def beside(chunk, thread, bounds, key, stream, a, b, indptr, starts, columns, values, counts):
+    """Draw a column for each entry. a, b: as of `choice`. counts: see `filled_pattern`."""
+    end = np.uint64(a.shape[1])
+    for i in range(bounds[chunk], bounds[chunk + 1]):
+        if i == 0:
+            starts[0], counts[0] = indptr[0], indptr[indptr.size - 1]
+        starts[i + 1] = indptr[i + 1]
+        for e in range(indptr[i], indptr[i + 1]):
+            w0, w1, _, _ = random_words(key, i, e - indptr[i], stream)
+            place = np.int64((np.uint64(w0) * end) >> np.uint64(32))
+            place = place if _unit(w1) < a[0, place] else b[0, place]
+            columns[e], values[e] = max(place, 0), 1.0 if place >= 0 else np.nan
+
+
+@_kernel
 def alias_table(weights, chance, other, rest, stack):
     """Make a table for `choice`, by Vose's algorithm.
 

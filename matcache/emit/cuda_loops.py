@@ -25,7 +25,7 @@ from ..program.instructions import (
 from ..program.schedule import Group, Schedule
 from .cuda_header import C_TYPES, number
 from .cuda_layout import Layout, is_shared
-from .rows import LoopBody, RowwisePrinter, plus
+from .rows import LoopBody, RowwisePrinter, column
 
 _ACROSS = {"sum": "bl_plus", "max": "bl_larger", "min": "bl_smaller"}
 
@@ -94,9 +94,9 @@ class CudaLoops(RowwisePrinter):
     def nonzero(self, value: Value, lane: int) -> str:
         """Return non-zero j + lane of a value that is not made in the loop."""
         if value.access is Access.PLACE:
-            return f"F(c{lane})"
+            return f"F({column(value.pattern, lane)})"
         if value.access in (Access.COLUMN, Access.ENTRY):
-            return f"F(a{value.arg}[c{lane}])"
+            return f"F(a{value.arg}[{column(value.pattern, lane)}])"
         text = self.nonzero_place(value, lane)
         own = value.access is not Access.VALUES or self.type_of(value.arg) == self.float
         return text if own else f"F({text})"
@@ -276,18 +276,18 @@ class _Body(LoopBody):
         self.cuda = rows
         self.wide = wide
         self.held = _read_twice(group)
-        self.loaded: set[int] = set()  # tables whose rows are in registers
+        self.loaded: set[tuple[int, int]] = set()  # tables and patterns of rows in registers
 
     def run(self) -> None:
-        if self.group.kind is Kind.NNZ and self.needs_columns:
-            for lane in self.every:
-                self.out.line(f"const i64 c{lane} = indices[{plus('j', lane)}];")
+        for name, array, place in self.columns():
+            self.out.line(f"const i64 {name} = {array}[{place}];")
         if self.wide:  # load these numbers at the same time as table rows
             for value in _read_before_made(self.group):
                 self.read(value, 0)
-        for table, length in self.held.items():
+        for (table, pattern), length in self.held.items():
             for lane in self.every:
-                self.out.line(f"F g{table}_{lane}[BL_PER({length}, {self.cuda.pack(length)})];")
+                name = f"g{table}_{column(pattern, lane)}"
+                self.out.line(f"F {name}[BL_PER({length}, {self.cuda.pack(length)})];")
         super().run()
 
     def read(self, value: Value | float, lane: int) -> str:
@@ -316,7 +316,7 @@ class _Body(LoopBody):
         out.line(f"F {name}[{lanes}] = {{}};")
         with self.cuda.packs(vector.length):
             self.cuda.shared_pack(vector)
-            numbers = self.table_rows(dot.table, vector.length)
+            numbers = self.table_rows(dot.table, dot.out.pattern, vector.length)
             with self.cuda.each(vector.length):
                 out.line(f"const F t = {self.cuda.element(vector)};")
                 for lane, number in enumerate(numbers):
@@ -329,27 +329,31 @@ class _Body(LoopBody):
         if gather.out.kind is Kind.ROW:
             # lanes that share non-zeros each compute the whole sum
             for lane, weight in enumerate(weights):
-                entry = f"F(a{gather.table}[c{lane}])"
+                entry = f"F(a{gather.table}[{column(gather.weight.pattern, lane)}])"
                 self.out.line(f"{self.rows.place(gather.out)} += {weight} * {entry};")
             return
         length = gather.out.length
         with self.cuda.packs(length):
-            numbers = self.table_rows(gather.table, length)
+            numbers = self.table_rows(gather.table, gather.weight.pattern, length)
             with self.cuda.each(length):
                 for weight, number in zip(weights, numbers, strict=True):
                     self.out.line(f"{self.cuda.element(gather.out)} += {weight} * {number};")
 
-    def table_rows(self, table: int, length: int) -> list[str]:
-        """Load the lane's packs of a table's rows, unless done; return a number per row."""
-        held, pack = table in self.held, self.cuda.pack(length)
-        for lane in () if table in self.loaded else self.every:
-            name = f"g{table}_{lane} + s" if held else f"g{lane}"
+    def table_rows(self, table: int, pattern: int, length: int) -> list[str]:
+        """Load the lane's packs of a table's rows, unless done; return a number per row.
+
+        pattern: whose columns choose the rows.
+        """
+        held, pack = (table, pattern) in self.held, self.cuda.pack(length)
+        columns = [column(pattern, lane) for lane in self.every]
+        for lane, at in () if (table, pattern) in self.loaded else enumerate(columns):
+            name = f"g{table}_{at} + s" if held else f"g{lane}"
             if not held:
                 self.out.line(f"F g{lane}[{pack}];")
-            self.out.line(f"bl_load<{pack}>({name}, a{table} + c{lane} * {length} + k);")
+            self.out.line(f"bl_load<{pack}>({name}, a{table} + {at} * {length} + k);")
         if held:
-            self.loaded.add(table)
-        return [f"g{table}_{lane}[r]" if held else f"g{lane}[v]" for lane in self.every]
+            self.loaded.add((table, pattern))
+        return [f"g{table}_{at}[r]" if held else f"g{lane}[v]" for lane, at in enumerate(columns)]
 
 
 def _read_before_made(group: Group) -> list[Value]:
@@ -366,8 +370,9 @@ def _read_before_made(group: Group) -> list[Value]:
     return list(found.values())
 
 
-def _read_twice(group: Group) -> dict[int, int]:
-    """Return tables read by both a dot product and a sum of rows: argument -> length."""
-    dots = {i.table: i.vec.length for i in group.instructions if isinstance(i, Dot)}
-    gathers = {i.table for i in group.instructions if isinstance(i, Gather)}
-    return {table: length for table, length in dots.items() if table in gathers}
+def _read_twice(group: Group) -> dict[tuple[int, int], int]:
+    """Return what both a dot product and a sum of rows read: (table, pattern) -> length."""
+    steps = group.instructions
+    dots = {(i.table, i.out.pattern): i.vec.length for i in steps if isinstance(i, Dot)}
+    gathers = {(i.table, i.weight.pattern) for i in steps if isinstance(i, Gather)}
+    return {rows: length for rows, length in dots.items() if rows in gathers}

@@ -16,6 +16,7 @@ from ..program.schedule import Schedule, all_values
 from .cuda_header import device_header
 from .cuda_layout import layout
 from .cuda_loops import CudaLoops
+from .rows import indices
 
 SHARING = (8, 3), (96, 2)
 """Blocks of threads that share a processor, by the most registers that vectors take: NVRTC then
@@ -51,7 +52,7 @@ class CudaPrinter(CudaLoops):
         """Prepare to print the plan; for types and ordered see `rowwise_source`."""
         super().__init__(plan, types)
         self.layout = layout(plan, types)
-        self.ordered = ordered and self.sparse
+        self.ordered = ordered and bool(self.patterns)
         self.lanes_of_row = self.layout.lanes
         every = all_values(self.program.body)
         self.written = {v.arg for v in every if v.arg >= 0 and v.mutable}
@@ -65,8 +66,9 @@ class CudaPrinter(CudaLoops):
         """Return parameters of a row's function; kernels take them after the row count."""
         f, restrict = self.float, self.restrict
         names = []
-        if self.sparse:
-            names += [f"const i64*{restrict} indptr", f"const int*{restrict} indices"]
+        if self.patterns:
+            names.append(f"const i64*{restrict} indptr")
+            names += [f"const int*{restrict} {indices(n)}" for n in range(self.patterns)]
         if self.program.transposed:
             position = "int" if self.program.transposed == 4 else "i64"
             names += [
@@ -139,7 +141,7 @@ class CudaPrinter(CudaLoops):
     def row(self) -> None:
         """Print the body of `one_row`."""
         out = self.out
-        if self.sparse:
+        if self.patterns:
             out.line("const i64 begin = indptr[row], length = indptr[row + 1] - begin;")
             out.line("const i64 p = LONG ? begin + length * group / BL_GROUPS : begin;")
             out.line("const i64 q = begin + (LONG ? length * (group + 1) / BL_GROUPS : length);")

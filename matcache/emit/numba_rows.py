@@ -25,7 +25,7 @@ from ..notation.elementwise import ELEMENTWISE
 from ..program.instructions import Access, Apply, Dot, Gather, Kind, Product, Reduce, Value, walk
 from ..program.schedule import Group, Schedule, all_values
 from .numba_header import numba_header, number
-from .rows import LoopBody, RowwisePrinter, plus
+from .rows import LoopBody, RowwisePrinter, column, indices, plus
 
 UNROLL = 4  # non-zeros at a time
 TOGETHER = 8  # long rows of a matrix added at a time
@@ -75,8 +75,8 @@ class NumbaPrinter(RowwisePrinter):
     def parameters(self) -> list[str]:
         """Return the names of the kernel's parameters."""
         names = ["chunk", "thread", "bounds"]
-        if self.sparse:
-            names += ["indptr", "indices"]
+        if self.patterns:
+            names += ["indptr", *map(indices, range(self.patterns))]
         if self.program.transposed:
             names += ["active", "positions"]
         for n, argument in enumerate(self.program.arguments):
@@ -134,7 +134,7 @@ class NumbaPrinter(RowwisePrinter):
             if self.program.transposed:
                 out.line("i = place1(active, row)")
                 self.fetch_ahead()
-            if self.sparse:
+            if self.patterns:
                 out.line(f"p = indptr[{row}]")
                 out.line(f"q = indptr[{row} + 1]")
             self.nodes(self.plan.nodes)
@@ -267,9 +267,9 @@ class NumbaPrinter(RowwisePrinter):
         """Return non-zero j + lane of a stored value."""
         array = self.array(value)
         if value.access is Access.COLUMN:
-            return f"{array}[0, c{lane}]"
+            return f"{array}[0, {column(value.pattern, lane)}]"
         if value.access is Access.ENTRY:
-            return f"{array}[c{lane}, 0]"
+            return f"{array}[{column(value.pattern, lane)}, 0]"
         return f"{array}[{self.index(lane)}]"
 
     def apply(self, instruction: Apply, texts: list[str]) -> str:
@@ -390,14 +390,13 @@ class _Body(LoopBody):
         self.numba, self.guard = rows, guard
 
     def run(self) -> None:
-        if self.group.kind is Kind.NNZ and self.needs_columns:
-            for lane in self.every:
-                self.out.line(f"c{lane} = place1(indices, {plus('j', lane)})")
+        for name, array, place in self.columns():
+            self.out.line(f"{name} = place1({array}, {place})")
         super().run()
 
     def load(self, value: Value, lane: int) -> str:
         if value.kind is Kind.NNZ and value.access is Access.PLACE:
-            return f"F(c{lane})"
+            return f"F({column(value.pattern, lane)})"
         if value.kind is Kind.NNZ:
             return self.numba.read(self.numba.nonzero(value, lane))
         return self.numba.load(value)
@@ -415,7 +414,7 @@ class _Body(LoopBody):
         if length < SHORT:
             array, at = self.numba.home(dot.vec)
             dots = self.numba.short("dots", length, len(names))
-            places = self.offsets(length)
+            places = self.offsets(dot.out, length)
             out.line(f"{listed(names)}= {dots}({array}, {at}, a{dot.table}, ({places}))")
             return names
         for name in names:
@@ -423,14 +422,16 @@ class _Body(LoopBody):
         with out.block(f"for k in range({length}):"):
             out.line(f"t = {self.numba.load(dot.vec)}")
             for lane, name in enumerate(names):
-                out.line(f"{name} += t * {self.numba.read(f'a{dot.table}[c{lane}, k]')}")
+                number = self.numba.read(f"a{dot.table}[{column(dot.out.pattern, lane)}, k]")
+                out.line(f"{name} += t * {number}")
         return names
 
     def gather(self, gather: Gather) -> None:
         out, length = self.out, gather.out.length
         weights = [self.read(gather.weight, lane) for lane in self.every]
+        entries = [f"a{gather.table}[{column(gather.weight.pattern, n)}, " for n in self.every]
         if gather.out.kind is Kind.ROW:
-            numbers = [self.numba.read(f"a{gather.table}[c{lane}, 0]") for lane in self.every]
+            numbers = [self.numba.read(f"{entry}0]") for entry in entries]
             place, more = self.rows.place(gather.out), weighted(weights, numbers)
             if self.guard:
                 out.line(f"t = {place} + {more}")
@@ -439,16 +440,17 @@ class _Body(LoopBody):
                 out.line(f"{place} += {more}")
         elif length < SHORT:
             add, array, at = self.numba.adder(gather.out, len(weights))
-            places = self.offsets(length)
+            places = self.offsets(gather.weight, length)
             out.line(f"{add}({array}, {at}, a{gather.table}, ({places}), ({listed(weights)}))")
         else:
-            numbers = [self.numba.read(f"a{gather.table}[c{lane}, k]") for lane in self.every]
+            numbers = [self.numba.read(f"{entry}k]") for entry in entries]
             with out.block(f"for k in range({length}):"):
                 self.numba.add(self.numba.element(gather.out), weighted(weights, numbers))
 
-    def offsets(self, length: int) -> str:
-        """Return where the table rows of the non-zeros begin."""
-        return listed(f"np.intp(c{lane}) * {length}" for lane in self.every)
+    def offsets(self, value: Value, length: int) -> str:
+        """Return where the table rows of a value's non-zeros begin."""
+        columns = (column(value.pattern, lane) for lane in self.every)
+        return listed(f"np.intp({name}) * {length}" for name in columns)
 
 
 def listed(texts: Iterable[str]) -> str:

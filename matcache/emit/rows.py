@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import ClassVar
 
@@ -47,7 +47,7 @@ class RowwisePrinter(ABC):
         self.hidden = {v.id: n for n, v in enumerate(plan.hidden)}
         values = zip(self.program.returns, self.program.endings, strict=False)
         self.endings = {value.id: ending for value, ending in values}
-        self.sparse = any(a.form == "sparse" for a in self.program.arguments)
+        self.patterns = len({a.pattern for a in self.program.arguments if a.form == "sparse"})
 
     def set(self, name: str, text: str) -> None:
         """Print an assignment."""
@@ -170,6 +170,16 @@ class RowwisePrinter(ABC):
         """Print a loop over a vector."""
 
 
+def indices(pattern: int) -> str:
+    """Return the array of the columns of a pattern's non-zeros."""
+    return f"indices{pattern or ''}"
+
+
+def column(pattern: int, lane: int) -> str:
+    """Return the column of non-zero j + lane in a pattern."""
+    return f"c{lane}_{pattern}" if pattern else f"c{lane}"
+
+
 def plus(index: str, lane: int) -> str:
     """Return the index increased by `lane`."""
     return f"{index} + {lane}" if lane else index
@@ -246,14 +256,17 @@ class LoopBody(ABC):
         if value.id in self.rows.plan.stored:
             self.store(value, again=again)
 
-    @property
-    def needs_columns(self) -> bool:
-        """Whether it reads the columns of the non-zeros: c0, c1, ... by lane."""
+    def columns(self) -> Iterator[tuple[str, str, str]]:
+        """Yield the columns of non-zeros that it reads: name, array and place."""
         by_column = (Access.COLUMN, Access.ENTRY, Access.PLACE)
-        return any(
-            isinstance(i, Dot | Gather) or any(v.access in by_column for v in reads(i))
-            for i in self.group.instructions
-        )
+        read: set[int] = set()
+        for step in self.group.instructions if self.group.kind is Kind.NNZ else ():
+            read |= {v.pattern for v in reads(step) if v.access in by_column}
+            if isinstance(step, Dot | Gather):
+                read.add((step.out if isinstance(step, Dot) else step.weight).pattern)
+        for pattern in sorted(read):
+            for lane in self.every:
+                yield column(pattern, lane), indices(pattern), plus("j", lane)
 
     @abstractmethod
     def load(self, value: Value, lane: int) -> str:

@@ -12,6 +12,7 @@ from ..containers.expressions import result_dtype
 from ..containers.lazy import Lazy, Transposed
 from ..containers.local import LocalPattern, columns_of_data
 from ..containers.matrices import Mat, SparseMat
+from ..containers.slots import PatternSlot
 from ..errors import ShapeError, source_line
 from ..program.instructions import (
     Access,
@@ -60,7 +61,7 @@ def describe(
     Raises ShapeError for arguments that do not fit together.
     """
     title = f"@rowwise {function.__name__}"
-    patterns: list[int] = []
+    patterns: list[PatternSlot] = []
     found: list[Argument] = []
     whole = next((columns_of_data(a.of.pattern) for a in args if _turns_local(a)), 0)
     for name, arg in zip(leaf_names(function, structure, len(args)), args, strict=True):
@@ -82,25 +83,30 @@ def describe(
                 ) from None
             found.append(Argument("number", name))
         elif arg.pattern is not None:
-            if arg.pattern.guid not in patterns:
-                patterns.append(arg.pattern.guid)
-            place = patterns.index(arg.pattern.guid)
+            if arg.pattern not in patterns:
+                patterns.append(arg.pattern)
+            place = patterns.index(arg.pattern)
             found.append(Argument("sparse", name, pattern=place, transposed=position))
         else:
             one = arg.shape[0] == 1
             local = bool(whole) and isinstance(arg, Mat) and arg.slot.grows == 0
             rowlike = local or arg.shape[0] == (whole or rows)
             found.append(Argument("mat", name, arg.shape[1], one, rowlike, local))
-    if len(patterns) > 1:
+    if len({(pattern.beside or pattern).guid for pattern in patterns}) > 1:
         raise ShapeError(
             f"{title} at {source_line()}: {len(patterns)} sparse arguments with "
             "different patterns of non-zeros; they must share one (results of operations on one "
-            "sparse matrix do)."
+            "sparse matrix do), or be drawn for one another's entries (see Draws.beside)."
         )
     if len({a.transposed for a in found if a.form == "sparse"}) > 1:
         raise ShapeError(
             f"{title} at {source_line()}: both X and X.T among the arguments; a "
             "program runs over the rows of one of them."
+        )
+    if len(patterns) > 1 and any(a.transposed for a in found):
+        raise ShapeError(
+            f"{title} at {source_line()}: X.T beside a matrix drawn for its entries; their columns "
+            "differ, so a program over columns can have only one of them."
         )
     mats = [
         a.of if isinstance(a, Transposed) else a for a in args if isinstance(a, Lazy | Transposed)
@@ -134,6 +140,11 @@ def key_part(arg: Any) -> Hashable:
     if isinstance(arg, Mat):
         return arg.guid
     return ("static", arg) if is_static(arg) else number_key(arg)
+
+
+def patterns_of(args: tuple[Any, ...]) -> list[PatternSlot]:
+    """Return the patterns of sparse arguments, in the order of their numbers."""
+    return list(dict.fromkeys(a.pattern for a in args if isinstance(a, SparseMat)))
 
 
 def check_shapes(program: Program, args: tuple[Any, ...]) -> None:

@@ -15,13 +15,16 @@ from ..containers.cache import number_key
 from ..containers.dispatch import launch
 from ..containers.expressions import Node
 from ..containers.lazy import Lazy, Shape
-from ..containers.matrices import Mat, handle
+from ..containers.local import LocalPattern
+from ..containers.matrices import Mat, SparseMat, handle
+from ..containers.patterns import filled_beside
 from ..containers.slots import Slot
 from ..errors import ShapeError, source_line
 from ..notation.operand import apply
 from .dense import Random, random
 from .indexing import filled
 from .products import cast
+from .rowwise import values_container
 
 STREAMS = 2**20  # for each distribution; `random` has numbers below 2^28
 ATTEMPTS = 2**8  # of a draw that may be refused, each with numbers of its own
@@ -37,6 +40,7 @@ CODES = {
             "log_gamma",
             "poisson",
             "binomial",
+            "beside",
         ),
         1,
     )
@@ -137,6 +141,42 @@ class Draws:
     def choice(self, shape: Shape, table: AliasTable, *, stream: int = 0) -> Node:
         """Return positions, int64, with the chances of a table: see `alias_table`."""
         return self._node("choice", shape, stream, tuple(table), np.int64)
+
+    def beside(self, x: Lazy, table: AliasTable, *, stream: int = 0) -> SparseMat:
+        """Return a sparse matrix of ones: for each stored entry of x one in a drawn column.
+
+        x: sparse [n x m].
+        table: of m weights.
+
+        Row i has as many entries as row i of x, so a `@rowwise` function takes both: entry e of a
+        row meets entry e of the other. What is computed from both has the columns of its leftmost
+        operand. A row may get a column twice, or one that it has in x. Columns do not ascend. The
+        entry at place e of row i depends on the key, i and e alone. If the weights are out of range
+        (see `alias_table`), the values are NaN.
+
+        Raises ShapeError if x is dense, or the table has not m weights.
+        """
+        source, m = x.mat(), table.chance.shape[1]
+        if not isinstance(source, SparseMat) or isinstance(source.pattern, LocalPattern):
+            raise ShapeError(
+                f"beside at {source_line()}: {x.label} is dense, or its columns are numbered in "
+                "the block; must be a sparse matrix of all columns."
+            )
+        if m != x.shape[1]:
+            raise ShapeError(
+                f"beside at {source_line()}: {m} weights, and {x.label} has {x.shape[1]} columns; "
+                "there must be one for each."
+            )
+        cache, of, number = self.cache, source.pattern, _number("beside", stream)
+        key = ("beside", number, of.guid, self.key.guid, table.chance.guid, table.other.guid)
+        label = f"beside({source.label})"
+        pattern = filled_beside(cache, key, of, label)
+        slot = values_container(cache, (*key, pattern.guid), pattern, np.float32, label)
+        if cache.begin(slot):
+            slot.written()
+            launch(cache, "beside", number, self.key.slot, *(t.slot for t in table), pattern, slot)
+            slot.computed_from(of, *(mat.slot for mat in (self.key, *table)))
+        return SparseMat(cache, slot, pattern, source.tables)
 
     def gamma(self, shape: Shape, a: Any, *, stream: int = 0) -> Lazy:
         """Return numbers of the gamma distribution with shape parameter a and scale 1.

@@ -158,6 +158,11 @@ class Gradients:
         recorder = recorder_in_use.get()
         assert recorder is not None
         by = tuple(_number(recorder, self.loss.name, name) for name in self.by)
+        if any(argument.pattern > 0 for argument in recorder.arguments):
+            raise ShapeError(
+                f"grad({self.loss.name}): the loss reads sparse arguments with different columns; "
+                "must be one sparse matrix, or results on its pattern. Differentiate by hand."
+            )
         body = recorder.open[-1]
         loss = self.loss.function(*args)
         if not isinstance(loss, Traced):

@@ -18,7 +18,7 @@ from ..containers.dispatch import launch
 from ..containers.lazy import Lazy, Transposed
 from ..containers.matrices import Mat, SparseMat, handle, slots_of
 from ..containers.slots import PatternSlot, Slot
-from ..errors import ShapeError, source_line
+from ..errors import ShapeError, StaleValueError, source_line
 from ..notation.operand import Operand, apply
 from ..program import padding
 from ..program.instructions import (
@@ -36,7 +36,15 @@ from ..program.instructions import (
 from ..program.records import Structure, flatten, rebuild
 from ..program.schedule import schedule
 from ..program.trace import Recorder, Traced, recorder_in_use
-from .arguments import check_shapes, describe, is_static, key_part, row_count, signature
+from .arguments import (
+    check_shapes,
+    describe,
+    is_static,
+    key_part,
+    patterns_of,
+    row_count,
+    signature,
+)
 from .compiled import Compiled
 from .rounding import as_table
 
@@ -93,7 +101,7 @@ class Rowwise:
             if argument.form == "static":
                 inputs.append(arg)
             elif argument.form == "sparse":
-                value = recorder.argument(number, Access.VALUES, Kind.NNZ)
+                value = recorder.argument(number, Access.VALUES, Kind.NNZ, pattern=argument.pattern)
                 inputs.append(Traced(recorder, value, number))
             elif argument.form == "number":
                 value = recorder.argument(number, Access.NUMBER, Kind.UNI)
@@ -119,7 +127,7 @@ class Rowwise:
         values: list[Value] = []
         for value in (r.as_value() for r in results):
             if value.arg < 0 and value in values:  # each result needs its own container
-                twin = recorder.new(value.kind, value.length)
+                twin = recorder.new(value.kind, value.length, value.pattern)
                 recorder.add(Apply(twin, "copy", (value,)))
                 value = twin
             values.append(value)
@@ -144,7 +152,7 @@ class Rowwise:
         """
         tables = tables_of(program) | {n for made in program.made for n in made.numbers}
         for number in writes:
-            accesses = {access for n, access, _ in recorder.argument_values if n == number}
+            accesses = {access for n, access, *_ in recorder.argument_values if n == number}
             if number in tables or len(accesses) > 1:
                 raise ShapeError(
                     f"@rowwise {self.name}: '{program.arguments[number].name}' is assigned to, and "
@@ -229,6 +237,9 @@ def run(
         if cache.enabled:
             cache.programs[known] = found
     sparse = next((a for a in args if isinstance(a, SparseMat)), None)
+    patterns = patterns_of(args)
+    if len(patterns) > 1 and not cache.reserving:
+        _check_beside(rowwise.name, patterns)
     if sparse is not None and found.plan.program.dtype == "float32":
         args = tuple(as_table(a, sparse) if n in found.gathered else a for n, a in enumerate(args))
         mats = [a for a in args if isinstance(a, Mat)]
@@ -243,8 +254,8 @@ def run(
             place = (*identity, ("result", number))
             dtype = found.plan.program.dtype
             if value.kind is Kind.NNZ:
-                assert sparse is not None
-                slots.append(values_container(cache, place, sparse.pattern, dtype, title))
+                pattern = patterns[value.pattern]
+                slots.append(values_container(cache, place, pattern, dtype, title))
             elif transposed:
                 raise ShapeError(
                     f"@rowwise {rowwise.name} at {source_line()}: a program over X.T visits only "
@@ -271,12 +282,23 @@ def run(
             results.append(args[argument])
         elif value.kind is Kind.NNZ:
             assert sparse is not None
-            results.append(SparseMat(cache, next(fresh), sparse.pattern, sparse.tables))
+            results.append(SparseMat(cache, next(fresh), patterns[value.pattern], sparse.tables))
         else:
             results.append(handle(cache, next(fresh)))
     if not results:
         return None
     return results[0] if found.single else tuple(results)
+
+
+def _check_beside(name: str, patterns: list[PatternSlot]) -> None:
+    """Check that patterns drawn beside another one have the offsets of its present entries."""
+    for pattern in patterns:
+        like = pattern.beside
+        if like is not None and like.version != pattern.beside_version:
+            raise StaleValueError(
+                f"@rowwise {name} at {source_line()}: {pattern.label} was drawn at {pattern.where} "
+                f"beside entries of {like.label}, which were replaced at {like.where}. Draw anew."
+            )
 
 
 def with_made(made: tuple[Made, ...], args: tuple[Any, ...]) -> tuple[Any, ...]:

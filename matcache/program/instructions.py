@@ -44,7 +44,8 @@ class Access(Enum):
 class Value:
     """One intermediate result, or an argument read as a value.
 
-    For an argument, `arg` and `access` are set.
+    For an argument, `arg` and `access` are set. What is one number per non-zero belongs to the
+    non-zeros of one pattern: those of its leftmost sparse operand.
     """
 
     id: int
@@ -53,6 +54,7 @@ class Value:
     arg: int = -1
     access: Access | None = None
     mutable: bool = False  # some `<<=` writes to it
+    pattern: int = 0  # number of the pattern whose columns its non-zeros have
 
 
 @dataclass(eq=False)

@@ -136,8 +136,8 @@ def run_rows(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
             arg[...] = after
     if not results or results[0][0] is None:
         return None
-    pattern = next((a for a in work if sp.issparse(a)), None)
-    stacked = tuple(_stack([r[n] for r in results], pattern) for n in range(len(results[0])))
+    shape = shapes[0] if shapes else (rows, 0)
+    stacked = tuple(_stack([r[n] for r in results], shape) for n in range(len(results[0])))
     return stacked[0] if single else stacked
 
 
@@ -152,14 +152,14 @@ def _row(arg: Any, i: int, rows: int) -> Any:
 
 def _float64(arg: Any) -> Any:
     if sp.issparse(arg):
-        csr = sp.csr_array(arg, dtype=np.float64, copy=True)
-        csr.sort_indices()
-        return csr
+        return sp.csr_array(arg, dtype=np.float64, copy=True)
     return arg.astype(np.float64) if isinstance(arg, np.ndarray) else arg
 
 
-def _stack(values: list[Ref], pattern: Any) -> Any:
+def _stack(values: list[Ref], shape: tuple[int, int]) -> Any:
     if values[0].columns is not None:
         data = np.concatenate([v.array.ravel() for v in values])
-        return sp.csr_array((data, pattern.indices, pattern.indptr), shape=pattern.shape)
+        columns = np.concatenate([v.columns for v in values])
+        starts = np.cumsum([0, *(len(v.columns) for v in values)])
+        return sp.csr_array((data, columns, starts), shape=shape)
     return np.vstack([np.atleast_2d(v.array) for v in values])

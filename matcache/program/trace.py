@@ -73,7 +73,7 @@ class Recorder:
         self.body: list[Instruction] = []
         self.open = [self.body]
         self.ids = itertools.count()
-        self.argument_values: dict[tuple[int, Access, Kind], Value] = {}
+        self.argument_values: dict[tuple[int, Access, Kind, int], Value] = {}
 
     def add(self, instruction: Instruction) -> None:
         """Append to the innermost open body."""
@@ -82,9 +82,9 @@ class Recorder:
         self.open[-1].append(instruction)
         self.lines[id(instruction)] = source_line()
 
-    def new(self, kind: Kind, length: int = 1) -> Value:
-        """Return a new value."""
-        return Value(next(self.ids), kind, length)
+    def new(self, kind: Kind, length: int = 1, pattern: int = 0) -> Value:
+        """Return a new value; pattern: of its non-zeros."""
+        return Value(next(self.ids), kind, length, pattern=pattern)
 
     def make(self, op: str, parts: tuple[int | float, ...], what: Argument) -> int:
         """Return the number of the argument that holds `op` of these arguments and numbers.
@@ -98,11 +98,16 @@ class Recorder:
             self.arguments = (*self.arguments, what)
         return len(self.arguments) - len(self.made) + self.made.index(made)
 
-    def argument(self, number: int, access: Access, kind: Kind, length: int = 1) -> Value:
-        """Return the one value that stands for an argument read in this way."""
-        key = (number, access, kind)
+    def argument(
+        self, number: int, access: Access, kind: Kind, length: int = 1, pattern: int = 0
+    ) -> Value:
+        """Return the one value that stands for an argument read in this way.
+
+        pattern: whose columns say which number belongs to a non-zero.
+        """
+        key = (number, access, kind, pattern)
         if key not in self.argument_values:
-            value = Value(next(self.ids), kind, length, number, access)
+            value = Value(next(self.ids), kind, length, number, access, pattern=pattern)
             self.argument_values[key] = value
         return self.argument_values[key]
 
@@ -140,17 +145,18 @@ class Traced(Operand):
             f"'{self.recorder.arguments[self.argument].name}'" if self.argument >= 0 else "a value"
         )
 
-    def as_value(self, target: Kind | None = None) -> Value:
+    def as_value(self, target: Kind | None = None, pattern: int = 0) -> Value:
         """Return this operand as a value.
 
         target: kind of the other operands of the same operation.
+        pattern: theirs, if they are numbers per non-zero.
         """
         if self.value is not None:
             return self.value
         recorder, number = self.recorder, self.whole()
         argument = recorder.arguments[number]
         if target is Kind.NNZ and argument.rows_one and argument.columns != 1:
-            return recorder.argument(number, Access.COLUMN, Kind.NNZ)
+            return recorder.argument(number, Access.COLUMN, Kind.NNZ, pattern=pattern)
         if argument.rowlike:
             kind = Kind.ROW if argument.columns == 1 else Kind.VEC
             return recorder.argument(number, Access.ROWS, kind, argument.columns)
@@ -316,12 +322,15 @@ class Traced(Operand):
                 f"@rowwise: {op} mixes a value per non-zero with a row vector; use sddmm to bring "
                 "vectors to the non-zeros, or sparse @ table for the other way."
             )
-        values = tuple(a.as_value(target) if isinstance(a, Traced) else float(a) for a in args)
+        pattern = next((p for a in args if (p := _pattern(a)) is not None), 0)
+        values = tuple(
+            a.as_value(target, pattern) if isinstance(a, Traced) else float(a) for a in args
+        )
         lengths = {v.length for v in values if isinstance(v, Value) and v.kind is Kind.VEC}
         if len(lengths) > 1:
             raise ShapeError(f"@rowwise: {op} of row vectors of lengths {sorted(lengths)}.")
         kind = Kind.ROW if target is Kind.UNI else target
-        out = self.recorder.new(kind, lengths.pop() if lengths else 1)
+        out = self.recorder.new(kind, lengths.pop() if lengths else 1, pattern)
         self.recorder.add(Apply(out, op, values))
         return out
 
@@ -334,7 +343,7 @@ class Traced(Operand):
             )
         source: Value | float
         if isinstance(value, Traced):
-            source = value.as_value(target.kind)
+            source = value.as_value(target.kind, target.pattern)
             fits = source.kind in (Kind.UNI, Kind.ROW) or source.kind is target.kind
             if not fits or (source.kind is Kind.VEC and source.length != target.length):
                 raise ShapeError(
@@ -349,6 +358,12 @@ class Traced(Operand):
             )
         target.mutable = True
         self.recorder.add(Store(target, source))
+
+
+def _pattern(operand: Any) -> int | None:
+    """Return the number of the pattern of an operand that has a number per non-zero."""
+    value = operand.value if isinstance(operand, Traced) else None
+    return value.pattern if value is not None and value.kind is Kind.NNZ else None
 
 
 def described(value: Value) -> str:
@@ -375,9 +390,10 @@ def _sddmm(recorder: Recorder, op: str, rows: Traced, table: Traced, pattern: Tr
         op,
         f"row vectors have {vector.length} numbers, the table's rows have {columns}",
     )
-    out = recorder.new(Kind.NNZ)
+    place = recorded(pattern).pattern
+    out = recorder.new(Kind.NNZ, pattern=place)
     if vector.kind is Kind.ROW:  # vectors of one number
-        entries = recorder.argument(number, Access.ENTRY, Kind.NNZ)
+        entries = recorder.argument(number, Access.ENTRY, Kind.NNZ, pattern=place)
         recorder.add(Apply(out, "mul", (vector, entries)))
     else:
         recorder.add(Dot(out, vector, number))
@@ -430,7 +446,7 @@ def _place(recorder: Recorder, op: str, operand: Traced) -> Value:
     if source.kind not in (Kind.VEC, Kind.NNZ):  # a vector of one number
         return recorded(x._apply("full", (x, 0.0)))
     best = x._apply("rowmax" if op == "argmax" else "rowmin", (x,))
-    place = Traced(recorder, Value(next(recorder.ids), source.kind, source.length))
+    place = Traced(recorder, recorder.new(source.kind, source.length, source.pattern))
     recorded(place).access = Access.PLACE
     here = (x == best) | (x != x)
     first = here._apply("rowmin", (here._apply("where", (here, place, np.inf)),))

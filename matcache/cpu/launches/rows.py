@@ -9,7 +9,7 @@ from ...containers.dispatch import launches
 from ...containers.matrices import Mat, SparseMat
 from ...containers.slots import PatternSlot, Slot
 from ...emit.numba_wide_row_steps import row_steps_source
-from ...operations.arguments import is_static
+from ...operations.arguments import is_static, patterns_of
 from ...operations.compiled import Compiled
 from ...operations.row_steps import StepsCompiled, number_of
 from ...operations.rowwise import values_container
@@ -63,6 +63,7 @@ def _rowwise(
     else:
         bounds = row_bounds(cache, rows, pattern, work)
         call = [] if pattern is None else pattern.offsets()
+        call += [other.offsets()[1] for other in patterns_of(args)[1:]]
     for arg in args:
         if isinstance(arg, SparseMat):
             call.append(arg.slot.data()[0])

@@ -146,6 +146,23 @@ extern "C" __global__ void choice(i64 n, i64 m, const i64* key, i64 stream, i64 
   }
 }
 
+// A column for each entry of a pattern, with a one. A row belongs to a group of lanes.
+extern "C" __global__ void beside(i64 n, const i64* key, i64 stream, i64 end, const float* chance,
+    const i64* other, const i64* indptr, i64* starts, int* columns, float* values, i64* counts) {
+  for (i64 i = BL_WARP; i < n; i += BL_WARPS) {
+    const i64 from = indptr[i], length = indptr[i + 1] - from;
+    if (BL_LANE == 0) starts[i + 1] = from + length;
+    if (BL_LANE == 0 && i == 0) starts[0] = from, counts[0] = indptr[n];
+    for (i64 e = BL_LANE; e < length; e += BL_LANES) {
+      const bl_words w = bl_random_words(key, (u32)i, (u32)e, (u32)stream);
+      i64 place = (i64)((u64)w.x[0] * (u64)end >> 32);
+      if (!(unit(w.x[1]) < (double)chance[place])) place = other[place];
+      columns[from + e] = place < 0 ? 0 : (int)place;
+      values[from + e] = place < 0 ? BL_NAN(float) : 1.0f;
+    }
+  }
+}
+
 // A table for `choice`, by one thread: Vose's algorithm, whose steps follow each other.
 extern "C" __global__ void alias_table(i64 m, const double* weights, float* chance, i64* other,
     double* rest, i64* stack) {

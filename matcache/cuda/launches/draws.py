@@ -6,8 +6,10 @@ from typing import Any
 
 from ...containers.cache import MatCache
 from ...containers.dispatch import launches
-from ...containers.slots import Slot
+from ...containers.patterns import fill_beside
+from ...containers.slots import PatternSlot, Slot
 from ..kernels import draws_source
+from .common import WARPS
 
 PER_BLOCK = 256  # draws that a block of threads makes at a time
 
@@ -31,6 +33,20 @@ def _draw(cache: MatCache, name: str, number: int, key: Slot, *slots: Slot) -> N
                 call += [param.array, tall * param.shape[1], wide]
     units = rows if name == "multinomial" else rows * columns
     cache.backend.launch(text, units, PER_BLOCK, *call, out.array)
+
+
+@launches("beside", "cuda")
+def _beside(
+    cache: MatCache, number: int, key: Slot, chance: Slot, other: Slot, to: PatternSlot, out: Slot
+) -> None:
+    text = _kernel(cache, "beside")
+    if cache.reserving:
+        return
+    assert to.beside is not None
+    call = [to.rows, key.array, number, chance.shape[1], chance.array, other.array]
+    call += [to.beside.indptr, to.indptr, to.indices, out.array, to.counts]
+    cache.backend.launch(text, to.rows, WARPS, *call)
+    fill_beside(to, out.where)
 
 
 @launches("alias_table", "cuda")

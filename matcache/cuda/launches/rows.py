@@ -14,7 +14,7 @@ from ...containers.matrices import Mat, SparseMat
 from ...containers.slots import PatternSlot, Slot
 from ...emit.cuda_row_steps import row_steps_source
 from ...emit.cuda_rows import rowwise_source
-from ...operations.arguments import is_static
+from ...operations.arguments import is_static, patterns_of
 from ...operations.compiled import Compiled
 from ...operations.row_steps import StepsCompiled, number_of
 from ...operations.rowwise import values_container
@@ -62,6 +62,7 @@ def _rowwise(
         rows = pattern.columns
     else:
         call = [rows, *order, *(() if pattern is None else pattern.offsets())]
+        call += [other.offsets()[1] for other in patterns_of(args)[1:]]
     for arg in args:
         if isinstance(arg, Mat):
             call.append(arg.slot.array)
