@@ -10,7 +10,7 @@ from scipy.special import expit, softmax
 
 from blocklearn.answers import answered
 from blocklearn.models import GLM, Target
-from blocklearn.models.glm.links import LinkName
+from blocklearn.models.glm.links import HINGES, LinkName
 
 from ..learner import Learner
 from .base import Array
@@ -37,7 +37,8 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
 
     Parameters
     ----------
-        loss: "log_loss" (several classes: one softmax) or "hinge" (each class against the rest).
+        loss: "log_loss" (several classes: one softmax), "hinge" or "squared_hinge" (each class
+            against the rest). The last is the default of scikit-learn's LinearSVC.
         alpha: weight of the penalty. None: 1 / n in `fit`, n the sum of the weights of rows, which
             is scikit-learn's LogisticRegression(C=1); 1e-4 in a `partial_fit` without a `fit`.
         l1_ratio: share of the L1 norm in the penalty, 0 to 1.
@@ -185,6 +186,7 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
         return {
             "log_loss": "softmax" if self._classes.kind == "classes" else "logistic",
             "hinge": "hinge",
+            "squared_hinge": "squared_hinge",
         }
 
     def _checked_alpha(self) -> float:
@@ -207,7 +209,7 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
 
     def _model(self, output: Any = "score", **labels: Any) -> GLM:
         weights = self._class_weights
-        if weights is not None and self.loss == "hinge" and len(weights) > 2:
+        if weights is not None and self.loss in HINGES and len(weights) > 2:
             each = [Target(column=i, class_weight={1: w}) for i, w in enumerate(weights)]
             labels["targets"] = each
         elif weights is not None:

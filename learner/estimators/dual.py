@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import scipy.sparse as sp
 
 from blocklearn.matcache import available_threads, resolve
 from blocklearn.models.glm.dual import DualAscent, Link
+from blocklearn.models.glm.links import HINGES
 
 from ..training.state import State
 from .base import Array
@@ -67,12 +68,13 @@ class DualProblem:
             weights = weights * (factors[Y[:, 0].astype(int)] if Y.shape[1] == 1 else Y @ factors)
         l2 = estimator._checked_alpha() * total / max(weights.sum(), 1e-300)
         softmax = estimator._classes.kind == "classes"
-        link: Link = "hinge" if estimator.loss == "hinge" else "softmax" if softmax else "logistic"
+        smooth: Link = "softmax" if softmax else "logistic"
+        link = smooth if estimator.loss == "log_loss" else cast("Link", estimator.loss)
         return cls(X, Y, weights.astype(np.float32), l2, link)
 
     def obstacle(self, estimator: GLMClassifier) -> str | None:
         """Return why dual ascent cannot solve the problem; None: it can."""
-        by_column = self.link == "hinge" and self.Y.shape[1] > 1
+        by_column = self.link in HINGES and self.Y.shape[1] > 1
         if by_column and estimator._class_weights is not None:
             return "takes class_weight of two classes only, where the loss is a hinge"
         if estimator.l1_ratio or not self.l2 > 0.0:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from blocklearn.models import GLM
+from blocklearn.models.glm.links import HINGES
 from blocklearn.models.glm.targets import Fit
 
 from ..learner import Learner
@@ -17,7 +18,7 @@ from .opened import RunData, predicted_blocks
 from .score_bins import Scale, ScoreBins
 
 MOST = 12  # targets with curves: the best and the worst
-BINARY = ("logistic", "softmax", "hinge")
+BINARY = ("logistic", "softmax", *HINGES)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blocklearn.datasources.arrays.feature_hashing import HashedWords
+from blocklearn.models.glm.links import HINGES
 
 from ..drawing.charts import Bar, Curve, bars, line_chart
 from ..drawing.markup import Markup, tag
@@ -108,7 +109,7 @@ def charts_of(output: Output, bins: ScoreBins) -> Iterator[Markup]:
         even = Curve("chance", [0.0, 1.0], [bins.base_rate] * 2, 5)
         yield shares_figure("precision by recall", f"average {bins.average_precision:.3f}",
                             [even, Curve("rows", x, y)], "recall")  # fmt: skip
-    if output.fit.link == "hinge":
+    if output.fit.link in HINGES:
         return  # its scores are no means of the target
     x, y, _ = (values.tolist() for values in bins.calibration())
     low, high = min(x), max(x)

@@ -17,6 +17,7 @@ from .schedule import Cadence
 
 LOWER = frozenset(
     "perplexity rmse mae objective divergence deviance log_loss hinge_loss squared_error"
+    " squared_hinge_loss huber_loss pinball_loss gamma_deviance tweedie_deviance"
     " calibration_error calibration_error_4096"
     " topic_closeness mean_squared_distance mean_cosine_distance l1_change".split()
 )

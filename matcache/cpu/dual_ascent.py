@@ -13,6 +13,7 @@ from .jit import helper, kernel
 from .math32 import exp
 from .vectors import make_add
 
+LOGISTIC, HINGE, SQUARED_HINGE = range(3)  # losses, as the kernels take them
 WIDTH = 32  # columns of `ascend_wide`: a row of W is two lines of the cache
 
 _F = np.float32
@@ -24,15 +25,23 @@ _add_1, _add_4 = make_add(WIDTH, 1, 32), make_add(WIDTH, 4, 32)
 
 
 @_inserted
-def _share(square, hinge):
+def _share(square, loss):
     """Return the share of its step that a dual variable makes: all of it, for a hinge."""
-    return _ONE / max(square, _TINY) if hinge else _ONE / (_ONE + _F(0.25) * square)
+    if loss == HINGE:
+        return _ONE / max(square, _TINY)
+    return _ONE / (_ONE + (_F(2) if loss == SQUARED_HINGE else _F(0.25)) * square)
 
 
 @_inserted
-def _step(eta, y, a, share, hinge):
+def _step(eta, y, a, share, loss):
     """Return how far a dual variable moves, and how far it was from the optimum."""
-    if hinge:
+    if loss == SQUARED_HINGE:
+        sign = y + y - _ONE
+        margin, z = _ONE - sign * eta, -sign * a
+        lacks = max(margin, _F(0)) - _F(0.5) * z
+        gap = lacks * lacks + z * (max(margin, _F(0)) - margin)
+        return -sign * (max(z + (margin + margin - z) * share, _F(0)) - z), gap
+    if loss == HINGE:
         sign = y + y - _ONE
         margin = _ONE - sign * eta
         gap = max(margin, _F(0)) + sign * a * margin
@@ -43,7 +52,7 @@ def _step(eta, y, a, share, hinge):
 
 @_fast
 def ascend(
-    order, starts, columns, values, Y, weights, squares, bias, hinge, W, b, A, moved, eta, gaps
+    order, starts, columns, values, Y, weights, squares, bias, loss, W, b, A, moved, eta, gaps
 ):
     """Visit rows once, for losses of columns of their own.
 
@@ -53,12 +62,12 @@ def ascend(
     weights: float32 [n], weight of a row / (l2 * sum of all weights); 0 is skipped.
     squares: float32 [n], squared lengths of the rows of X.
     bias: what the constant feature of b adds to each squared length; 0: b stays.
-    hinge: whether the losses are hinges; otherwise they are logistic.
+    loss: LOGISTIC, HINGE or SQUARED_HINGE.
     W: float32 [features x k]. b: float32 [k]. A: float32 [n x k], the dual variables.
     moved: float32 [k], grows by what the dual variables move, times weights.
     eta: float32 [k], scratch.
-    gaps: float64 [k], grows by weight * (derivative of the loss - dual variable)^2; for hinges, by
-        weight * what the row adds to the gap between the objective and its dual.
+    gaps: float64 [k], grows by weight * (derivative of the loss - dual variable)^2; for both
+        hinges, by weight * what the row adds to the gap between the objective and its dual.
     """
     k = W.shape[1]
     for o in range(order.shape[0]):
@@ -66,13 +75,13 @@ def ascend(
         weight = weights[i]
         if weight == _F(0):
             continue
-        share = _share((squares[i] + bias) * weight, hinge)
+        share = _share((squares[i] + bias) * weight, loss)
         first, last = np.uintp(starts[i]), np.uintp(starts[i + np.uintp(1)])
         if k == 1:
             score = _F(0)
             for e in range(first, last):
                 score += values[e] * W[np.uintp(columns[e]), 0]
-            d, gap = _step(score + b[0], Y[i, 0], A[i, 0], share, hinge)
+            d, gap = _step(score + b[0], Y[i, 0], A[i, 0], share, loss)
             gaps[0] += np.float64(weight * gap)
             A[i, 0] += d
             d *= weight
@@ -88,7 +97,7 @@ def ascend(
             for j in range(k):
                 eta[j] += x * W[c, j]
         for j in range(k):
-            d, gap = _step(eta[j], Y[i, j], A[i, j], share, hinge)
+            d, gap = _step(eta[j], Y[i, j], A[i, j], share, loss)
             gaps[j] += np.float64(weight * gap)
             A[i, j] += d
             d *= weight
@@ -103,7 +112,7 @@ def ascend(
 
 @_fast
 def ascend_wide(
-    order, starts, columns, values, Y, weights, squares, bias, hinge, W, b, A, moved, eta, gaps
+    order, starts, columns, values, Y, weights, squares, bias, loss, W, b, A, moved, eta, gaps
 ):
     """Visit rows once, for `WIDTH` columns, whose number is known; see `ascend`."""
     for o in range(order.shape[0]):
@@ -111,13 +120,13 @@ def ascend_wide(
         weight = weights[i]
         if weight == _F(0):
             continue
-        share = _share((squares[i] + bias) * weight, hinge)
+        share = _share((squares[i] + bias) * weight, loss)
         for j in range(WIDTH):
             eta[j] = b[j]
         first, last = np.intp(starts[i]), np.intp(starts[i + np.uintp(1)])
         _add_scores(eta, columns, values, first, last, W)
         for j in range(WIDTH):
-            d, gap = _step(eta[j], Y[i, j], A[i, j], share, hinge)
+            d, gap = _step(eta[j], Y[i, j], A[i, j], share, loss)
             gaps[j] += np.float64(weight * gap)
             A[i, j] += d
             d *= weight
@@ -146,9 +155,9 @@ def _add_scores(eta, columns, values, first, last, W):
 
 @_fast
 def ascend_softmax(
-    order, starts, columns, values, Y, weights, squares, bias, hinge, W, b, A, moved, eta, gaps
+    order, starts, columns, values, Y, weights, squares, bias, loss, W, b, A, moved, eta, gaps
 ):
-    """Visit rows once, for a softmax of all columns; see `ascend`. hinge: ignored."""
+    """Visit rows once, for a softmax of all columns; see `ascend`. loss: ignored."""
     k = W.shape[1]
     for o in range(order.shape[0]):
         i = np.uintp(order[o])

@@ -1,15 +1,15 @@
 """Linear classifiers of rows in memory, by stochastic dual coordinate ascent.
 
 Shalev-Shwartz, Zhang, JMLR 14 (2013); with the fixed step of Math. Programming 155 (2016),
-"option V". Hinges: Hsieh, Chang, Lin, Keerthi, Sundararajan, ICML 2008, their L1-loss. Weights are
-tied to dual variables a, one for each row and column:
+"option V". Hinges: Hsieh, Chang, Lin, Keerthi, Sundararajan, ICML 2008, both their losses. Weights
+are tied to dual variables a, one for each row and column:
 
     W = -sum_i c_i x_i a_i,  c_i = w_i / (l2 sum w);  at the optimum a_i = d loss / d eta_i.
 
 A visit of row i moves a_i towards its derivative, by the share 1 / (1 + L c_i (x_i'x_i + B)). L
-bounds the second derivatives of the loss: 1/4, and 1/2 for softmax. A hinge has none: a_i moves to
-the optimum of the dual problem on its line, and stays within [-y, 1 - y]. No rate needs to be
-chosen.
+bounds the second derivatives of the loss: 1/4, and 1/2 for softmax. Hinges move a_i to the optimum
+of the dual problem on its line; it stays within [-y, 1 - y], and for the squared hinge has the sign
+of 1/2 - y. No rate needs to be chosen.
 
 Differs:
 
@@ -29,14 +29,23 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from blocklearn.matcache.cpu.dual_ascent import WIDTH, ascend, ascend_softmax, ascend_wide
+from blocklearn.matcache.cpu.dual_ascent import (
+    HINGE,
+    LOGISTIC,
+    SQUARED_HINGE,
+    WIDTH,
+    ascend,
+    ascend_softmax,
+    ascend_wide,
+)
 from blocklearn.matcache.cpu.pool import Pool
 
 FloatArray = NDArray[np.float32]
-Link = Literal["logistic", "hinge", "softmax"]
+Link = Literal["logistic", "hinge", "squared_hinge", "softmax"]
 Labels: TypeAlias = NDArray[np.generic] | sp.sparray  # [n x k] of 0 and 1
 
 BIAS = 0.1  # square of the constant feature, at most
+LOSSES = {"hinge": HINGE, "squared_hinge": SQUARED_HINGE}
 NOISE = 1e-8  # mean squares that are the rounding of float32
 
 
@@ -142,7 +151,8 @@ class _Group:
         self._gaps[:] = 0.0
         self._kernel(
             order, X.indptr, X.indices, X.data, self._Y, of._weights, of._squares, of._bias,
-            of.link == "hinge", self.W, self.b, self._A, self._moved, self._eta, self._gaps,
+            LOSSES.get(of.link, LOGISTIC), self.W, self.b, self._A, self._moved, self._eta,
+            self._gaps,
         )  # fmt: skip
         if first:
             self._first[:] = np.maximum(self._gaps, NOISE * of._weights.sum(dtype=np.float64))
@@ -157,6 +167,8 @@ def best_constants(mean: NDArray[np.floating], link: Link) -> NDArray[np.floatin
     """
     if link == "hinge":
         return np.where(mean < 0.5, -1.0, 1.0)
+    if link == "squared_hinge":
+        return 2.0 * mean - 1.0
     return np.asarray(np.log(mean) if link == "softmax" else np.log(mean / (1.0 - mean)))
 
 

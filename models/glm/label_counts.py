@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..errors import TargetError
 from ..inputs import LabelCounts
+from .links import HINGES
 from .targets import Fit
 
 Row = NDArray[np.floating] | None
@@ -27,7 +28,7 @@ def class_weight_rows(fits: Sequence[Fit], counts: LabelCounts | None) -> tuple[
     for fit in fits:
         if fit.class_weight is None:
             continue
-        if fit.link not in ("logistic", "hinge", "softmax"):
+        if fit.link not in ("logistic", *HINGES, "softmax"):
             raise TargetError(
                 f"GLM: target {fit.name!r} has class_weight, but its link {fit.link} has no "
                 "classes; leave it out, or use row_weights."
@@ -83,6 +84,8 @@ def best_constants(fits: Sequence[Fit], counts: LabelCounts) -> NDArray[np.float
                 found[fit.columns] = np.array(logs) - sum(logs) / len(logs)
             elif fit.link == "hinge":
                 found[fit.start] = np.sign(logs[1] - logs[0])
+            elif fit.link == "squared_hinge":  # (a - b) / (a + b) of both classes
+                found[fit.start] = math.tanh((logs[1] - logs[0]) / 2.0)
             else:
                 found[fit.start] = logs[1] - logs[0]
     return found

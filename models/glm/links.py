@@ -5,6 +5,7 @@
 | linear | eta | (eta - y)^2 / 2 | eta - y |
 | logistic | 1 / (1 + e^-eta) | ln(1 + e^eta) - y eta | mean - y |
 | hinge | eta | max(0, 1 - s eta), s = 2y - 1 | -s where s eta < 1 |
+| squared_hinge | eta | max(0, 1 - s eta)^2 | -2 s max(0, 1 - s eta) |
 | poisson | e^eta | e^eta - y eta | mean - y |
 | softmax | e^eta_k / sum_j e^eta_j | -sum_k y_k ln mean_k | mean sum_j y_j - y |
 | huber | eta | r^2 / 2, r = eta - y; d (abs(r) - d / 2) where abs(r) > d | r, within -d and d |
@@ -12,13 +13,15 @@
 | gamma | e^eta | eta + y e^-eta | 1 - y / mean |
 | tweedie | e^eta | y mean^(1-p) / (p - 1) + mean^(2-p) / (2 - p) | mean^(2-p) - y mean^(1-p) |
 
-y is 0 or 1 for logistic and hinge, where values in between are a mixture of both. It is a count or
-rate for poisson, positive for gamma, and not negative for tweedie. For softmax it is a column of 0
-and 1 per class; a row of zeros is ignored. d, q and p are the `shape` of a target.
+y is 0 or 1 for logistic and both hinges, where values in between are a mixture of both. It is a
+count or rate for poisson, positive for gamma, and not negative for tweedie. For softmax it is a
+column of 0 and 1 per class; a row of zeros is ignored. d, q and p are the `shape` of a target.
 McCullagh, Nelder, Generalized Linear Models (1989); hinge: Cortes, Vapnik (1995); huber: Huber
 (1964); quantile: Koenker, Bassett (1978); tweedie: Jorgensen (1987).
 
 The functions run inside `@rowwise`, and in float64 in its reference.
+
+Longer than 300 lines: each link is a row of one table, and its functions are short.
 """
 
 from __future__ import annotations
@@ -46,8 +49,18 @@ from blocklearn.matcache import (
 )
 
 LinkName = Literal[
-    "linear", "logistic", "hinge", "poisson", "softmax", "huber", "quantile", "gamma", "tweedie"
+    "linear",
+    "logistic",
+    "hinge",
+    "squared_hinge",
+    "poisson",
+    "softmax",
+    "huber",
+    "quantile",
+    "gamma",
+    "tweedie",
 ]
+HINGES = ("hinge", "squared_hinge")
 LARGEST = 30.0  # bound of eta where the mean is e^eta: e^30 = 10^13 does not overflow
 NOWHERE = -1e30  # score of a class outside the group: its probability is 0
 TINY = 1e-30
@@ -118,6 +131,15 @@ def _hinge_loss(eta: Rows, y: Rows, at: At) -> Rows:
 
 def _hinge_residual(eta: Rows, y: Rows, at: At) -> Rows:
     return (1.0 - y) * (eta > -1.0) - y * (eta < 1.0)
+
+
+def _squared_hinge_loss(eta: Rows, y: Rows, at: At) -> Rows:
+    short, over = maximum(0.0, 1.0 - eta), maximum(0.0, 1.0 + eta)
+    return y * short * short + (1.0 - y) * over * over
+
+
+def _squared_hinge_residual(eta: Rows, y: Rows, at: At) -> Rows:
+    return 2.0 * ((1.0 - y) * maximum(0.0, 1.0 + eta) - y * maximum(0.0, 1.0 - eta))
 
 
 def _deviance(eta: Rows, y: Rows, at: At) -> Rows:
@@ -231,6 +253,14 @@ LINKS: dict[str, Link] = {
         residual=_hinge_residual,
         measure=_hinge_loss,
         metric="hinge_loss",
+        range=(0.0, 1.0),
+    ),
+    "squared_hinge": Link(
+        mean=lambda eta, at: +eta,
+        loss=_squared_hinge_loss,
+        residual=_squared_hinge_residual,
+        measure=_squared_hinge_loss,
+        metric="squared_hinge_loss",
         range=(0.0, 1.0),
     ),
     "poisson": Link(

@@ -42,7 +42,8 @@ FEW = 32  # up to so many columns, steps of single rows are faster
 class GLM(Model):
     """Fits any number of targets, each with a link: see `links.py`.
 
-    Links: linear, Huber, quantile; logistic, hinge (SVM), softmax; Poisson, gamma, Tweedie.
+    Links: linear, Huber, quantile; logistic, hinge and its square (SVM), softmax; Poisson, gamma,
+    Tweedie.
     """
 
     needs_targets: ClassVar[bool] = True

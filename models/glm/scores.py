@@ -4,7 +4,7 @@
 |---|---|
 | linear | `squared_error` (mean), `r2` (1 - squared error / variance of y) |
 | logistic | `log_loss`, `auc` |
-| hinge | `hinge_loss`, `auc` |
+| hinge, squared_hinge | `hinge_loss` or `squared_hinge_loss`, `auc` |
 | poisson | `deviance` (mean unit deviance) |
 | softmax | `log_loss`, `accuracy` of the group, `auc` of each class against the others |
 
@@ -30,7 +30,7 @@ from blocklearn.datasources.arrays.compiled import kernel
 from blocklearn.matcache import Mat
 
 from ..score import Part, Room
-from .links import LINKS
+from .links import HINGES, LINKS
 from .ranking import BINS, Ranking
 from .targets import Fit
 
@@ -164,7 +164,7 @@ class TargetTotals:
         for column, (average, top, error) in zip(self._ranked, found.tolist(), strict=True):
             yield f"average_precision{bins}", names[column], average
             yield f"top_precision{bins}@{self._top}", names[column], top
-            if links[column] != "hinge":
+            if links[column] not in HINGES:
                 yield f"calibration_error{bins}", names[column], error
 
 

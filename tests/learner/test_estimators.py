@@ -375,7 +375,9 @@ def test_parameters_are_named_in_errors() -> None:
         bl.ALS(regularization=-1.0).fit(COUNTS)
     with pytest.raises(ValueError, match=r"NMF: max_iter=0: must be a whole number"):
         bl.NMF(max_iter=0).fit(COUNTS)
-    with pytest.raises(ValueError, match=r"GLMClassifier: loss='log': must be log_loss or hinge"):
+    with pytest.raises(
+        ValueError, match=r"GLMClassifier: loss='log': must be log_loss or hinge or sq"
+    ):
         bl.GLMClassifier("log").fit(COUNTS, LABELS)
     with pytest.raises(ValueError, match=r"solver='newton': must be auto, sgd, sgld, adagrad"):
         bl.GLMRegressor(solver="newton").fit(COUNTS, COUNTS[:, 0])

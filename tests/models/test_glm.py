@@ -81,7 +81,7 @@ def inputs(link: str, n: int = 20) -> tuple[np.ndarray[Any, Any], np.ndarray[Any
     if link == "softmax":
         y = np.eye(3)[rng.integers(3, size=n)]
         y[0] = 0.0  # a row without a class
-    elif link in ("logistic", "hinge"):
+    elif link in ("logistic", "hinge", "squared_hinge"):
         y = rng.integers(2, size=(n, 3)).astype(float)
         y[:2] = 0.3  # a mixture
     elif link == "gamma":
@@ -125,6 +125,8 @@ def independent_loss(link: str, eta: Any, y: Any) -> Any:
             return -(y * np.log(expit(eta)) + (1 - y) * np.log(expit(-eta)))
         case "hinge":
             return y * np.maximum(0, 1 - eta) + (1 - y) * np.maximum(0, 1 + eta)
+        case "squared_hinge":
+            return y * np.maximum(0, 1 - eta) ** 2 + (1 - y) * np.maximum(0, 1 + eta) ** 2
         case "poisson":
             return np.exp(eta) - y * eta
         case "huber":

@@ -98,6 +98,31 @@ def test_the_estimator_solves_hinges_of_classes_and_labels() -> None:
     np.testing.assert_array_equal(of_classes.coef_, of_labels.coef_)
 
 
+@pytest.mark.parametrize("columns", [1, 3, dual.WIDTH])
+def test_squared_hinges_end_where_the_gradient_is_zero(columns: int) -> None:
+    Y = np.tile(LABELS, dual.WIDTH // 3 + 1)[:, :columns]
+    for weights in (ONES, RNG.integers(0, 4, N).astype(np.float32)):
+        found = solved(Y, weights, "squared_hinge", most=300)
+        assert found.converged
+        signs = 2.0 * Y - 1.0
+        short = np.maximum(0.0, 1.0 - signs * (X.astype(np.float64) @ found.W + found.b))
+        rest = -2.0 * signs * short * weights[:, None] / weights.sum()
+        assert abs(X.T @ rest + 1e-3 * found.W).max() < 1e-5
+        assert abs(rest.sum(axis=0)).max() < 1e-5
+
+
+def test_squared_hinges_are_those_of_liblinear_by_either_solver() -> None:
+    """LinearSVC's default loss; C = 1 / (alpha n), 1/2 in its penalty alone."""
+    from sklearn.svm import LinearSVC
+
+    classes = CLASSES.argmax(axis=1)
+    wanted = LinearSVC(C=1e3 / N, tol=1e-8, max_iter=10**5, fit_intercept=False).fit(X, classes)
+    for solver in ("dual", "lbfgs"):
+        found = bl.GLMClassifier("squared_hinge", alpha=1e-3, fit_intercept=False, solver=solver)
+        found.set_params(tol=1e-7, max_iter=400, random_state=0).fit(X, classes)
+        np.testing.assert_allclose(found.coef_, wanted.coef_, atol=2e-3)
+
+
 def test_hinges_weigh_two_classes() -> None:
     y, factors = LABELS[:, 0].astype(int), {0: 1.0, 1: 3.0}
     found = bl.GLMClassifier("hinge", alpha=1e-3, class_weight=factors, tol=1e-5, max_iter=1000)
