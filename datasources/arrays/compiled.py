@@ -5,6 +5,7 @@ from typing import TypeVar, cast
 
 import numba
 
+from blocklearn.matcache.cpu.code_files import kept
 from blocklearn.matcache.cpu.jit import kernel as compiled
 
 Function = TypeVar("Function", bound=Callable[..., object])
@@ -24,4 +25,4 @@ def general_kernel(function: Function) -> Function:
 
     All of Numba's passes run, so it takes twice as long.
     """
-    return cast(Function, numba.njit(nogil=True, cache=True)(function))
+    return cast(Function, kept(numba.njit(nogil=True, cache=True)(function)))

@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..containers.dispatch import backend
 from ..containers.slots import allocate_bytes
-from ..emit.kernel_cache import remove_damaged
 from ..emit.source import cache_folder
 from . import kernels as cpu_kernels
 from . import launches as launches
@@ -29,13 +28,6 @@ Array = np.ndarray[Any, Any]
 
 LONG = 2.0  # seconds of compiling that are worth a line
 log = logging.getLogger("blocklearn.compile")
-
-
-@cache
-def _written_by_hand() -> dict[str, Kernel]:
-    """Return the kernels of `kernels.py`; damaged compiled files are removed first."""
-    remove_damaged(cpu_kernels.KERNELS.values())
-    return cpu_kernels.KERNELS
 
 
 @backend("cpu")
@@ -56,7 +48,7 @@ class CPU:
         """
         self.pool = Pool(available_threads() if threads is None else threads)
         self.threads = self.pool.threads
-        self.kernels: dict[str, Kernel] = dict(_written_by_hand())
+        self.kernels: dict[str, Kernel] = dict(cpu_kernels.KERNELS)
         self.planning = False  # whether launches only prepare their kernels
         self.calls: list[Call] | None = None  # what a launch did; see `Tape`
         self.operations = np.zeros(1, np.int64)  # counted by kernels

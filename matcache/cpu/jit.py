@@ -39,6 +39,7 @@ from numba.core.untyped_passes import (
     TranslateByteCode,
 )
 
+from .code_files import kept
 from .entry import entry_text, has_entry
 
 FOLDER = Path(__file__).parent
@@ -227,11 +228,8 @@ def kernel(*fastmath: str, keeps_lock: bool = False) -> Callable[[Any], Any]:
     )
 
     def decorate(function: Any) -> Any:
-        found = compile_later(function)
-        if Path(function.__code__.co_filename).parent == FOLDER:
-            on_disk = found._cache._cache_file
-            on_disk._source_stamp = on_disk._source_stamp, sources()
-        return found
+        here = Path(function.__code__.co_filename).parent == FOLDER
+        return kept(compile_later(function), sources() if here else "")
 
     return decorate
 

@@ -14,8 +14,6 @@ from types import ModuleType
 
 import numba
 
-from .kernel_cache import remove_damaged
-
 FORMAT = 1  # raise it when helpers of generated text change
 
 
@@ -48,7 +46,6 @@ def load_source(text: str, fingerprint: str) -> ModuleType:
     except (EOFError, ValueError, TypeError):  # Python's cached bytecode, not the text, is damaged
         Path(importlib.util.cache_from_source(str(path))).unlink(missing_ok=True)
         spec.loader.exec_module(module)
-    remove_damaged(vars(module).values())
     return module
 
 

@@ -6,16 +6,17 @@ import importlib.util
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 
 from blocklearn.matcache import MatCache, from_array, total
-from blocklearn.matcache.cpu import jit
+from blocklearn.matcache.cpu import code_files, jit
 from blocklearn.matcache.emit import source as codefiles
-from blocklearn.matcache.emit.kernel_cache import is_whole
 from tests.support.often import rarely
 
 PROGRAM = """
@@ -35,14 +36,17 @@ def run(folder: Path) -> None:
 
 @pytest.mark.parametrize("left", ["half", *rarely("empty", "zeros")])
 def test_damaged_compiled_code_is_made_anew(left: str, made: Path) -> None:
-    for suffix in (".pyc", ".nbi", ".nbc"):
+    compiled = list(made.rglob("*.nbc"))
+    for suffix in (".pyc", ".nbc"):
         damaged = list(made.rglob(f"*{suffix}"))
         assert damaged
         for path in damaged:
             spoil(path, left)
     run(made)
-    for path in (path for path in made.rglob("*.nb?")):
-        assert is_whole(path.read_bytes())
+    for path in compiled:
+        content = path.read_bytes()
+        assert len(content) > code_files.DIGEST
+        assert content[: code_files.DIGEST] == code_files._digest(content[code_files.DIGEST :])
 
 
 @pytest.mark.parametrize("left", ["empty", "half", "zeros"])
@@ -103,6 +107,40 @@ def test_a_kernel_is_compiled_anew_when_a_file_of_helpers_changes(
         misses.append(sum(found.stats.cache_misses.values()))
     assert misses == [1, 0, 1]
     jit.sources.cache_clear()
+
+
+def test_savers_at_once_do_not_exchange_their_code(tmp_path: Path) -> None:
+    """Numba numbers files by an index, which two processes may have read before either wrote."""
+    one, other = (code_files.CodeFiles(str(tmp_path), "kernel", "source") for _ in range(2))
+    keys = {
+        n: ((numba.types.float32, numba.types.Array(numba.int64, n, "C")), "cpu") for n in (1, 2)
+    }
+    write = one._open_for_write
+
+    @contextmanager
+    def meanwhile(path: str) -> Any:
+        other.save(keys[2], "code for 2 dimensions")
+        with write(path) as file:
+            yield file
+
+    one._open_for_write = meanwhile
+    one.save(keys[1], "code for 1 dimension")
+    for reader in (one, other):
+        assert reader.load(keys[1]) == "code for 1 dimension"
+        assert reader.load(keys[2]) == "code for 2 dimensions"
+
+
+def test_code_of_another_source_or_signature_is_not_loaded(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    before, after = (code_files.CodeFiles(str(tmp_path), "kernel", stamp) for stamp in (1, 2))
+    before.save(("f32",), "old")
+    assert after.load(("f32",)) is None
+    after.save(("f32",), "new")
+    assert before.load(("f32",)) is None and after.load(("f32",)) == "new"
+    (path,) = tmp_path.iterdir()
+    monkeypatch.setattr(code_files.CodeFiles, "_path", lambda *_: str(path))  # as if names collided
+    assert after.load(("f64",)) is None
 
 
 def test_long_compilations_are_logged(caplog: Any, monkeypatch: Any) -> None:

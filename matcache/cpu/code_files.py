@@ -1,0 +1,73 @@
+"""Files of compiled kernels: one for each kernel and the types of its arguments.
+
+Numba numbers these files, and an index says which signature has which number. Two processes that
+compile one kernel for different types at once may take the same number: the index of one then
+leads to the code of the other. Here a file is named by its signature, and says itself what it
+holds. There is no index, so processes need not agree. A file whose contents do not match their
+digest, as a crash may leave it, counts as absent.
+"""
+
+# Numba's caches have no types.
+# mypy: allow-untyped-defs, allow-untyped-calls
+
+import hashlib
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core.caching import IndexDataCacheFile
+
+DIGEST = 16  # bytes
+
+
+def kept(dispatcher: Any, *stamp: Any) -> Any:
+    """Keep the compiled code of a function that was made with `cache=True` in these files.
+
+    stamp: compiled code holds while this, and the function's own file, stay as they are.
+
+    Returns the function.
+    """
+    cache = dispatcher._cache
+    found = cache._cache_file
+    cache._cache_file = CodeFiles(
+        cache.cache_path, cache._impl.filename_base, (found._source_stamp, *stamp)
+    )
+    return dispatcher
+
+
+class CodeFiles(IndexDataCacheFile):
+    """The files of one kernel, in place of Numba's index and numbered files."""
+
+    def __init__(self, cache_path, filename_base, source_stamp):
+        super().__init__(cache_path, filename_base, source_stamp)
+        self._base = filename_base
+
+    def save(self, key, data):
+        """Write the code of a signature: the whole file or nothing."""
+        content = self._dump((self._source_stamp, key, data))
+        with self._open_for_write(self._path(key)) as file:
+            file.write(_digest(content) + content)
+
+    def load(self, key):
+        """Return the code of a signature; None if there is none of the present source."""
+        try:
+            whole = Path(self._path(key)).read_bytes()
+        except OSError:
+            return None
+        digest, content = whole[:DIGEST], whole[DIGEST:]
+        if digest != _digest(content):
+            return None
+        stamp, found, data = pickle.loads(content)
+        return data if (stamp, found) == (self._source_stamp, key) else None
+
+    def flush(self):
+        """Do nothing: code of another source is not loaded, and is written over."""
+
+    def _path(self, key):
+        signature = repr((numba.__version__, key)).encode()
+        return self._data_path(f"{self._base}.{_digest(signature).hex()}.nbc")
+
+
+def _digest(content):
+    return hashlib.blake2b(content, digest_size=DIGEST).digest()
