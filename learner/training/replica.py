@@ -189,7 +189,10 @@ class Replica:
             mat.lie_in(self.lent.arrays[name])
 
     def _plan(self) -> None:
-        """Run the whole program on shapes: the cache notes the arrays it needs."""
+        """Run the whole program on shapes: the cache notes the arrays and kernels it needs.
+
+        Kernels that the first block does not need are compiled when they are first called.
+        """
         self._allocate()
         parts = [self._plan_scores, self._plan_predictions]
         if self.trains:
@@ -205,7 +208,7 @@ class Replica:
                 for intake in self.intakes:
                     intake.note_all()
         if self.complete:
-            with self.cache.seal():
+            with self.cache.seal(), self.cache.backend.later():
                 self._try_partial()
 
     def _plan_pass(self) -> None:
@@ -235,15 +238,17 @@ class Replica:
         self._note("score")
 
     def _plan_predictions(self) -> None:
-        for intake in self.intakes:
-            self.predict(intake.blank(self._key)).mat()  # it will be read
+        with self.cache.backend.later() if self.trains else nullcontext():
+            for intake in self.intakes:
+                self.predict(intake.blank(self._key)).mat()  # it will be read
         self._note("predict")
 
     def _plan_phases(self) -> None:
         """Plan the updates of each phase again: a first step may leave work for the next."""
         for phase, start in enumerate(self.model.phases()):
-            for intake in self._trained:
-                self._plan_update(intake.blank(self._key, start, phase))
+            with self.cache.backend.later() if phase else nullcontext():
+                for intake in self._trained:
+                    self._plan_update(intake.blank(self._key, start, phase))
         self._note("train")
         check_updates(self.model, self.optimizer, self._filled)
 
@@ -262,8 +267,9 @@ class Replica:
 
     def _plan_extras(self, extras: Sequence[Callable[[Replica], None]]) -> None:
         before = self._labels()
-        for plan in extras:
-            plan(self)
+        with self.cache.backend.later():
+            for plan in extras:
+                plan(self)
         self.of_extras = self._labels() - before
 
     def _plan_kept(self, kept: Kept, *, alone: bool) -> None:

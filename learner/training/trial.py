@@ -46,7 +46,8 @@ def try_blocks(
     blocks: for each replica, each time.
     """
     passes, tried = [], 0
-
+    for replica in team.replicas:
+        replica.cache.backend.compile_later()
     for start in team.first.model.phases():
         seconds = 0.0
         for side, source in enumerate(sources):

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -200,7 +201,13 @@ class Backend(Protocol):
         """Wait until all launched work is done."""
 
     def compile_expected(self) -> None:
-        """Compile every kernel that launches asked for while memory was planned."""
+        """Compile every kernel that launches asked for while memory was planned, save `later`."""
+
+    def compile_later(self) -> None:
+        """Compile what `later` put off, so that nothing but blocks takes time."""
+
+    def later(self) -> AbstractContextManager[None]:
+        """Return a context: kernels that are planned in it may be compiled at their first call."""
 
     def close(self) -> None:
         """Free the memory and stop the threads."""

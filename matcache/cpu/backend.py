@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -22,12 +23,13 @@ from .executor import joined
 from .index import HostIndex
 from .pool import Pool
 from .processors import available_threads
-from .runners import RUNNERS
 
 Array = np.ndarray[Any, Any]
 
 LONG = 2.0  # seconds of compiling that are worth a line
 log = logging.getLogger("blocklearn.compile")
+
+Signatures = dict[Any, dict[tuple[Any, ...], None]]  # types of arguments in order, by kernel
 
 
 @backend("cpu")
@@ -52,7 +54,9 @@ class CPU:
         self.planning = False  # whether launches only prepare their kernels
         self.calls: list[Call] | None = None  # what a launch did; see `Tape`
         self.operations = np.zeros(1, np.int64)  # counted by kernels
-        self._awaited: list[tuple[Any, tuple[Any, ...]]] = []
+        self._awaited: Signatures = {}  # kernels to compile before the first block
+        self._put_off: Signatures = {}  # kernels to compile when they are first called
+        self._noting = self._awaited
 
     def run(self, kernel: Kernel, bounds: Array, *args: Any) -> None:
         """Run `kernel(chunk, thread, bounds[1:], *args)` for all chunks, on all threads.
@@ -79,6 +83,8 @@ class CPU:
         if self.planning:
             self.expect(kernel, *(() if bounds is None else (0, 0)), *call.given)
             return
+        if kernel in self._put_off:
+            compile_all({kernel: self._put_off.pop(kernel)})
         if self.calls is not None:
             self.calls.append(call)
         if bounds is None:
@@ -101,20 +107,27 @@ class CPU:
 
     def expect(self, kernel: Kernel, *args: Any) -> None:
         """Note that `kernel` will be called with arguments of these types."""
-        self._awaited.append((kernel, tuple(map(type_of, args))))
+        self._noting.setdefault(kernel, {})[tuple(map(type_of, args))] = None
+
+    @contextmanager
+    def later(self) -> Iterator[None]:
+        """Compile what launches ask for within this `with` block when it is first called."""
+        self._noting = self._put_off
+        try:
+            yield
+        finally:
+            self._noting = self._awaited
 
     def compile_expected(self) -> None:
-        """Compile the noted kernels or load them from disk, so that no block waits."""
-        begun = time.perf_counter()
-        for kernel, types in (*self._awaited, *RUNNERS):
-            if types not in kernel.overloads:
-                kernel.compile(types)
-        seconds = time.perf_counter() - begun
-        if seconds > LONG:
-            text = "kernels compiled in %.0f s; later runs load them from %s"
-            log.info(text, seconds, cache_folder())
+        """Compile the noted kernels or load them from disk, so that no block waits for them."""
+        compile_all(self._awaited)
         self._awaited.clear()
         self.planning = False
+
+    def compile_later(self) -> None:
+        """Compile what was put off, so that nothing but blocks takes time."""
+        compile_all(self._put_off)
+        self._put_off.clear()
 
     def allocate(self, nbytes: int) -> Array:
         """Allocate zeroed bytes."""
@@ -183,7 +196,21 @@ class CPU:
     def close(self) -> None:
         """Stop the threads."""
         self._awaited.clear()
+        self._put_off.clear()
         self.pool.close()
+
+
+def compile_all(wanted: Signatures) -> None:
+    """Compile kernels, or load them from disk."""
+    begun = time.perf_counter()
+    for kernel, signatures in wanted.items():
+        for types in signatures:
+            if types not in kernel.overloads:
+                kernel.compile(types)
+    seconds = time.perf_counter() - begun
+    if seconds > LONG:
+        text = "kernels compiled in %.0f s; later runs load them from %s"
+        log.info(text, seconds, cache_folder())
 
 
 def _bytes(array: Array) -> Array:

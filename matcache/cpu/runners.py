@@ -134,8 +134,3 @@ def run(code):
 def run_tiny(code):
     """Do the same with the lock: to wait for it again would take longer than the calls."""
     return run(code)
-
-
-_WORD = types.int64
-RUNNERS = (run, (_WORD,)), (run_tiny, (_WORD,)), (begin, (_WORD,)), (work, (_WORD, _WORD))
-"""What runs programs, with the types of its arguments: loaded before training begins."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -382,6 +383,13 @@ class Cuda:
         """Compile all kernels that were named and are not compiled yet."""
         for text in self._texts.values():
             self._compile(text)
+
+    def compile_later(self) -> None:
+        """Do nothing: all kernels are compiled."""
+
+    def later(self) -> AbstractContextManager[None]:
+        """Put nothing off: kernels take memory of the device, which is allocated once."""
+        return nullcontext()
 
     def _compile(self, text: Text) -> None:
         if text.function is None:

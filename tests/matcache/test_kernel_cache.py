@@ -14,7 +14,7 @@ import numba
 import numpy as np
 import pytest
 
-from blocklearn.matcache import MatCache, from_array, total
+from blocklearn.matcache import MatCache, exp, from_array, named, total
 from blocklearn.matcache.cpu import code_files, jit
 from blocklearn.matcache.emit import source as codefiles
 from tests.support.often import rarely
@@ -141,6 +141,22 @@ def test_code_of_another_source_or_signature_is_not_loaded(
     (path,) = tmp_path.iterdir()
     monkeypatch.setattr(code_files.CodeFiles, "_path", lambda *_: str(path))  # as if names collided
     assert after.load(("f64",)) is None
+
+
+def test_kernels_of_later_stages_are_compiled_when_they_are_called() -> None:
+    with MatCache(threads=1, reserving=True) as memory:
+        numbers = named(memory, "numbers", (4, 3))
+        first = total(numbers + 1.0).mat()
+        with memory.backend.later():
+            last = total(exp(numbers) * 3.0 - numbers).mat()
+        memory.commit()
+        memory.freeze()
+        assert memory.backend._put_off
+        numbers.set(np.zeros((4, 3), np.float32))
+        first = total(numbers + 1.0).mat()
+        assert float(first) == 12.0 and memory.backend._put_off
+        last = total(exp(numbers) * 3.0 - numbers).mat()
+        assert float(last) == 36.0 and not memory.backend._put_off
 
 
 def test_long_compilations_are_logged(caplog: Any, monkeypatch: Any) -> None:
