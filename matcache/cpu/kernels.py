@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from . import bounds, gram, index, selection
+from . import bounds, gram, index, keys, selection
 from .access import place1, put1
 from .exact import add_exact_columns, add_exact_product, keep_largest
 from .gemm import product
@@ -132,24 +132,6 @@ def max_partials(partials, out):
 
 
 @_kernel
-def pack_keys(chunk, thread, bounds, source, out):
-    """Set out[i, j] to a number whose order is that of source[i, j], then of j.
-
-    source: uint32, the bits of float32. The lower half of out [int64] is j.
-    """
-    sign = np.uint64(0x80000000)
-    for i in range(bounds[chunk], bounds[chunk + 1]):
-        for j in range(out.shape[1]):
-            x = np.uint64(source[i, j])
-            if x == sign:  # -0
-                x = np.uint64(0)
-            key = x ^ (np.uint64(0xFFFFFFFF) if x & sign else sign)
-            if x & np.uint64(0x7FFFFFFF) > np.uint64(0x7F800000):  # NaN
-                key = np.uint64(0xFFFFFFFF)
-            out[i, j] = (key << np.uint64(32)) | np.uint64(j)
-
-
-@_kernel
 def number_columns(chunk, thread, bounds, starts, t_pos, out):
     """Set out [nnz] to the place of each entry's column among the columns that occur."""
     for place in range(bounds[chunk], bounds[chunk + 1]):
@@ -205,6 +187,7 @@ def split_tokens(chunk, thread, bounds, indptr, values, row_ids, key, seen, scor
 KERNELS: dict[str, Any] = {
     **bounds.KERNELS,
     **gram.KERNELS,
+    **keys.KERNELS,
     **selection.KERNELS,
     "add_exact_columns": add_exact_columns,
     "add_exact_product": add_exact_product,
@@ -220,7 +203,6 @@ KERNELS: dict[str, Any] = {
     "masked_product": masked_product,
     "max_partials": max_partials,
     "number_columns": number_columns,
-    "pack_keys": pack_keys,
     "product": product,
     "scatter": scatter,
     "round_table": round_table,

@@ -585,6 +585,42 @@ def test_rows_are_sorted_by_key(threads: int) -> None:
         assert argsort(from_array(memory, np.ones((0, 5), np.float32))).mat().shape == (0, 5)
 
 
+@pytest.mark.parametrize("columns", [2 * 8192, 3 * 8192 + 1, 40_000, 70_001])
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_long_rows_are_sorted_by_key_by_several_threads(
+    rows: int, threads: int, columns: int
+) -> None:
+    """A row is cut where threads are more than rows; equal keys still keep their order."""
+    rng = np.random.default_rng(columns)
+    for keys in (
+        rng.integers(-3, 4, (rows, columns)),
+        rng.standard_normal((rows, columns)),
+        np.tile(np.arange(columns)[::-1], (rows, 1)),  # pieces change places
+        np.zeros((rows, columns)),
+    ):
+        data = keys.astype(np.float32)
+        data[:, ::1001], data[:, 5::700] = np.nan, -0.0
+        with MatCache(threads=threads) as memory:
+            order = argsort(from_array(memory, data)).mat().numpy()
+        expected = np.argsort(data.astype(np.float64), axis=1, kind="stable")
+        np.testing.assert_array_equal(order, expected)
+
+
+def test_room_for_sorting_by_key_is_planned() -> None:
+    """Several threads merge pieces of a row in it; a frozen cache allocates nothing."""
+    data = np.random.default_rng(0).standard_normal((1, 40_000)).astype(np.float32)
+    with MatCache(threads=4, reserving=True) as memory:
+        keys = named(memory, "keys", data.shape)
+        argsort(keys).mat()
+        assert "keys being merged" in {row.label for row in memory.plan()}
+        memory.commit()
+        memory.freeze()
+        keys.set(data)
+        found = argsort(keys).numpy()
+    np.testing.assert_array_equal(found, np.argsort(data, axis=1, kind="stable"))
+
+
 def test_other_numbers_are_not_sorted_by_key(memory: MatCache) -> None:
     for other in (from_sparse(memory, X), from_array(memory, np.ones((2, 3)))):
         with pytest.raises(ShapeError, match="must be dense float32"):

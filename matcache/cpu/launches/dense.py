@@ -18,8 +18,7 @@ from ..blas import rows_of_chunk
 from ..bounds import even_bounds
 from ..compiled import kernel_of
 from ..gemm import routines
-
-COLUMN = np.uint64(0xFFFFFFFF)  # of a packed key, its column
+from ..keys import COLUMN
 
 
 @launches("dense", "cpu", only_calls=True)
@@ -82,21 +81,36 @@ def _sort(cache: MatCache, source: Slot, out: Slot) -> None:
 
 @launches("argsort", "cpu")
 def _argsort(cache: MatCache, source: Slot, out: Slot) -> None:
-    rows, backend = out.shape[0], cache.backend
-    chunks = max(1, min(ROW_CHUNKS, rows * out.shape[1] // CHUNK_ELEMENTS, rows))
-    found = out.data().view(np.uint64)
-    bounds = even_bounds(cache, rows, chunks)
-    backend.run(backend.kernels["pack_keys"], bounds, source.data().view(np.uint32), found)
-    if cache.reserving:
-        return
+    """Sort pieces of rows: where there are few rows, several of each, which are then merged."""
+    (rows, columns), backend = out.shape, cache.backend
+    pieces = max(1, min(-(-backend.pool.threads // max(1, rows)), columns // CHUNK_ELEMENTS))
+    parts, merges = rows * pieces, (pieces - 1).bit_length()
+    chunks = max(1, min(ROW_CHUNKS, rows * columns // CHUNK_ELEMENTS, parts))
+    bounds, keys = even_bounds(cache, parts, chunks), source.data().view(np.uint32)
+    found = other = out.data().view(np.uint64)
+    if merges:
+        room = cache.result(("keys", *out.shape), out.shape, np.uint64, "keys being merged")
+        other = room.data()
+    if merges % 2:
+        found, other = other, found
+    backend.run(backend.kernels["pack_keys"], bounds, pieces, keys, found)
+    if not cache.reserving:
 
-    def sort_rows(chunk: int, thread: int) -> None:
-        """Sort the rows of a chunk, and leave their columns."""
-        part = found[rows * chunk // chunks : rows * (chunk + 1) // chunks]
-        part.sort(axis=1)
-        np.bitwise_and(part, COLUMN, out=part)
+        def sort_parts(chunk: int, thread: int) -> None:
+            """Sort the pieces of a chunk; NumPy releases the interpreter's lock."""
+            for part in range(parts * chunk // chunks, parts * (chunk + 1) // chunks):
+                row, piece = divmod(part, pieces)
+                packed = found[row, columns * piece // pieces : columns * (piece + 1) // pieces]
+                packed.sort()
+                if not merges:
+                    np.bitwise_and(packed, COLUMN, out=packed)
 
-    backend.pool.run(sort_rows, chunks)
+        backend.pool.run(sort_parts, chunks)
+    for merge in range(merges):
+        last = int(merge == merges - 1)
+        call = bounds, pieces, 1 << merge, last, found, other
+        backend.run(backend.kernels["merge_runs"], *call)
+        found, other = other, found
 
 
 @launches("gather", "cpu")
