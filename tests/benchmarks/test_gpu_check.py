@@ -18,6 +18,8 @@ import blocklearn as bl
 from blocklearn.matcache.cuda import devices, launcher
 from scripts.benchmarks.__main__ import main as bench
 from scripts.benchmarks.data import power_law
+from scripts.benchmarks.operations import OPERATIONS
+from scripts.benchmarks.table1 import check
 from scripts.gpu_check import __main__ as gpu_check
 from scripts.gpu_check import apart, cubins, needs, trainings
 from scripts.gpu_check import tests as gpu_tests
@@ -327,7 +329,8 @@ def test_a_training_uses_no_package_that_is_not_listed() -> None:
 
 def test_sizes_are_about_those_of_packages_here() -> None:
     for name, size in [item for part in needs.NEEDS.values() for item in part.items()]:
-        if size is not None and size >= 1 and needs.here(name):
+        assert size > 0
+        if size >= 1 and needs.here(name):
             found = sum(path.size or 0 for path in files(name) or ()) / 2**20
             assert 0.5 < found / size < 2, name
 
@@ -364,3 +367,26 @@ def test_bench_launch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         graphs = row["system"] == "graphs"
         assert (row["quality"]["launches"] < 1) == graphs
         assert (row["quality"]["graphs"] >= 1) == graphs
+
+
+def test_bench_table1(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stand_in(monkeypatch)
+    file = tmp_path / "table1.json"
+    assert bench(["table1", "--quick", "--json", str(file)]) == 0
+    report = json.loads(file.read_text())
+    for name in OPERATIONS:
+        rows = {r["system"]: r for r in report["rows"] if r["settings"]["operation"] == name}
+        assert rows.keys() == {"blocklearn", "cuda:0", "numpy"}
+        assert all(row["seconds"] > 0 < row["quality"]["gb_per_s"] for row in rows.values())
+        assert bool(rows["cuda:0"]["quality"]["gflops"]) == name.startswith("S")
+    assert "ours / cuda:0" in capsys.readouterr().out
+
+
+def test_a_device_that_computes_something_else_ends_bench_table1() -> None:
+    right = np.ones(5, np.float32)
+    check("SPMV", right, right * (1 + 1e-6), "cuda:0")
+    for wrong in (right * 1.01, np.where(np.arange(5) == 3, np.nan, right)):
+        with pytest.raises(ValueError, match="^SPMV: cuda:0's result differs from ours by "):
+            check("SPMV", right, wrong, "cuda:0")
