@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
@@ -90,6 +91,22 @@ def test_workers_may_have_several_replicas() -> None:
     expected = learnt(trained(variant, replicas=4))
     found = results(2, lambda own: learnt(trained(variant, engine=own, replicas=2)))
     assert found == [expected, expected]
+
+
+@pytest.mark.parametrize("name", ["als implicit cg", "ranking softmax"])
+def test_rankings_of_several_workers_are_those_of_replicas(name: str) -> None:
+    """The rows of the sample's users are fetched from the workers that own them."""
+    variant = CASES[name]
+    seen = data_of(variant).toarray() > 0
+    held = sp.csr_array((~seen & (np.random.default_rng(1).random(seen.shape) < 0.3)) * 1.0)
+
+    def scores(**options: Any) -> dict[str, float]:
+        hooks = [bl.RankingEvaluation(4)]
+        return trained(variant, eval=held, hooks=hooks, **options).progress.scores
+
+    expected = scores(replicas=2)
+    assert 0 < expected["ndcg@4"] < 1
+    assert results(2, lambda own: scores(engine=own)) == [expected, expected]
 
 
 class Stops(bl.Hook):
