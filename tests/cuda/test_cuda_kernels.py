@@ -516,3 +516,19 @@ def test_modules_of_every_k_compile(k: int) -> None:
                 source = sources.cholesky_source(k, gram=flag, masked=flag, scaled=flag)
                 needed = resources(nvrtc(source, architecture))
                 assert not any(needs.frame for needs in needed.values())
+
+
+@pytest.mark.parametrize("threads", THREADS)
+def test_numbers_too_small_to_be_normal_count_as_zero(threads: int) -> None:
+    """What is read, and what is computed; normal ones stay. On the CPU they are numbers."""
+    text = """
+extern "C" __global__ void halves(i64 n, const float* a, float* out) {
+  for (i64 e = BL_THREAD; e < n; e += BL_THREADS) out[e] = a[e] * (a[e] < 1e-38f ? 2.0f : 0.5f);
+}
+"""
+    least = np.finfo(np.float32).tiny
+    a = np.array([least, 2 * least, 1e-40, 1e-38, -1e-42, 0.0, 1.0], np.float32)
+    expected = np.array([0, least, 0, 0, 0, 0, 0.5], np.float32)
+    out = np.empty_like(a)
+    module(sources.library_source() + text, threads).call("halves", a.size, a, out)
+    np.testing.assert_array_equal(out, expected)

@@ -5,7 +5,8 @@ lane computes the same thing: that tests the arithmetic. With `threads`, every t
 a stack of its own and runs until it comes to a barrier or a shuffle: that tests the parallel part
 too. What one thread writes, others see at the worst moment: those before it have not begun to read,
 or those behind it have not begun to write (`backwards`). A barrier that some thread of its group
-never comes to is an error. What threads share is NaN, or -1, when a block begins.
+never comes to is an error. What threads share is NaN, or -1, when a block begins. Numbers too small
+for a normal float32 count as 0, as on a device (`-ftz=true`); here those of float64 do so, too.
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ import re
 import shutil
 import subprocess
 import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +185,21 @@ static unsigned __ballot_sync(unsigned mask, bool x) {
 }
 """
 
+CONTROL = """
+#ifdef __SSE__
+#include <xmmintrin.h>
+extern "C" unsigned flush(void) {  // returns what was set before
+  const unsigned before = _mm_getcsr();
+  _mm_setcsr(before | 0x8040);
+  return before;
+}
+extern "C" void restore(unsigned before) { _mm_setcsr(before); }
+#else
+extern "C" unsigned flush(void) { return 0; }
+extern "C" void restore(unsigned) {}
+#endif
+"""
+
 # That the compiler has watch memory: set in the processes that test_cuda_sanitized.py starts.
 SANITIZERS = os.environ.get("HOST_SANITIZERS", "").split()
 
@@ -207,6 +227,51 @@ def available() -> bool:
     return shutil.which("g++") is not None
 
 
+def compiled(whole: str) -> ctypes.CDLL:
+    """The library of a C++ text; those of earlier processes are found in a folder."""
+    folder = Path(tempfile.gettempdir()) / "blocklearn-cuda-host"
+    folder.mkdir(exist_ok=True)
+    name = hashlib.sha256(f"2{SANITIZERS}{whole}".encode()).hexdigest()[:24]
+    library = folder / f"{name}.so"
+    if not library.exists():
+        text = folder / f"{name}.cpp"
+        text.write_text(whole)
+        part = folder / f"{name}.{os.getpid()}.{threading.get_ident()}.tmp"
+        command = [
+            "g++",
+            "-std=c++17",
+            "-O1",
+            "-w",
+            "-shared",
+            "-fPIC",
+            "-fno-gnu-unique",  # what modules keep under one name is not shared
+            *SANITIZERS,
+            str(text),
+            "-o",
+            str(part),
+        ]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise AssertionError(f"{done.stderr[:3000]}\n{whole[-3000:]}")
+        part.replace(library)
+    return ctypes.CDLL(str(library))
+
+
+@cache
+def _control() -> ctypes.CDLL:
+    return compiled(CONTROL)
+
+
+@contextmanager
+def flushed() -> Iterator[None]:
+    """While this thread is here, numbers too small to be normal count as 0."""
+    before = _control().flush()
+    try:
+        yield
+    finally:
+        _control().restore(before)
+
+
 class HostModule:
     """A compiled module; `call(name, *args, blocks=n)` runs a kernel block after block.
 
@@ -216,42 +281,18 @@ class HostModule:
     def __init__(self, source: str, threads: int = 1, *, backwards: bool = False) -> None:
         self.threads = threads
         whole = COMMON + ONE + source if threads == 1 else _many(source, threads, backwards)
-        folder = Path(tempfile.gettempdir()) / "blocklearn-cuda-host"
-        folder.mkdir(exist_ok=True)
-        name = hashlib.sha256(f"2{SANITIZERS}{whole}".encode()).hexdigest()[:24]
-        library = folder / f"{name}.so"
-        if not library.exists():
-            text = folder / f"{name}.cpp"
-            text.write_text(whole)
-            part = folder / f"{name}.{id(self)}.tmp"
-            command = [
-                "g++",
-                "-std=c++17",
-                "-O1",
-                "-w",
-                "-shared",
-                "-fPIC",
-                "-fno-gnu-unique",  # what modules keep under one name is not shared
-                *SANITIZERS,
-                str(text),
-                "-o",
-                str(part),
-            ]
-            done = subprocess.run(command, capture_output=True, text=True)
-            if done.returncode:
-                raise AssertionError(f"{done.stderr[:3000]}\n{source[-3000:]}")
-            part.replace(library)
-        self.library = ctypes.CDLL(str(library))
+        self.library = compiled(whole)
 
     def call(self, name: str, *args: Any, blocks: int = 1) -> None:
         """args: arrays (as pointers), Python ints (as int64), NumPy scalars (as they are)."""
         converted = [_convert(a) for a in args]
         function = self.library[name if self.threads == 1 else f"many_{name}"]
         function.restype = None if self.threads == 1 else ctypes.c_int
-        for block in range(blocks):
-            self.library.set_block(block, blocks)
-            stuck = function(*converted)
-            assert not stuck, f"{name}: threads wait at a barrier that others never come to"
+        with flushed():
+            for block in range(blocks):
+                self.library.set_block(block, blocks)
+                stuck = function(*converted)
+                assert not stuck, f"{name}: threads wait at a barrier that others never come to"
 
 
 def _convert(arg: Any) -> Any:
