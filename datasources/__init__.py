@@ -49,6 +49,7 @@ from .ratings import read_ratings as read_ratings
 from .ratings import split_ratings as split_ratings
 from .ratings.kind import RatingsData as RatingsData
 from .ratings.kind import RatingsKind as RatingsKind
+from .ratings.links_kind import LinksData as LinksData
 from .reader import Reader as Reader
 from .source import DataSource as DataSource
 from .source import KeepingSource as KeepingSource

@@ -24,6 +24,7 @@ from .holdout.split import HoldBy
 from .hugectr import HugeCTRNorm, HugeCTRRaw
 from .parquet.kind import ParquetData
 from .ratings.kind import RatingsData
+from .ratings.links_kind import LinksData
 from .tables.kind import TableData
 
 
@@ -57,6 +58,7 @@ Kind = (
     | HugeCTRNorm
     | HugeCTRRaw
     | RatingsData
+    | LinksData
     | TimeZones
     | PythonCalls
     | PythonImports

@@ -116,7 +116,7 @@ def read_parquet(path: Path, columns: Columns) -> Table:
             raise
         raise DataError(f"{path}: cannot be read as Parquet: {error}") from error
     if not parts:
-        raise DataError(f"{path}: the file has no ratings.")
+        raise DataError(f"{path}: the file has no records.")
     return table_of_batches(parts, columns, str(path), numbered_places(path, "record"))
 
 
@@ -131,7 +131,7 @@ def table_of_batches(
     from pyarrow import compute
 
     table = pa.Table.from_batches(parts)
-    for what, name in (("user", columns.user), ("item", columns.item)):
+    for what, name in zip(columns.keys, (columns.user, columns.item), strict=False):
         if table[name].null_count:
             record = compute.index(table[name].is_null(), True).as_py()
             raise DataError(f"{places([record])[0]}: the {what} is missing.")
@@ -144,6 +144,7 @@ def table_of_batches(
         None if time is None else times_of(table[time], time, path),
         places,
         merge,
+        columns.keys[2],
     )
 
 
@@ -170,7 +171,8 @@ def batch_of_ids(batch: Any, columns: Columns, path: str) -> Any:
                 column = column.cast(pa.float32(), safe=False).fill_null(float("nan"))
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                 raise DataError(
-                    f"{path}: the column {name!r} is of type {kind}, but ratings must be numbers."
+                    f"{path}: the column {name!r} is of type {kind}, but "
+                    f"{columns.keys[2]}s must be numbers."
                 ) from error
         found[name] = column
     return pa.RecordBatch.from_pydict(found)

@@ -63,7 +63,7 @@ def assemble(
 ) -> Ratings:
     """Build the matrix from the records of a file; see `read_ratings`."""
     if not table.users.codes.size:
-        raise DataError(f"{table.path}: the file has no ratings.")
+        raise DataError(f"{table.path}: the file has no records.")
     check_values(table)
     rows, user_ids = numbered(table, table.users, "user", users)
     columns, item_ids = numbered(table, table.items, "item", items)
@@ -88,7 +88,9 @@ def assemble(
     indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(user_ids)))])
     matrix = sparse.csr_array((values, columns, indptr), shape=(len(user_ids), len(item_ids)))
     if not np.isfinite(values).all():
-        raise DataError(f"{table.path}: ratings whose {duplicates} is too large for a float32.")
+        raise DataError(
+            f"{table.path}: {table.value}s whose {duplicates} is too large for a float32."
+        )
     dropped = table.users.codes.size - order.size
     return Ratings(matrix, user_ids, item_ids, times, dropped, unrated=table.values is None)
 
@@ -97,9 +99,9 @@ def check_values(table: Table) -> None:
     """Raise `DataError` unless every rating is a finite float32."""
     if table.values is not None and not np.isfinite(table.values).all():
         record = int(np.flatnonzero(~np.isfinite(table.values))[0])
+        place, value = table.places([record])[0], table.values[record]
         raise DataError(
-            f"{table.places([record])[0]}: the rating {table.values[record]}: must be finite. "
-            "Leave the record out."
+            f"{place}: the {table.value} {value}: must be finite. Leave the record out."
         )
 
 

@@ -24,12 +24,14 @@ class Columns:
 
     rating: None if each record counts as 1.
     timestamp: None if there are no times.
+    keys: what these columns are called in a configuration and in messages.
     """
 
     user: str = "user"
     item: str = "item"
     rating: str | None = "rating"
     timestamp: str | None = None
+    keys: tuple[str, str, str, str] = ("user", "item", "rating", "timestamp")
 
     def among(self, names: Sequence[str], place: str, hint: str = "") -> Columns:
         """Match these columns with `names`, the columns of the file at `place`.
@@ -41,15 +43,11 @@ class Columns:
         rating = self.rating
         if rating not in names and set(names) <= {self.user, self.item, self.timestamp}:
             rating = None
-        for key, name in [
-            ("user", self.user),
-            ("item", self.item),
-            ("rating", rating),
-            ("timestamp", self.timestamp),
-        ]:
+        roles = (self.user, self.item, rating, self.timestamp)
+        for key, name in zip(self.keys, roles, strict=True):
             if name is not None and list(names).count(name) != 1:
                 many = "two columns" if name in names else "no column"
-                ones = ", or counts each record as 1: null" if key == "rating" else ""
+                ones = ", or counts each record as 1: null" if key == self.keys[2] else ""
                 raise DataError(
                     f"{place}: {many} {name!r}; its columns are {', '.join(map(repr, names))}. "
                     f"`{key}: NAME` says which has the {key}s{ones}.{'' if name in names else hint}"
@@ -58,7 +56,8 @@ class Columns:
         if len(set(found.wanted)) < len(found.wanted):
             twice = next(name for name in found.wanted if found.wanted.count(name) > 1)
             raise DataError(
-                f"{place}: the column {twice!r} cannot be two of user, item, rating and timestamp."
+                f"{place}: the column {twice!r} cannot be two of {', '.join(self.keys[:-1])} and "
+                f"{self.keys[-1]}."
             )
         return found
 
@@ -89,6 +88,7 @@ class Table:
     values: float32 [n]; None if all are 1.
     times: numbers [n]; None if there are none.
     places: returns the places of records by number (`ratings.csv:17`), for messages.
+    value: what a value is called.
     merge: a sentence that says how to merge records of the same user and item.
     """
 
@@ -99,6 +99,7 @@ class Table:
     times: npt.NDArray[Any] | None
     places: Places
     merge: str = MERGE
+    value: str = "rating"
 
 
 def coded(column: pa.ChunkedArray) -> Coded:

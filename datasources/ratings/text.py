@@ -47,7 +47,7 @@ class TextFile:
             return cls(path, separator, False, names)
         first = next(records(path, separator), None)
         if first is None:
-            raise DataError(f"{path}: the file has no ratings.")
+            raise DataError(f"{path}: the file has no records.")
         return cls(path, separator, True, first[1])
 
     def records(self) -> Iterator[tuple[int, list[str]]]:
@@ -80,7 +80,7 @@ class TextFile:
             if any("\udc80" <= letter <= "\udcff" for field in fields for letter in field):
                 return f"{place}: a byte is not UTF-8; convert the file with iconv -t utf-8."
             if rating is not None and not is_number(fields[rating]):
-                return f"{place}: the rating {fields[rating]!r} is not a number."
+                return f"{place}: the {columns.keys[2]} {fields[rating]!r} is not a number."
         return None
 
 
@@ -118,7 +118,8 @@ def read_text(
     file = TextFile.at(path, separator, names)
     hint = separator_hint(file.names)
     if file.header and not hint:
-        hint = "If its first line is a record, name the columns: columns: [user, item, rating]."
+        named = ", ".join(columns.keys[:3])
+        hint = f"If its first line is a record, name the columns: columns: [{named}]."
     columns = columns.among(file.names, str(path), f" {hint}" if hint else "")
     ids = pa.dictionary(pa.int32(), pa.string())
     types = {columns.user: ids, columns.item: ids}
@@ -149,4 +150,5 @@ def read_text(
         None if rating is None else table[rating].to_numpy().astype(np.float32, copy=False),
         None if time is None else times_of(table[time], time, str(path)),
         file.places,
+        value=columns.keys[2],
     )

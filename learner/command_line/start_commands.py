@@ -45,7 +45,10 @@ class Start(StrEnum):
     triangles = "triangles"
 
 
-LINKS = "FILE: a square matrix of links, .npz or .mtx: a row for each page that has them."
+LINKS = (
+    "FILE: a table of links, with a column of pages they are on and one of pages they lead to; or "
+    "a square matrix, .npz or .mtx: a row for each page that has links."
+)
 WHAT = {
     Start.lda: "Find topics of texts.\n\n"
     "FILE: a folder, .txt, .jsonl, or a table with a column of texts.",

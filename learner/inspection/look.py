@@ -79,7 +79,7 @@ def look_at(path: Path) -> Look:
     import pyarrow as pa
 
     try:
-        if kind_of(path) in (".csv", ".tsv"):
+        if kind_of(path) in (".csv", ".tsv", ".txt"):
             return _look_at_text(path)
         from pyarrow import parquet
 
@@ -99,8 +99,9 @@ def _look_at_text(path: Path) -> Look:
     if not first or not first[0].strip():
         raise DataError(f"{path}: the file is empty: must have a line of names, and rows.")
     own = "\t" if kind_of(path) == ".tsv" else ","
-    counts = {mark: first[0].count(mark) for mark in SEPARATORS}
-    best = own if counts[own] else max(SEPARATORS, key=counts.__getitem__)
+    marks = SEPARATORS + " " * (kind_of(path) == ".txt")
+    counts = {mark: first[0].count(mark) for mark in marks}
+    best = own if counts[own] else max(marks, key=counts.__getitem__)
     separator = best if counts[best] else own
     names = next(csv.reader(first, delimiter=separator))
     named = not any(_is_number(name) for name in names)

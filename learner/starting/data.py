@@ -1,4 +1,7 @@
-"""Choose the data section, and settings of the model, for a file that a user has."""
+"""Choose the data section, and settings of the model, for a file that a user has.
+
+Longer than 300 lines: a function for each kind of data.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,8 @@ TEXT_FILES = (".txt", ".jsonl", ".ndjson")
 LIBSVM = (".svm", ".libsvm", ".svmlight")
 DATES = (*TIMES, *"day year published created released".split())
 DATED = "the report shows topics over time"
+SOURCES = "source src from fromnode fromnodeid citing head".split()
+ENDS = "target dst destination dest to tonode tonodeid cited tail".split()
 MOST_STARS = 10  # larger numbers without the name of ratings are counts
 ALS_ENDINGS = "a table of users and items (.csv, .tsv, .parquet), .npz or .mtx"
 WORDS_OF_CATEGORY = 5  # a column of longer texts is no category
@@ -242,9 +247,30 @@ def sentences(path: Path) -> Start:
 
 def links(path: Path) -> Start:
     """Return the start for the links between pages."""
-    if kind_of(path) not in MATRICES or not path.is_file():
-        raise wrong(path, "a square matrix of links: .npz or .mtx")
-    return Start({"kind": "file", "path": str(path)})
+    if kind_of(path) in MATRICES and path.is_file():
+        return Start({"kind": "file", "path": str(path)})
+    if not is_table(path) and not (kind_of(path) == ".txt" and path.is_file()):
+        raise wrong(
+            path, "a table of links (.csv, .tsv, .txt, .parquet), or a square matrix: .npz or .mtx"
+        )
+    look = look_at(path)
+    if len(look.columns) < 2:
+        raise wrong(path, "a table with two columns of pages, from and to; it has one column")
+    source, target = look.called(SOURCES), look.called(ENDS)
+    rest = iter(look.without(source, target))
+    source = source or next(rest)
+    target = target or next(rest)
+    weight = look.called(COUNTS)
+    train: dict[str, Any] = {"kind": "links", "path": str(path)}
+    train |= {"source": source.name, "target": target.name}
+    train |= {"weight": None if weight is None else weight.name, **separated(look)}
+    if not look.named:
+        train["columns"] = [column.name for column in look.columns]
+    told = {
+        "weight": "null: each link counts as 1" if weight is None else "how much a link counts",
+        "columns": "the file has no line of names; these are made up",
+    }
+    return Start(train, told=told)
 
 
 def features(look: Look, *without: Column) -> tuple[dict[str, Any], list[str]]:

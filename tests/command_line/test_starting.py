@@ -119,6 +119,15 @@ def section(model: str, path: Path) -> RunConfig:
             (model, "a.mtx", LINKS, {"kind": "file"}, {"kind": model})
             for model in ("pagerank", "components", "triangles")
         ],
+        (
+            "pagerank", "e.csv", "Src,dst,weight\na,b,1\nb,c,x\n",
+            {"kind": "links", "source": "Src", "target": "dst", "weight": "weight"}, {},
+        ),
+        (
+            "components", "e.txt", "10 2\n2 9\n",
+            {"kind": "links", "source": "column 1", "columns": ["column 1", "column 2"],
+             "weight": None, "separator": " "}, {},
+        ),
     ],
 )  # fmt: skip
 def test_a_configuration_is_found_in_the_data(
@@ -156,7 +165,8 @@ def test_hostile_names_of_files_and_columns_are_text(tmp_path: Path, name: str) 
         ("lda", "c.csv", "a,b\n1,2\n", ConfigError, "must be a table with a column of texts"),
         ("lda", "x.svm", "1 1:2\n", ConfigError, "must be a folder of .txt files"),
         ("word-vectors", "a.npz", "x", ConfigError, "which words are neighbours"),
-        ("triangles", "c.csv", "a,b\n1,2\n", ConfigError, "must be a square matrix of links"),
+        ("triangles", "c.csv", "a\n1\n", ConfigError, "must be a table with two columns of pages"),
+        ("triangles", "c.jsonl", "{}\n", ConfigError, "must be a table of links"),
         ("als", "a.txt", "x\n", ConfigError, "must be a table of users and items"),
         ("als", "a.csv", "user\n1\n", ConfigError, "it has one column"),
         ("glm", "a.csv", "1,2\n3,4\n", ConfigError, "whose first line names the columns"),
@@ -275,11 +285,14 @@ def test_triangles_and_near_words_are_found_at_once(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("ring.mtx").write_text(LINKS)
+    Path("star.csv").write_text("from,to\n" + "".join(f"p{i},hub\nhub,p{i}\n" for i in range(4)))
     Path("texts.txt").write_text("a red cat\na red dog\nsome green tea\nsome green milk\n" * 60)
     Path("words.txt").write_text("cat\nmilk\n")
     quiet = "--quiet --threads 1 --set learner.report=false"
     for line in (
         f"triangles ring.mtx {quiet}",
+        f"pagerank star.csv {quiet}",
+        "predict runs/pagerank-star --data star.csv --out scores.csv",
         f"word-vectors texts.txt {quiet} --set model.sample=0 --set learner.passes=20",
         "similar runs/word-vectors-texts --words words.txt --top 1",
     ):
@@ -288,6 +301,8 @@ def test_triangles_and_near_words_are_found_at_once(
         assert stop.value.code == 0, capsys.readouterr()
     cat, milk = capsys.readouterr().out.splitlines()[-2:]
     assert cat.startswith("cat: dog (") and milk.startswith("milk: tea (")
+    scores = list(csv.reader(Path("scores.csv").read_text().splitlines()))[1:]
+    assert max(scores, key=lambda row: float(row[2]))[1] == "hub" and len(scores) == 5
     assert load("runs/triangles-ring").parameter("triangles").tolist() == [[1.0]] * 3
     for line, fault in (
         ("similar runs/triangles-ring --words words.txt", "has no vectors of words"),

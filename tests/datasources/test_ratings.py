@@ -221,8 +221,8 @@ def test_sums_and_order_are_those_of_a_dictionary(
         (HEADER + 'a,"b\nc",3\n', r"r.csv:2: the item 'b\\nc' has a line break"),
         (HEADER + 'a,"b,3\nc,d,4\n', "r.csv:2: 2 fields"),
         (HEADER.encode() + b"a,b,1\na,\xe9,3\n", "r.csv:3: a byte is not UTF-8"),
-        ("", "r.csv: the file has no ratings"),
-        (HEADER, "r.csv: the file has no ratings"),
+        ("", "r.csv: the file has no records"),
+        (HEADER, "r.csv: the file has no records"),
         ("a,b,3\n", r"no column 'user'; its columns are 'a', 'b', '3'. `user: NAME` says"),
         ("user,item,stars\na,b,3\n", "no column 'rating'.*or counts each record as 1: null"),
         ("user,item,rating,user\na,b,3,c\n", "two columns 'user'"),
@@ -267,7 +267,7 @@ def test_files_without_ratings(tmp_path: Path) -> None:
         pa.table({"user": none, "item": none, "rating": none}), tmp_path / "p.parquet"
     )
     for name in ("a.npz", "m.npz", "p.parquet"):
-        with pytest.raises(DataError, match=f"{name}: the file has no ratings"):
+        with pytest.raises(DataError, match=f"{name}: the file has no records"):
             read_ratings(tmp_path / name)
 
 
