@@ -643,11 +643,9 @@ class Learner:
 
     def gpu_floor(self, card: Card) -> Update:
         """Return the least that a pass over the training data takes on a card; none is needed."""
-        draft = self._assembly().draft(self._training_source().shape, None)
-        try:
-            return pass_of(draft, self._training(), card)
-        finally:
-            draft.close()
+        shape = self._training_source().shape
+        with closing(self._assembly().counting(shape, card.room)) as replica:
+            return pass_of(replica, self._training(), card)
 
     @cached_property
     def pass_times(self) -> PassTimes | None:
@@ -658,9 +656,9 @@ class Learner:
         sources = self._training()
         if self.devices[0] == "cpu" or not any(map(changes, sources)):
             return None
-        on_cpu = replace(self._assembly("host"), devices=["cpu"])  # no device is opened for it
-        with closing(on_cpu.draft(sources[0].shape, None)) as draft:
-            return pass_times(draft, sources, CARDS["H200"], len(self.devices))
+        card, assembly = CARDS["H200"], replace(self._assembly("host"), device_blocks=0)
+        with closing(assembly.counting(sources[0].shape, card.room)) as replica:
+            return pass_times(replica, sources, card, len(self.devices))
 
     @property
     def _indexed_by(self) -> IndexedBy:

@@ -12,6 +12,8 @@ from .errors import DeviceError
 IndexedBy = Literal["host", "device"]
 """Where the transposed index of a block is made."""
 
+IDLE = "idle:"
+
 
 def resolve(device: str) -> str:
     """Return the canonical name of a device: `cpu` or `cuda:N`.
@@ -75,7 +77,8 @@ def _number(device: str) -> int:
 def make_backend(device: str, threads: int | None, index: IndexedBy = "host") -> Backend:
     """Make the backend of a device.
 
-    device: a name as `resolve` returns it.
+    device: a name as `resolve` returns it, or `idle:N`: a CUDA device of N bytes that does nothing,
+        to count launches with; every plan fits.
     threads: number of CPU threads; None: as many as the process may use.
     index: where the transposed index of blocks is made: by the reader's threads ("host") or on the
     GPU ("device"). The CPU backend always takes the reader's.
@@ -84,6 +87,10 @@ def make_backend(device: str, threads: int | None, index: IndexedBy = "host") ->
     """
     if device == "cpu":
         return CPU(threads)
+    if device.startswith(IDLE):
+        from .cuda.idle import Idle
+
+        return Idle(_number(device), indexes=index == "device")
     from .cuda import Cuda, devices
 
     driver = devices.open_driver(_number(device))

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from blocklearn.datasources import BlockShape, DataSource
 from blocklearn.matcache import IndexedBy, Tables
+from blocklearn.matcache.devices import IDLE
 from blocklearn.mixins import Mixin
-from blocklearn.models import Model, Shapes
+from blocklearn.models import Model, RowStore, Shapes
 from blocklearn.optimizers import Optimizer
 
 from ..files.table_files import TableFiles
@@ -88,6 +89,13 @@ class Facts:
         return block_shapes(model, shape, side, [data.shape for data in self.training], restored)
 
 
+class _Unsent(RowStore):
+    """Rows of a state that are all zeros and take no memory."""
+
+    def changed(self) -> None:
+        """Do nothing."""
+
+
 @dataclass(frozen=True)
 class Assembly:
     """Makes replicas of `parts`.
@@ -126,6 +134,18 @@ class Assembly:
     def draft(self, shape: BlockShape, restored: State | None) -> Replica:
         """Return a replica whose memory is planned, but not allocated."""
         return self._replica(self.parts.copies(), 0, shape, 0, restored, commit=False)
+
+    def counting(self, shape: BlockShape, room: int) -> Replica:
+        """Return a replica on a GPU that does nothing, whose launches can be counted.
+
+        room: bytes of its memory. No GPU is needed, and none of that memory.
+        """
+        facts, devices = replace(self.facts, on_gpu=True), [f"{IDLE}{room}"] * len(self.devices)
+        replica = replace(self, facts=facts, devices=devices).draft(shape, None)
+        replica.cache.commit()
+        for state in replica.model.states.values():
+            state.connect(_Unsent(*state.shape, state.dtype))
+        return replica
 
     @cached_property
     def _tokens(self) -> tuple[NDArray[np.int64] | None, str]:

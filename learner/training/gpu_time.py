@@ -1,8 +1,9 @@
 """Estimate the time of a pass on a GPU from bytes, operations and launches; no GPU is needed.
 
-It is a floor: each launch takes the longer of the time of its bytes and of its operations, and an
-update the time of its launches, or of copying its block, which happen at the same time. Python's
-part is not included.
+It is a floor: each operation takes the longer of the time of its bytes and of its arithmetic, and
+no less than its launches. These are counted: the backend makes them, on a device that does nothing.
+An update takes the time of its kernels, or that of the host, which copies a block and starts it
+meanwhile.
 """
 
 from __future__ import annotations
@@ -24,31 +25,37 @@ class Card(NamedTuple):
     flops: operations a second, in float32.
     link: bytes a second from the host.
     launch: seconds from one kernel of a graph to the next, an assumption.
+    room: bytes of its memory.
     """
 
     memory: float
     flops: float
     link: float
     launch: float = 2e-6
+    room: int = 141_000_000_000
+
+
+HOST = 37e-6  # seconds of the host's thread for a block, over a driver that does nothing: measured
 
 
 CARDS = {
-    "B200": Card(8.0e12, 75e12, 64e9),
+    "B200": Card(8.0e12, 75e12, 64e9, room=180_000_000_000),
     "H200": Card(4.3e12, 67e12, 64e9),
-    "H100": Card(3.35e12, 67e12, 64e9),
-    "A100": Card(2.04e12, 19.5e12, 32e9),
-    "L40S": Card(0.86e12, 91.6e12, 32e9),
-    "V100": Card(0.9e12, 15.7e12, 16e9),
+    "H100": Card(3.35e12, 67e12, 64e9, room=80_000_000_000),
+    "A100": Card(2.04e12, 19.5e12, 32e9, room=80_000_000_000),
+    "L40S": Card(0.86e12, 91.6e12, 32e9, room=48_000_000_000),
+    "V100": Card(0.9e12, 15.7e12, 16e9, room=32_000_000_000),
 }
 
 
 class Update(NamedTuple):
     """What an update of the largest block does, or several of them.
 
-    launches: of kernels.
+    launches: of kernels, products of libraries, and copies of single numbers.
     nbytes, flops: of the kernels.
     copied: bytes of the block, and of the state of its rows.
     kernels: seconds of the kernels.
+    host: seconds of the host's thread beside its copies.
     """
 
     launches: float
@@ -56,10 +63,11 @@ class Update(NamedTuple):
     flops: float
     copied: float
     kernels: float
+    host: float = HOST
 
     def seconds(self, card: Card) -> float:
-        """Return the least seconds: copies and kernels overlap."""
-        return max(self.kernels, self.copied / card.link)
+        """Return the least seconds. The host waits for its copies; kernels overlap with both."""
+        return max(self.kernels, self.host + self.copied / card.link)
 
     def times(self, count: int) -> Update:
         """Return the same, `count` times."""
@@ -80,35 +88,42 @@ def card_of(name: str) -> tuple[str, Card]:
     return found, CARDS[found]
 
 
-def update_of(launches: Sequence[Launched], nnz: int, copied: int, card: Card) -> Update:
-    """Return what these launches do on a card, for a block of so many non-zeros."""
-    moved = [traffic(launched, nnz) for launched in launches]
+def update_of(
+    operations: Sequence[Launched], launches: int, nnz: int, copied: int, card: Card
+) -> Update:
+    """Return what these operations do on a card, for a block of so many non-zeros."""
+    moved = [traffic(launched, nnz) for launched in operations]
+    work = [max(part.nbytes / card.memory, part.flops / card.flops) for part in moved]
     return Update(
-        len(moved),
+        launches,
         sum(part.nbytes for part in moved),
         sum(part.flops for part in moved),
         copied,
-        sum(max(card.launch, part.nbytes / card.memory, part.flops / card.flops) for part in moved),
+        launches * card.launch + sum(max(0.0, seconds - card.launch) for seconds in work),
     )
 
 
 def pass_of(replica: Replica, sources: Sequence[DataSource], card: Card, phase: int = 0) -> Update:
     """Return what a pass does: all blocks of all sides, each as large as the largest.
 
-    replica: whose memory is planned, but not allocated.
+    replica: of `Assembly.counting`.
     """
-    whole = Update(0, 0, 0, 0, 0)
-    for side, source in enumerate(sources):
-        whole = whole.plus(update_of_side(replica, side, source, card, phase))
+    whole = Update(0, 0, 0, 0, 0, 0)
+    for update in updates_of_sides(replica, sources, card, phase):
+        whole = whole.plus(update)
     return whole
 
 
-def update_of_side(
-    replica: Replica, side: int, source: DataSource, card: Card, phase: int = 0
-) -> Update:
-    """Return what the updates of all blocks of one side do; see `pass_of`."""
-    launches, nnz = replica.launches(side, phase), replica.intakes[side].shape.nnz
-    return update_of(launches, nnz, _copied(replica, side), card).times(source.blocks)
+def updates_of_sides(
+    replica: Replica, sources: Sequence[DataSource], card: Card, phase: int = 0
+) -> list[Update]:
+    """Return what the updates of all blocks of each side do; see `pass_of`."""
+    found = []
+    for side, (source, blocks) in enumerate(zip(sources, replica.launched(phase), strict=True)):
+        nnz, copied = replica.intakes[side].shape.nnz, _copied(replica, side)
+        first, later = (update_of(*block, nnz, copied, card) for block in blocks)
+        found.append(first.plus(later.times(source.blocks - 1)))
+    return found
 
 
 def _copied(replica: Replica, side: int) -> int:

@@ -14,7 +14,7 @@ from blocklearn.datasources import DataSource, MatrixSource
 from blocklearn.matcache import IndexedBy
 
 from .block_input import readers_for
-from .gpu_time import Card, update_of_side
+from .gpu_time import Card, Update, updates_of_sides
 from .replica import Replica
 
 GATHERED, INDEXED = 2.5e-9, 7.9e-9  # seconds of a thread for a non-zero
@@ -48,24 +48,23 @@ def pass_times(
 ) -> PassTimes | None:
     """Return the times of a pass over data; None if no block is indexed anew.
 
-    replica: whose memory is planned, but not allocated, with an index made by the host.
+    replica: of `Assembly.counting`, with an index made by the host.
     devices: on which the blocks are shared out.
     """
     whole = None
-    for side, source in enumerate(sources):
+    updates = updates_of_sides(replica, sources, card)
+    for side, (source, update) in enumerate(zip(sources, updates, strict=True)):
         if "train" in replica.intakes[side].indexed_for and changes(source):
-            found = _side_times(replica, side, source, card, devices)
+            found = _side_times(update, source, card, devices)
             whole = found if whole is None else whole.plus(found)
     return whole
 
 
-def _side_times(
-    replica: Replica, side: int, source: DataSource, card: Card, devices: int
-) -> PassTimes:
+def _side_times(update: Update, source: DataSource, card: Card, devices: int) -> PassTimes:
     """Return the times of the blocks of a side: of the longest of reading, copies and kernels."""
     from blocklearn.matcache.cuda.index import sorting
 
-    shape, update = source.shape, update_of_side(replica, side, source, card)
+    shape = source.shape
     entries, threads = source.blocks * shape.nnz, readers_for(source, "cuda")
     gathered = GATHERED * entries / threads if isinstance(source, MatrixSource) else 0.0
     launches, nbytes = sorting(shape.columns)

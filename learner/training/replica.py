@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
@@ -220,16 +220,32 @@ class Replica:
         self.end_pass()
         self._note("train")
 
-    def launches(self, side: int, phase: int = 0) -> list[Launched]:
-        """Return what an update of a full block launches, while memory is being planned."""
+    def launched(self, phase: int = 0) -> list[list[tuple[list[Launched], int]]]:
+        """Return what full blocks ask of the device, for a replica of `Assembly.counting` alone.
+
+        By side, of the first block of a pass and of a later one: operations, and the number of
+        launches that they are, with those that bring rows.
+        """
+        hosts = [HostBlock(intake.shape) for intake in self._trained]
         start = self.model.phases()[phase]
-        found: list[Launched] = []
-        self.cache.launched = found
-        try:
-            self._plan_update(self.intakes[side].blank(self._key, start, phase))
-        finally:
-            self.cache.launched = None
+        for pass_ in range(start, start + 3):  # the first ones make what stays the same
+            found = [
+                [self._launched(host, side, pass_, index) for index in range(2)]
+                for side, host in enumerate(hosts)
+            ]
+            with suppress(ZeroDivisionError):  # all numbers of that device are 0
+                self.end_pass()
         return found
+
+    def _launched(
+        self, host: HostBlock, side: int, pass_: int, index: int
+    ) -> tuple[list[Launched], int]:
+        host.finish(pass_=pass_, index=index, rows=host.shape.rows)
+        backend, operations = self.cache.backend, list[Launched]()
+        before, self.cache.launched = backend.count(), operations
+        self.train(host, side)
+        self.cache.launched = None
+        return operations, backend.count() - before
 
     def _plan_scores(self) -> None:
         self.scores_of_mixins()

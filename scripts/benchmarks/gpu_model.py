@@ -2,7 +2,7 @@
 
     scripts/bench gpu-model --card H200
 
-It is a floor, not a measurement: see `learner/training/gpu_time.py`. Time of Python is not in it.
+It is a floor, not a measurement: see `learner/training/gpu_time.py`.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
             "launches": update.launches,
             "copied": update.copied,
             "kernels": update.kernels,
+            "host": update.host,
         }
         row = Row("floor", bl.__version__, {"model": name}, update.seconds(card), quality)
         report.rows.append(row)
@@ -63,6 +64,8 @@ def models(args: argparse.Namespace, X: Any) -> dict[str, tuple[Any, Any, dict[s
         f"LDA {way}": (bl.models.LDA(topics=args.topics, inference=way, assignments="fresh"), X, {})
         for way in ("vb", "cvb0", "gibbs")
     }
+    kept = {"inference": "gibbs", "assignments": "kept", "fresh_passes": 0}
+    found["LDA gibbs, kept topics"] = bl.models.LDA(topics=args.topics, **kept), X, {}
     for solver in ("cg", "cholesky"):
         found[f"ALS {solver}"] = bl.models.ALS(rank=args.rank, solver=solver), X, {}
     found["NMF"] = bl.models.NMF(components=args.rank), X, {}
@@ -73,9 +76,15 @@ def models(args: argparse.Namespace, X: Any) -> dict[str, tuple[Any, Any, dict[s
         "FM": (bl.models.FM(), (X, Y[:, :1]), {}),
         f"ranking, rank {args.rank}": (bl.models.Ranking(rank=args.rank), X, {}),
         f"k-means, {args.rank} clusters": (bl.models.KMeans(clusters=args.rank), X, {}),
+        f"mixture of {args.rank} Gaussians": (
+            bl.models.GaussianMixture(components=args.rank),
+            X,
+            {},
+        ),
         f"SVD, {args.rank} components": (bl.models.SVD(components=args.rank), X, {}),
         "PageRank": (bl.models.PageRank(), links, {}),
         "components of a graph": (bl.models.Components(), links, {}),
+        "triangles": (bl.models.Triangles(), links, {}),
         f"word vectors of {args.rank}": (bl.models.WordVectors(dimensions=args.rank), links, {}),
     }
     return found

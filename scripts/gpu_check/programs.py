@@ -9,8 +9,8 @@ from unittest.mock import patch
 import numpy as np
 
 from blocklearn.matcache.cuda import devices
+from blocklearn.matcache.cuda.idle import IdleDriver
 from scripts.benchmarks.data import power_law
-from scripts.benchmarks.idle_device import IdleDriver
 
 ROWS, COLUMNS = 64, 600  # of the data: texts do not depend on them
 TOPICS, RANK, TARGETS = 256, 100, 300

@@ -8,8 +8,9 @@ import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
+from blocklearn.matcache.cuda.idle import IdleDriver
 from blocklearn.matcache.cuda.incoming import GAP, Sources, joined
-from scripts.benchmarks.idle_device import IdleDriver, idle_devices
+from scripts.benchmarks.idle_device import idle_devices
 
 
 def test_neighbours_are_one_copy() -> None:

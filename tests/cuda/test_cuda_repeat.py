@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from blocklearn.matcache.cuda.idle import IdleDriver
 from blocklearn.matcache.cuda.launcher import Clear, Launcher, Repeated
 from blocklearn.matcache.cuda.repeat import Launches
 from blocklearn.models import Model
-from scripts.benchmarks.idle_device import IdleDriver
 from tests.cuda.test_cuda_learner import CASES, drivers, learnt, trained  # noqa: F401
 from tests.support import cuda_host
 

@@ -114,13 +114,13 @@ def test_a_pass_grows_with_blocks_and_model(name: str) -> None:
     one, two = floor(200), floor(400)
     assert one.launches > 0 and one.nbytes > 0 and one.flops > 0
     assert one.kernels >= 0.999 * one.nbytes / SLOW.memory
-    assert one.seconds(SLOW) == max(one.kernels, one.copied / SLOW.link)
+    assert one.seconds(SLOW) == max(one.kernels, one.host + one.copied / SLOW.link)
     if name not in ("als", "cholesky"):  # whose other side grows, too
         assert two == pytest.approx(one.times(2))
     wider = {"vb": "topics", "gibbs": "topics", "nmf": "components"}.get(name)
     if wider is not None:
         more = floor(200, **{wider: 12})
-        assert more.nbytes > 1.5 * one.nbytes and more.launches == one.launches
+        assert more.nbytes > 1.5 * one.nbytes and more.launches >= one.launches
 
 
 def test_the_e_step_is_what_the_page_says() -> None:

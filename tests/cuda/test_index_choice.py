@@ -64,7 +64,7 @@ def test_the_longest_work_decides(devices: int) -> None:
     with idle_devices():
         data = source(True)
         made = learner(LDA, data)
-        with closing(made._assembly("host").draft(data.shape, None)) as replica:
+        with closing(made._assembly("host").counting(data.shape, NO_TIME.room)) as replica:
             entries = data.blocks * data.shape.nnz
             found = index_choice.pass_times(replica, [data], NO_TIME, devices)
             assert found is not None

@@ -1,0 +1,69 @@
+"""Launches that the model of the time counts, against those of a training."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+import blocklearn as bl
+from blocklearn.learner.training.gpu_time import CARDS
+from blocklearn.learner.training.replica import Replica
+from blocklearn.matcache.cuda import launcher
+from blocklearn.matcache.cuda.launcher import Launcher
+from blocklearn.optimizers import LBFGS
+from scripts.benchmarks.idle_device import idle_devices
+from tests.support.model_variants import data_for, variants
+
+FOUND = {  # LBFGS divides by numbers of the device, which are 0 here
+    name: variant
+    for name, variant in variants().items()
+    if not isinstance(variant.optimizer, LBFGS)
+}
+PASSES = 6
+UNCOUNTED = {  # launches of a pass
+    "ranking softmax": 3,  # the penalty of items follows from sums over the data
+}
+LOOKING = {"gaussian-mixture full", "triangles"}  # read numbers, which end some launches early
+
+
+@pytest.mark.parametrize("index", ["host", "device"])
+@pytest.mark.parametrize("name", FOUND)
+def test_a_pass_of_training_makes_as_many(
+    name: str, index: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of every model, with graphs, over a device that does nothing; most of the later passes."""
+    made, pass_ = Counter[int](), [0]
+    flush, apart, train = Launcher.flush, Launcher.add_apart, Replica.train
+
+    def counted(self: Launcher, *, whole: bool = True) -> None:
+        if self.queueing:
+            made[pass_[0]] += launcher._count(tuple(self._queue))
+        flush(self, whole=whole)
+
+    def counted_apart(self: Launcher, step: Any) -> None:
+        made[pass_[0]] += self.queueing
+        apart(self, step)
+
+    def noted(self: Replica, host: Any, *args: Any) -> None:
+        pass_[0] = host.pass_
+        train(self, host, *args)
+
+    variant = FOUND[name]
+    options: Any = {"optimizer": variant.optimizer, "mixins": variant.mixins, "index": index}
+    with idle_devices():
+        learner = bl.Learner(
+            variant.model, data_for(variant), device="cuda:0", passes=PASSES, block_rows=30,
+            threads=1, verbose=False, **options,
+        )  # fmt: skip
+        expected = learner.gpu_floor(CARDS["H200"]).launches
+        monkeypatch.setattr(Launcher, "flush", counted)
+        monkeypatch.setattr(Launcher, "add_apart", counted_apart)
+        monkeypatch.setattr(Replica, "train", noted)
+        monkeypatch.setattr(Replica, "converged", False)
+        learner.fit()
+        learner.close()
+    expected += UNCOUNTED.get(name, 0)
+    (usual, _), *_ = Counter(made[number] for number in range(2, PASSES)).most_common(1)
+    assert usual == pytest.approx(expected, rel=0.03 if name in LOOKING else 0.0)
