@@ -9,6 +9,7 @@ from pathlib import Path
 from . import (
     allocation,
     als,
+    als_grid,
     block_rows,
     compilation,
     everything,
@@ -42,6 +43,7 @@ from .words import PEERS as WORDS
 TASKS = {
     "allocation": allocation,
     "als": als,
+    "als-grid": als_grid,
     "block-rows": block_rows,
     "compile": compilation,
     "fits": fits,

@@ -132,16 +132,22 @@ class Measure:
         self, label: str, name: str, rank: int, loss: str, recipe: dict[str, Any],
         points: list[int],
     ) -> Row | None:  # fmt: skip
-        """Run one system once; return None if it stopped, which the report then has."""
-        args = self.args
+        """Run one system once; return None if it stopped, which the report then has.
+
+        recipe: settings of its own; with `reg`, the penalty in place of the option's.
+        """
+        args, own = self.args, dict(recipe)
+        reg = own.pop("reg", None)
+        if reg is None:
+            reg = args.reg if loss == "explicit" else args.implicit_reg
         with (
             tempfile.TemporaryDirectory(prefix="bench-") as folder,
             reported(self.report, label, f", rank {rank}, {loss}"),
         ):
             job = Job(
                 system=name, folder=folder, data=save(folder, train=self.ratings.train),
-                threads=args.threads, checkpoints=list(points), recipe=recipe, loss=loss, rank=rank,
-                reg=args.reg if loss == "explicit" else args.implicit_reg, alpha=args.alpha,
+                threads=args.threads, checkpoints=list(points), recipe=own, loss=loss, rank=rank,
+                reg=reg, alpha=getattr(args, "alpha", 1.0),
             )  # fmt: skip
             return self.scored(label, job)
         return None
@@ -158,8 +164,9 @@ class Measure:
         quality = {name: last[name] for name in last if name != "seconds"}
         if "gflops" in done.settings:
             quality["gflops"] = done.settings["gflops"]
-            peak = self.report.machine["sgemm_gflops"] * job.threads
-            quality["share_of_sgemm"] = round(quality["gflops"] / peak, 3)
+            if "sgemm_gflops" in self.report.machine:
+                peak = self.report.machine["sgemm_gflops"] * job.threads
+                quality["share_of_sgemm"] = round(quality["gflops"] / peak, 3)
         settings |= done.settings
         return Row(label, done.version, settings, last["seconds"], quality, memory, done.curve)
 

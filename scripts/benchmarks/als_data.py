@@ -43,11 +43,11 @@ class Ratings:
         return round((plain / n) ** 0.5, 5), round((clipped / n) ** 0.5, 5)
 
 
-def load(path: Path | None, most: int = 0) -> Ratings:
+def load(path: Path | None, most: int = 0, seed: int = 0) -> Ratings:
     """Return ratings from a file.
 
     path: .npz with `user`, `item` and `rating`; None: generated ratings.
-    most: use only so many; 0: all.
+    most: use only so many; 0: all. seed: of the split.
     """
     if path is None:
         name, (users, items, ratings) = "made, rank 8", made(*(60, 40, 900) if most else MADE)
@@ -60,7 +60,8 @@ def load(path: Path | None, most: int = 0) -> Ratings:
     if most and most < len(ratings):
         chosen = np.random.RandomState(1).permutation(len(ratings))[:most]
         users, items, ratings, name = users[chosen], items[chosen], ratings[chosen], f"{name}, part"
-    return split(name, users.astype(np.int64), items.astype(np.int64), ratings.astype(np.float32))
+    users, items = users.astype(np.int64), items.astype(np.int64)
+    return split(name, users, items, ratings.astype(np.float32), seed)
 
 
 MADE = 20_000, 8_000, 2_000_000
@@ -81,9 +82,9 @@ def made(users: int, items: int, n: int, rank: int = 8, seed: int = 0) -> tuple[
     return u, i, clean + np.einsum("nk,nk->n", x[u], y[i]) + rng.normal(0, 0.5, len(u))
 
 
-def split(name: str, users: Any, items: Any, ratings: Any) -> Ratings:
-    """Hold out a tenth of the ratings, always the same."""
-    order = np.random.RandomState(0).permutation(len(ratings))
+def split(name: str, users: Any, items: Any, ratings: Any, seed: int = 0) -> Ratings:
+    """Hold out a tenth of the ratings, the same for each seed."""
+    order = np.random.RandomState(seed).permutation(len(ratings))
     held = round(HELD * len(ratings))
     test, train = np.sort(order[:held]), np.sort(order[held:])
     entries = ratings[train], (users[train], items[train])

@@ -109,8 +109,9 @@ def run_cmfrec(job: Job, X: Any, *, biases: bool = True) -> None:
     entries = sp.coo_matrix(X)
     own: dict[str, Any] = {
         "method": "als", "use_cg": True, "max_cg_steps": 3, "finalize_chol": False,
-        "scale_lam": True, "user_bias": biases, "item_bias": biases, "center": True,
-        "use_float": True, "precompute_for_predictions": False,
+        "scale_lam": job.recipe.get("scale_lam", True), "user_bias": biases,
+        "item_bias": biases, "center": True, "use_float": True,
+        "precompute_for_predictions": False,
     }  # fmt: skip
     job.settings |= own
     common = {"lambda_": job.reg, "nthreads": job.threads, "random_state": 1, "verbose": False}
@@ -144,10 +145,14 @@ def run_lenskit(job: Job, X: Any) -> None:
     entries = sp.coo_matrix(X)
     frame = {"user_id": entries.row, "item_id": entries.col, "rating": entries.data}
     data = from_interactions_df(pd.DataFrame(frame))
+    damping = job.recipe.get("damping", 5.0)
     scorer = BiasedMFScorer(
-        embedding_size=job.rank, epochs=job.checkpoints[-1], regularization=job.reg, damping=5.0
+        embedding_size=job.rank,
+        epochs=job.checkpoints[-1],
+        regularization=job.reg,
+        damping=damping,
     )
-    job.settings |= {"damping": 5.0, "solver": "Cholesky"}
+    job.settings |= {"damping": damping, "solver": "Cholesky"}
     clock, done = Clock(), 0
     with clock:
         trainer = scorer.create_trainer(data, TrainingOptions(rng=0))

@@ -181,6 +181,18 @@ def test_ridge(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_als_grid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = run(tmp_path, "als-grid", "--rank", "3")
+    told = [(row["settings"]["tried"], row["settings"]["seed"]) for row in report["rows"]]
+    settings = ["reg 0.015, row_reg 0, bias_reg 2", "reg 0.05, row_reg 0, bias_reg 2"]
+    assert told == [(setting, seed) for seed in (0, 1) for setting in settings]
+    errors = [min(p["error"] for p in row["curve"]) for row in report["rows"]]
+    assert len(set(errors)) == 4  # every seed has its split, and every setting its penalty
+    mean = min((errors[0] + errors[2]) / 2, (errors[1] + errors[3]) / 2)
+    assert f"{mean:.4f}" in capsys.readouterr().out
+
+
+@pytest.mark.slow
 def test_table1(tmp_path: Path) -> None:
     report = run(tmp_path, "table1")
     names = ["SGEMM", "SPMV", "SPMM, k = 256", "SDDMM, k = 256"]
