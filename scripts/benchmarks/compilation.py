@@ -3,7 +3,8 @@
     scripts/bench compile --json compile.json
 
 Each model trains in a process of its own, with nothing compiled: on some rows, for one pass. The
-figure is the processor time of the process for its first fit. `again` is that of the same fit once
+figure is the processor time of the process for its first fit, which includes the imports of
+estimators, with Python's bytecode of all packages on disk. `again` is that of the same fit once
 more, when all is compiled. `other width` is a fit with another number of topics, factors or targets
 (of inputs for one target), less `again`: what its own kernels cost.
 """
@@ -11,13 +12,16 @@ more, when all is compiled. `other width` is a fit with another number of topics
 from __future__ import annotations
 
 import argparse
+import atexit
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from .data import facts
@@ -78,7 +82,7 @@ def fits() -> dict[str, Callable[[int], Any]]:
         bl.Learner(model, train=data, optimizer=optimizer, passes=1).fit()
 
     return {
-        "lda vb": lambda k: train(LDA(topics=k)),
+        "lda vb": lambda k: train(LDA(topics=k, inference="vb")),
         "lda cvb0": lambda k: train(LDA(topics=k, inference="cvb0")),
         "lda gibbs": lambda k: train(LDA(topics=k, inference="gibbs", warm_up=0)),
         "als cg": lambda k: train(ALS(rank=k, reg=0.05)),
@@ -99,6 +103,7 @@ def alone(name: str, first: int, other: int) -> list[float]:
     """Return the seconds of `timed`, from a process that has no compiled kernels."""
     with tempfile.TemporaryDirectory() as folder:
         own = {"BLOCKLEARN_CACHE": folder, "NUMBA_CACHE_DIR": folder}
+        own |= {"PYTHONPYCACHEPREFIX": bytecode(), "PYTHONDONTWRITEBYTECODE": ""}
         code = f"from {__name__} import timed; timed({name!r}, {first}, {other})"
         done = subprocess.run(
             [sys.executable, "-c", code],
@@ -111,6 +116,17 @@ def alone(name: str, first: int, other: int) -> list[float]:
         raise OSError(f"{name}: {done.stderr.strip().splitlines()[-1]}")
     seconds: list[float] = json.loads(done.stdout.splitlines()[-1])
     return seconds
+
+
+@cache
+def bytecode() -> str:
+    """Return a folder with Python's bytecode of what a fit imports, as installing leaves it."""
+    folder = tempfile.mkdtemp(prefix="bytecode-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    own = {"PYTHONPYCACHEPREFIX": folder, "PYTHONDONTWRITEBYTECODE": ""}
+    code = f"from {__name__} import fits; import blocklearn; fits(); blocklearn.ALS()"
+    subprocess.run([sys.executable, "-c", code], env=os.environ | own, check=True)
+    return folder
 
 
 def timed(name: str, first: int, other: int) -> None:
