@@ -18,7 +18,7 @@ from . import apart, needs, tests
 from .row import Row
 
 PARTS = {  # shares of the time, in seconds; time that a part leaves goes to the later ones
-    "versions": 5,
+    "versions": 25,
     "kernels": 80,
     "trainings": 80,
     "operations": 35,
@@ -28,8 +28,8 @@ PARTS = {  # shares of the time, in seconds; time that a part leaves goes to the
     "index": 15,
     "merge": 10,
     "pool": 10,
-    "tests": 100,
-    "peers": 40,
+    "tests": 90,
+    "peers": 30,
 }
 
 
