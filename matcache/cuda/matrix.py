@@ -12,9 +12,10 @@ from ..containers.cache import MatCache
 from ..containers.slots import PatternSlot, Slot
 from .kernels import states_source
 from .repeat import Launches
+from .states import PARTS
 
 THREADS = 256  # in a block of threads
-KERNELS = ("take_lengths", "add_lengths", "take_entries")
+KERNELS = ("row_starts", "take_entries")
 
 
 class DeviceMatrix:
@@ -49,12 +50,12 @@ class DeviceMatrix:
 
     def _take(self, ids: Slot, pattern: PatternSlot, values: Slot) -> None:
         n, backend = pattern.rows, self.backend
-        lengths, add, entries = self._text
+        begin, entries = self._text
         offsets, columns, numbers = (slot.array for slot in self._arrays.values())
         starts, to = pattern.indptr, (pattern.indices, values.array)
-        backend.launch(lengths, n, THREADS, n, ids.array, offsets, starts)
-        backend.launch_blocks(add, 1, n, starts, pattern.counts)
-        call: list[Any] = [n, ids.array, offsets, columns, numbers, starts, *to]
+        call: list[Any] = [n, ids.array, offsets, starts, pattern.counts]
+        backend.launch(begin, PARTS, 1, *call)
+        call = [n, ids.array, offsets, columns, numbers, starts, *to]
         backend.launch(entries, pattern.capacity, THREADS, *call)
 
     def send(self, first: int, indptr: Numbers, indices: Numbers, values: Numbers) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 WARPS = 8  # in a block of threads
 THREADS = 256
+PARTS = 32  # of a block's rows; as in `states.cu`
 
 
 class DeviceRows:
@@ -83,7 +84,7 @@ class DeviceRows:
 class DeviceTokens(DeviceRows):
     """The numbers of all tokens, of which a row has those between two offsets."""
 
-    names = ("token_places", "take_tokens", "put_tokens")
+    names = ("row_starts", "take_tokens", "put_tokens")
 
     def __init__(
         self, cache: MatCache, store: Slot, offsets: np.ndarray[Any, Any], block_rows: int
@@ -102,7 +103,7 @@ class DeviceTokens(DeviceRows):
     def _take(self, ids: Slot, rows: Slot) -> None:
         """Launch copying the tokens of the rows `ids`, one row after another, to `rows`."""
         call = [ids.shape[0], ids.array, self._offsets.array, self._places.array]
-        self.backend.launch_blocks(self._text["token_places"], 1, *call)
+        self.backend.launch(self._text["row_starts"], PARTS, 1, *call, 0)
         self._tokens("take_tokens", ids, [self.store.array, rows.array])
 
     def _put(self, ids: Slot, rows: Slot) -> None:

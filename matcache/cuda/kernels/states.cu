@@ -17,13 +17,27 @@ extern "C" __global__ void put_rows(i64 n, i64 width, const i64* ids, V* rows, V
   }
 }
 
-// places[r]: the first of row r's tokens in the block; a row has the tokens offsets[id] to offsets[id + 1]. One
-// block of threads.
-extern "C" __global__ void token_places(i64 n, const i64* ids, const i64* offsets, i64* places) {
-  for (i64 r = threadIdx.x; r < n; r += BL_BLOCK)
-    places[r] = ids[r] < 0 ? 0 : offsets[ids[r] + 1] - offsets[ids[r]];
-  __syncthreads();
-  bl_starts<i64>(n, places);
+#define PARTS 32  // of the rows, each for a block of threads
+
+__device__ __forceinline__ i64 held_length(i64 id, const i64* offsets) {
+  return id < 0 ? 0 : offsets[id + 1] - offsets[id];
+}
+// starts[r]: the numbers of the block's rows before row r; a row has those from offsets[id] to offsets[id + 1].
+// counts: 0, or where starts[n] and counts[0] become how many all rows have. A part adds up what lies before it.
+extern "C" __global__ void row_starts(i64 n, const i64* ids, const i64* offsets, i64* starts, i64* counts) {
+  for (i64 part = blockIdx.x; part < PARTS; part += gridDim.x) {
+    const i64 first = n * part / PARTS, last = n * (part + 1) / PARTS;
+    i64 mine = 0, base, all;
+    for (i64 r = threadIdx.x; r < first; r += BL_BLOCK) mine += held_length(ids[r], offsets);
+    bl_before(mine, &base);
+    for (i64 start = first; start < last; start += BL_BLOCK) {
+      const i64 r = start + threadIdx.x;
+      const i64 before = base + bl_before(r < last ? held_length(ids[r], offsets) : i64(0), &all);
+      if (r < last) starts[r] = before;
+      base += all;
+    }
+    if (counts && part == PARTS - 1 && threadIdx.x == 0) starts[n] = counts[0] = base;
+  }
 }
 extern "C" __global__ void take_tokens(i64 n, const i64* ids, const i64* offsets, const i64* places,
     const V* store, V* tokens) {
@@ -42,17 +56,7 @@ extern "C" __global__ void put_tokens(i64 n, const i64* ids, const i64* offsets,
   }
 }
 
-// Rows of a sparse matrix as a block: their lengths; where each begins, and counts[0], how many entries they
-// have; and a thread for each entry, so that long rows are shared.
-extern "C" __global__ void take_lengths(i64 n, const i64* ids, const i64* offsets, i64* starts) {
-  for (i64 r = BL_THREAD; r < n; r += BL_THREADS)
-    starts[r] = ids[r] < 0 ? 0 : offsets[ids[r] + 1] - offsets[ids[r]];
-}
-// One block of threads.
-extern "C" __global__ void __launch_bounds__(BL_BLOCK) add_lengths(i64 n, i64* starts, i64* counts) {
-  const i64 all = bl_starts(n, starts);
-  if (threadIdx.x == 0) starts[n] = counts[0] = all;
-}
+// Rows of a sparse matrix as a block, after row_starts: a thread for each entry, so that long rows are shared.
 extern "C" __global__ void take_entries(i64 n, const i64* ids, const i64* offsets, const int* columns,
     const V* values, const i64* starts, int* to_columns, V* to_values) {
   for (i64 e = BL_THREAD; e < starts[n]; e += BL_THREADS) {
