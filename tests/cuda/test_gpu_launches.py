@@ -10,6 +10,7 @@ import pytest
 import blocklearn as bl
 from blocklearn.learner.training.gpu_time import CARDS
 from blocklearn.learner.training.replica import Replica
+from blocklearn.learner.training.scoring import TrainingScores
 from blocklearn.matcache.cuda import launcher
 from blocklearn.matcache.cuda.launcher import Launcher
 from blocklearn.optimizers import LBFGS
@@ -24,8 +25,8 @@ FOUND = {  # LBFGS divides by numbers of the device, which are 0 here
 PASSES = 6
 UNCOUNTED = {  # launches of a pass
     "ranking softmax": 3,  # the penalty of items follows from sums over the data
+    "gaussian-mixture full": 2,  # after the last block
 }
-LOOKING = {"gaussian-mixture full", "triangles"}  # read numbers, which end some launches early
 
 
 @pytest.mark.parametrize("index", ["host", "device"])
@@ -33,7 +34,10 @@ LOOKING = {"gaussian-mixture full", "triangles"}  # read numbers, which end some
 def test_a_pass_of_training_makes_as_many(
     name: str, index: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of every model, with graphs, over a device that does nothing; most of the later passes."""
+    """Of every model, with graphs, over a device that does nothing, when a pass is like the last.
+
+    Blocks that are scored meanwhile are left out: which these are depends on time.
+    """
     made, pass_ = Counter[int](), [0]
     flush, apart, train = Launcher.flush, Launcher.add_apart, Replica.train
 
@@ -62,8 +66,8 @@ def test_a_pass_of_training_makes_as_many(
         monkeypatch.setattr(Launcher, "add_apart", counted_apart)
         monkeypatch.setattr(Replica, "train", noted)
         monkeypatch.setattr(Replica, "converged", False)
+        monkeypatch.setattr(TrainingScores, "due", lambda *_: False)
         learner.fit()
         learner.close()
     expected += UNCOUNTED.get(name, 0)
-    (usual, _), *_ = Counter(made[number] for number in range(2, PASSES)).most_common(1)
-    assert usual == pytest.approx(expected, rel=0.03 if name in LOOKING else 0.0)
+    assert [made[number] for number in range(3, PASSES)] == [expected] * (PASSES - 3)
