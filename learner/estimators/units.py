@@ -74,7 +74,7 @@ class Units:
     def columns(self, X: Any) -> Any:
         """Return X in these units, float32."""
         if sp.issparse(X):
-            return sp.csr_array(X * (1.0 / self.scale)[None], dtype=np.float32)
+            return sp.csr_array(X.multiply(1.0 / self.scale[None]), dtype=np.float32)
         return ((X - self.centre) / self.scale).astype(np.float32)
 
     def targets(self, Y: Any) -> Any:

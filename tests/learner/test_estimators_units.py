@@ -45,7 +45,7 @@ def test_means_of_columns_in_any_unit_are_those_of_usual_ones(columns: Any, loss
     np.testing.assert_allclose(found.coef_ * columns[0], wanted.coef_, atol=2e-3)
 
 
-@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array, sp.csr_matrix, sp.csc_array])
 @pytest.mark.parametrize("intercept", [True, False])
 def test_the_penalty_is_that_of_the_data_as_they_are(container: Any, intercept: bool) -> None:
     """Two targets of different size, with weights of rows, 0 among them."""
