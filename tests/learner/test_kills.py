@@ -145,9 +145,9 @@ data: {train: {kind: sentences, path: texts.txt, min_count: 1}, eval: {kind: hol
 model: {kind: pagerank}
 data: {train: {kind: python-imports}, eval: {kind: python-imports}, block_rows: 200}
 """,
-    "components, python-imports": """\
+    "components, links": """\
 model: {kind: components}
-data: {train: {kind: python-imports}, eval: {kind: python-imports}, block_rows: 200}
+data: {train: {kind: links, path: links.csv}, eval: {kind: links, path: links.csv}}
 """,
     "triangles, python-imports": """\
 model: {kind: triangles}
@@ -232,6 +232,8 @@ def make_data(folder: Path) -> None:
     write_raw(folder / "x.bin", y[:, None], np.zeros((ROWS, 0)), keys)
     entries = [f"u{i},i{j},{X[i, j] + (i + j) % 3:.0f}" for i, j in zip(*X.nonzero(), strict=True)]
     (folder / "ratings.csv").write_text("\n".join(["user,item,rating", *entries]) + "\n")
+    links = [f"{s},{t}" for s, t in rng.integers(0, 400, (600, 2))]
+    (folder / "links.csv").write_text("\n".join(["source,target", *links]) + "\n")
 
 
 @pytest.mark.slow
