@@ -17,7 +17,7 @@ from ..parsing.announced import check_announced
 from ..parsing.array_files import check_archive, load_file, read_as
 from .matrix import Duplicates, Ratings, assemble
 from .table import MERGE, Coded, Columns, Places, Table, coded, times_of
-from .text import read_text
+from .text import first_comments, read_text
 
 TEXTS = (".csv", ".tsv", ".txt")
 BATCH = 1 << 17  # records of a Parquet file that are decoded at once
@@ -85,14 +85,23 @@ def read_pairs(
 
 
 def read_table(
-    path: Path, names: Columns, separator: str | None, columns: Sequence[str] | None
+    path: Path,
+    names: Columns,
+    separator: str | None,
+    columns: Sequence[str] | None,
+    *,
+    commented: bool = False,
 ) -> Table:
-    """Read the records of a file; the end of its name decides the format."""
+    """Read the records of a file; the end of its name decides the format.
+
+    commented: whether the first lines of a text are comments where they begin with `#`.
+    """
     suffix = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
     if not path.exists():
         raise DataError(f"{path}: file does not exist.")
     if suffix in TEXTS:
-        return read_text(path, names, separator, columns)
+        comments = first_comments(path) if commented else 0
+        return read_text(path, names, separator, columns, comments)
     if path.suffix in BINARY:
         return BINARY[path.suffix](path, names)
     kinds = ", ".join([*TEXTS, *BINARY])

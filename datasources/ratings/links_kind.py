@@ -27,6 +27,7 @@ class LinksData(MemoryKind):
 
     A record is a link from one page to another. Pages are all that occur, sorted: as numbers if all
     are whole numbers, else as text. Links of the same two pages in the same direction are added up.
+    Of text files, lines that begin with `#` before the first record are comments.
     """
 
     kind: Literal["links"] = "links"
@@ -56,7 +57,7 @@ class LinksData(MemoryKind):
         names = Columns(
             self.source, self.target, self.weight, keys=("source", "target", "weight", "timestamp")
         )
-        table = read_table(self.path, names, self.separator, self.columns)
+        table = read_table(self.path, names, self.separator, self.columns, commented=True)
         pages = pages_of(table) if like is None else like.names
         found = assemble(table, "sum", pages, pages)
         if found.dropped:

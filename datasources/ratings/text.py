@@ -10,7 +10,9 @@ import gzip
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice, takewhile
 from pathlib import Path
+from typing import TextIO, cast
 
 import numpy as np
 
@@ -19,6 +21,7 @@ from ..separators import separator_hint
 from .table import Columns, Table, coded, times_of
 
 PARSED = 1 << 22  # bytes that a thread parses at once
+DAMAGED = (zlib.error, EOFError, gzip.BadGzipFile)
 
 
 @dataclass(frozen=True)
@@ -27,15 +30,19 @@ class TextFile:
 
     header: whether the first record has the names of the columns.
     names: of all columns.
+    comments: lines of comments before the first record.
     """
 
     path: Path
     separator: str
     header: bool
     names: Sequence[str]
+    comments: int
 
     @classmethod
-    def at(cls, path: Path, separator: str | None, names: Sequence[str] | None) -> TextFile:
+    def at(
+        cls, path: Path, separator: str | None, names: Sequence[str] | None, comments: int = 0
+    ) -> TextFile:
         """Describe the file at `path`.
 
         separator: None: a tab in .tsv files, else a comma.
@@ -44,15 +51,15 @@ class TextFile:
         if separator is None:
             separator = "\t" if ".tsv" in path.suffixes[-2:] else ","
         if names is not None:
-            return cls(path, separator, False, names)
-        first = next(records(path, separator), None)
+            return cls(path, separator, False, names, comments)
+        first = next(records(path, separator, comments), None)
         if first is None:
             raise DataError(f"{path}: the file has no records.")
-        return cls(path, separator, True, first[1])
+        return cls(path, separator, True, first[1], comments)
 
     def records(self) -> Iterator[tuple[int, list[str]]]:
         """Yield line number and fields of every record, without the header."""
-        found = records(self.path, self.separator)
+        found = records(self.path, self.separator, self.comments)
         if self.header:
             next(found, None)
         return found
@@ -84,18 +91,36 @@ class TextFile:
         return None
 
 
-def records(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield line and fields of non-empty records; invalid UTF-8 as surrogates."""
-    opened = gzip.open if path.suffix == ".gz" else open
-    with opened(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-        reader = csv.reader(file, delimiter=separator)
-        line = 1
+def opened(path: Path) -> TextIO:
+    """Open a text file, perhaps compressed (.gz); invalid UTF-8 becomes surrogates."""
+    how = gzip.open if path.suffix == ".gz" else open
+    file = how(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="")
+    return cast(TextIO, file)
+
+
+def first_comments(path: Path) -> int:
+    """Return the number of lines that begin with `#` before all others."""
+    with opened(path) as file:
+        try:
+            return sum(1 for _ in takewhile(lambda line: line.startswith("#"), file))
+        except DAMAGED as error:
+            raise DataError(f"{path}: cannot be read: {error}") from error
+
+
+def records(path: Path, separator: str, comments: int = 0) -> Iterator[tuple[int, list[str]]]:
+    """Yield line and fields of non-empty records; invalid UTF-8 as surrogates.
+
+    comments: first lines to leave out.
+    """
+    with opened(path) as file:
+        reader = csv.reader(islice(file, comments, None), delimiter=separator)
+        line = comments + 1
         try:
             for fields in reader:
                 if fields:
                     yield line, fields
-                line = reader.line_num + 1
-        except (csv.Error, zlib.error, EOFError, gzip.BadGzipFile) as error:
+                line = comments + reader.line_num + 1
+        except (csv.Error, *DAMAGED) as error:
             raise DataError(f"{path}:{line}: cannot be read: {error}") from error
 
 
@@ -109,16 +134,23 @@ def is_number(text: str) -> bool:
 
 
 def read_text(
-    path: Path, columns: Columns, separator: str | None, names: Sequence[str] | None
+    path: Path,
+    columns: Columns,
+    separator: str | None,
+    names: Sequence[str] | None,
+    comments: int = 0,
 ) -> Table:
-    """Read all records. Raises `DataError` naming the faulty line."""
+    """Read all records. Raises `DataError` naming the faulty line.
+
+    comments: first lines to leave out.
+    """
     import pyarrow as pa
     from pyarrow import csv as arrow
 
-    file = TextFile.at(path, separator, names)
+    file = TextFile.at(path, separator, names, comments)
     hint = separator_hint(file.names)
     if file.header and not hint:
-        named = ", ".join(columns.keys[:3])
+        named = ", ".join(columns.keys[: min(max(len(file.names), 2), 3)])
         hint = f"If its first line is a record, name the columns: columns: [{named}]."
     columns = columns.among(file.names, str(path), f" {hint}" if hint else "")
     ids = pa.dictionary(pa.int32(), pa.string())
@@ -129,7 +161,9 @@ def read_text(
         table = arrow.read_csv(
             path,
             arrow.ReadOptions(
-                block_size=PARSED, column_names=None if file.header else list(file.names)
+                block_size=PARSED,
+                skip_rows=comments,
+                column_names=None if file.header else list(file.names),
             ),
             arrow.ParseOptions(delimiter=file.separator),
             arrow.ConvertOptions(

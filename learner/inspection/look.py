@@ -11,6 +11,7 @@ from typing import Any
 from blocklearn.datasources import DataError
 from blocklearn.datasources.packed.streams import kind_of
 from blocklearn.datasources.ratings.column_names import called
+from blocklearn.datasources.ratings.text import first_comments
 
 SEPARATORS = ",;\t|"
 LOOKED_AT = 1000  # rows
@@ -70,8 +71,10 @@ def is_table(path: Path) -> bool:
     return path.is_file() and kind_of(path) in (".csv", ".tsv", ".parquet", ".parq", ".pq")
 
 
-def look_at(path: Path) -> Look:
+def look_at(path: Path, *, commented: bool = False) -> Look:
     """Look at the first rows of a table.
+
+    commented: whether the first lines of a text are comments where they begin with `#`.
 
     Raises:
         DataError: it cannot be read, or has no rows.
@@ -80,7 +83,7 @@ def look_at(path: Path) -> Look:
 
     try:
         if kind_of(path) in (".csv", ".tsv", ".txt"):
-            return _look_at_text(path)
+            return _look_at_text(path, first_comments(path) if commented else 0)
         from pyarrow import parquet
 
         with parquet.ParquetFile(path) as file:
@@ -90,12 +93,13 @@ def look_at(path: Path) -> Look:
     return Look(path, list(_columns(path, batch)))
 
 
-def _look_at_text(path: Path) -> Look:
+def _look_at_text(path: Path, comments: int) -> Look:
     import pyarrow as pa
     from pyarrow import csv as arrow
 
     with pa.input_stream(str(path)) as file:  # unpacks .gz and the like
-        first = file.read(1 << 16).decode("utf-8-sig", "replace").splitlines()[:1]
+        lines = file.read(1 << 16).decode("utf-8-sig", "replace").splitlines()
+    first = lines[comments : comments + 1]
     if not first or not first[0].strip():
         raise DataError(f"{path}: the file is empty: must have a line of names, and rows.")
     own = "\t" if kind_of(path) == ".tsv" else ","
@@ -106,7 +110,7 @@ def _look_at_text(path: Path) -> Look:
     names = next(csv.reader(first, delimiter=separator))
     named = not any(_is_number(name) for name in names)
     called = None if named else [f"column {number}" for number in range(1, len(names) + 1)]
-    reading = arrow.ReadOptions(column_names=called, use_threads=False)
+    reading = arrow.ReadOptions(skip_rows=comments, column_names=called, use_threads=False)
     with arrow.open_csv(path, reading, arrow.ParseOptions(delimiter=separator)) as reader:
         batch = next(iter(reader), None)
     separated = None if separator == own else separator

@@ -253,13 +253,15 @@ def links(path: Path) -> Start:
         raise wrong(
             path, "a table of links (.csv, .tsv, .txt, .parquet), or a square matrix: .npz or .mtx"
         )
-    look = look_at(path)
+    look = look_at(path, commented=True)
     if len(look.columns) < 2:
         raise wrong(path, "a table with two columns of pages, from and to; it has one column")
     source, target = look.called(SOURCES), look.called(ENDS)
     rest = iter(look.without(source, target))
     source = source or next(rest)
     target = target or next(rest)
+    if look.named:
+        check_names(path, source, target)
     weight = look.called(COUNTS)
     train: dict[str, Any] = {"kind": "links", "path": str(path)}
     train |= {"source": source.name, "target": target.name}
@@ -271,6 +273,19 @@ def links(path: Path) -> Start:
         "columns": "the file has no line of names; these are made up",
     }
     return Start(train, told=told)
+
+
+def check_names(path: Path, source: Column, target: Column) -> None:
+    """Raise ConfigError if a name of these columns is a page: then the first line is a link."""
+    for name in (source.name, target.name):
+        if any(str(page) == name for page in (*source.values, *target.values)):
+            raise ConfigError(
+                [
+                    f"{path}: the first line, {source.name!r} and {target.name!r}, counts as names "
+                    f"of columns, since it has no number, but {name!r} is a page of a later line, "
+                    "too. Write a line of names above it, such as source and target"
+                ]
+            )
 
 
 def features(look: Look, *without: Column) -> tuple[dict[str, Any], list[str]]:

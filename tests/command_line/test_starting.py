@@ -128,6 +128,11 @@ def section(model: str, path: Path) -> RunConfig:
             {"kind": "links", "source": "column 1", "columns": ["column 1", "column 2"],
              "weight": None, "separator": " "}, {},
         ),
+        (
+            "triangles", "e.txt", "# Nodes: 3 Edges: 2\n# From\tTo\n10\t2\n2\t9\n",
+            {"kind": "links", "source": "column 1", "columns": ["column 1", "column 2"],
+             "separator": "\t"}, {},
+        ),
     ],
 )  # fmt: skip
 def test_a_configuration_is_found_in_the_data(
@@ -167,6 +172,7 @@ def test_hostile_names_of_files_and_columns_are_text(tmp_path: Path, name: str) 
         ("word-vectors", "a.npz", "x", ConfigError, "which words are neighbours"),
         ("triangles", "c.csv", "a\n1\n", ConfigError, "must be a table with two columns of pages"),
         ("triangles", "c.jsonl", "{}\n", ConfigError, "must be a table of links"),
+        ("pagerank", "e.csv", "a,b\nb,c\n", ConfigError, "'b' is a page of a later line, too"),
         ("als", "a.txt", "x\n", ConfigError, "must be a table of users and items"),
         ("als", "a.csv", "user\n1\n", ConfigError, "it has one column"),
         ("glm", "a.csv", "1,2\n3,4\n", ConfigError, "whose first line names the columns"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,34 @@ def test_numbers_are_sorted_as_numbers_and_kept_as_they_are(tmp_path: Path) -> N
     assert links(LinksData(path=path)) == (["007", "7"], {("007", "7"): 1.0})
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_comments_before_the_first_record_are_left_out(
+    tmp_path: Path, packed: bool, end: str
+) -> None:
+    """Edge lists of SNAP begin like this."""
+    lines = ['# Directed graph, "wiki', "#", "# From\tTo", "30\t1412", "30\t#3", "#3\t5"]
+    path, text = tmp_path / ("e.tsv.gz" if packed else "e.tsv"), (end.join(lines) + end).encode()
+    path.write_bytes(gzip.compress(text) if packed else text)
+    wanted = {("30", "1412"): 1.0, ("30", "#3"): 1.0, ("#3", "5"): 1.0}
+    names, found = links(LinksData(path=path, columns=["source", "target"]))
+    assert names == ["#3", "1412", "30", "5"] and found == wanted
+
+    faulty = put(tmp_path, "# one\n# two\nsource,target\na,b\nc\n")
+    with pytest.raises(DataError, match=r"e\.csv:5: 1 fields"):
+        LinksData(path=faulty).load()
+    for text in ("# only\n", "# header alone\nsource,target\n"):
+        with pytest.raises(DataError, match="no records"):
+            LinksData(path=put(tmp_path, text)).load()
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "e.csv.gz"
+    path.write_bytes(gzip.compress(b"# a comment\nsource,target\na,b\n" * 50)[:30])
+    with pytest.raises(DataError, match=r"e\.csv\.gz: cannot be read"):
+        LinksData(path=path).load()
+
+
 def test_parquet_with_ids_of_two_types(tmp_path: Path) -> None:
     path = tmp_path / "e.parquet"
     parquet.write_table(pa.table({"from": [3, 20], "to": ["20", "3"], "n": [2.0, 1.0]}), path)
@@ -70,6 +99,7 @@ def test_evaluation_data_have_the_pages_of_the_training_data(
         ("from,target\na,b\n", r"no column 'source'; its columns are .* `source: NAME` says"),
         ("source,target,n\na,b,1\n", r"no column 'weight'.*or counts each record as 1: null"),
         ("source,target\n", r"e\.csv: the file has no records"),
+        ("a,b\nb,c\n", r"If its first line is a record.*columns: \[source, target\]\."),
     ],
 )
 def test_faults_are_named_with_file_and_line(tmp_path: Path, text: str, message: str) -> None:
