@@ -22,7 +22,6 @@ from blocklearn.matcache import (
     ones_like,
     rowmax,
     rowwise,
-    sddmm,
     total,
 )
 
@@ -37,13 +36,13 @@ MOST_PAGES = 2**24  # float32 numbers them
 @rowwise
 def largest(X: Sparse, own: Rows, labels: Table) -> Rows:
     """Return the largest of a row's own label and those of its links."""
-    return maximum(own, rowmax(sddmm(ones_like(own), labels, X)))
+    return maximum(own, rowmax(labels[X]))
 
 
 @rowwise
 def spread(XT: Sparse, labels: Rows, found: Table) -> None:
     """Raise the label of a column to those of the rows that link to it."""
-    labels <<= maximum(labels, rowmax(sddmm(ones_like(labels), found, XT)))
+    labels <<= maximum(labels, rowmax(found[XT]))
 
 
 class Components(LinkModel):

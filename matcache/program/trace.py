@@ -168,7 +168,7 @@ class Traced(Operand):
             f"@rowwise: {self.described()} is used element by element, but has neither one row per "
             "row of the block nor a single row. (The rows are those of the sparse arguments, or "
             "else of the first matrix.) A table can be used in sddmm(rows, table, pattern), in "
-            "sparse @ table and in rows @ matrix."
+            "sparse @ table, in rows @ matrix and, if it has one column, as table[sparse]."
         )
 
     def kind(self) -> Kind | None:
@@ -251,9 +251,19 @@ class Traced(Operand):
         return self.sum(1) / float(self.shape[1])
 
     def __getitem__(self, index: Any) -> Any:
-        """Raise an error: a row has no subscripts."""
-        raise self._no(
-            "a subscript", "Take rows and columns outside the function: x[rows, columns]"
+        """Return `table[X]`: the numbers of a table [columns x 1] at the row's entries of X."""
+        if not isinstance(index, Traced) or index.kind() is not Kind.NNZ:
+            remedy = "Take rows and columns outside the function: x[rows, columns]"
+            raise self._no("a subscript", remedy)
+        number = self.table("a subscript")
+        _expect(
+            self.recorder.arguments[number].columns == 1,
+            "a subscript",
+            "the table must have one column; sddmm(rows, table, X) takes more",
+        )
+        place = recorded(index).pattern
+        return Traced(
+            self.recorder, self.recorder.argument(number, Access.ENTRY, Kind.NNZ, pattern=place)
         )
 
     def __len__(self) -> int:

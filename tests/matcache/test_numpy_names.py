@@ -21,9 +21,12 @@ from blocklearn.matcache import (
     exp,
     from_array,
     from_sparse,
+    grad,
     kernel_text,
+    maximum,
     mean,
     named,
+    rowmax,
     rowsum,
     rowwise,
     scalar,
@@ -77,6 +80,67 @@ def test_the_places_in_a_rowwise_function_are_those_of_its_reference() -> None:
         got = both(from_array(cache, A[4:34]), from_sparse(cache, X))
         for one, wanted in zip(got, both.reference(A[4:34], X), strict=True):
             np.testing.assert_allclose(one.numpy(), wanted, rtol=1e-6)
+
+
+def test_numbers_of_columns_are_read_at_the_entries_of_a_row(memory: MatCache) -> None:
+    """`table[X]`, also of X.T, whose columns are rows; hostile numbers and empty rows included."""
+
+    @rowwise
+    def largest(S: Any, own: Any, numbers: Any) -> Any:
+        return S * numbers[S], maximum(own, rowmax(numbers[S]))
+
+    @rowwise
+    def spread(ST: Any, numbers: Any, found: Any) -> None:
+        numbers <<= maximum(numbers, rowmax(found[ST]))
+
+    of_columns = np.array([[0.5, -INF, 3.0, 0.25, INF, -2.0]], np.float32)
+    own = np.full((30, 1), -4.0, np.float32)
+    x, numbers = from_sparse(memory, X), named(memory, "numbers", (6, 1))
+    numbers.set(of_columns.T)
+    scaled, best = largest(x, from_array(memory, own), numbers)
+    rows = [X[[i]] for i in range(30)]
+    wanted = [of_columns[0, row.indices].max(initial=-4.0) for row in rows]
+    same(best, np.array(wanted)[:, None])
+    with np.errstate(invalid="ignore"):
+        same(rowmax(scaled), [
+            [(row.data * of_columns[0, row.indices]).max(initial=-INF)] for row in rows
+        ])  # fmt: skip
+
+    numbers.set(of_columns.T)
+    spread(x.T, numbers, best)
+    columns = [X[:, [j]].nonzero()[0] for j in range(6)]
+    found = [max(of_columns[0, j], *np.array(wanted)[c]) for j, c in enumerate(columns)]
+    same(numbers, np.array(found, np.float32)[:, None])
+
+
+def test_numbers_of_columns_are_differentiated() -> None:
+    """At the entries of a row, by the table."""
+
+    @rowwise
+    def loss(S: Any, numbers: Any) -> Any:
+        return (rowsum(S * numbers[S] * numbers[S]) - 1.0) ** 2
+
+    dense, t = X.toarray().astype(np.float64), np.linspace(0.5, 1.5, 6)
+    slopes = 2.0 * (dense @ t**2 - 1.0)
+    with MatCache(threads=1) as cache:
+        got = grad(loss, "numbers")(from_sparse(cache, X), from_array(cache, t[:, None]))
+        np.testing.assert_allclose(got.numpy().ravel(), slopes @ dense * 2.0 * t, rtol=1e-5)
+
+
+def test_only_tables_of_one_column_are_read_at_entries() -> None:
+    def program(S: Any, numbers: Any) -> Any:
+        return rowsum(numbers[S])
+
+    with MatCache(threads=1) as cache:
+        x = from_sparse(cache, X)
+        with pytest.raises(ShapeError, match="must have one column; sddmm"):
+            rowwise(program)(x, from_array(cache, np.ones((6, 2))))
+        with pytest.raises(ShapeError, match="'numbers' is 5 x 1, but there are 6 columns"):
+            rowwise(program)(x, from_array(cache, np.ones((5, 1))))
+        with pytest.raises(ShapeError, match="a subscript of 'numbers' at .*recorded once"):
+            rowwise(lambda S, numbers: rowsum(S) * numbers[0])(
+                x, from_array(cache, np.ones((6, 1)))
+            )
 
 
 def test_columns_and_axes(memory: MatCache) -> None:
