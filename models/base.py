@@ -39,8 +39,6 @@ from .score import DataScore, Score, Total
 from .split_terms import SplitTerm, slopes_of
 from .token_state import TokenState
 
-STEPS, LEAST, LARGEST = 50, 32, 1024  # steps of a pass; rows of a block: see `rows_of_block`
-
 OWN = {"allocated", "updates", "objective"}
 """Attributes of a model that change from block to block, or with its life."""
 
@@ -66,6 +64,8 @@ class Model(Fields):
     prediction_columns: names of the columns of predictions, for tables; None: they are numbered.
     steps_by_pass: `update` only adds up, and `end_pass` learns, so rows are not shuffled.
     rows_in_order: rows are not shuffled, for a row belongs to those before and after it.
+    steps_of_pass, least_block, largest_block: what `block_rows: auto` stands for, see
+        `rows_of_block`: about so many equal blocks, of at least and at most so many rows.
     recorded: after the first blocks, launches of `update` are repeated without calling it; False:
         it is called for every block.
 
@@ -83,6 +83,9 @@ class Model(Fields):
     prediction_columns: ClassVar[Sequence[str] | None] = None
     steps_by_pass: ClassVar[bool] = False
     rows_in_order: ClassVar[bool] = False
+    steps_of_pass: ClassVar[int] = 50
+    least_block: ClassVar[int] = 32
+    largest_block: ClassVar[int] = 1024
     recorded: ClassVar[bool] = True
     model_config = ConfigDict(
         arbitrary_types_allowed=True, validate_assignment=True, validate_default=True
@@ -295,14 +298,16 @@ class Model(Fields):
         return None
 
     def rows_of_block(self, rows: int | None) -> int:
-        """Return the rows of a block that `block_rows: auto` stands for: about 50 steps a pass.
+        """Return the rows of a block that `block_rows: auto` stands for.
 
         It depends on nothing but the data and the model, so results can be repeated on any machine.
-        Override it if the model wants more or fewer steps; `scripts/bench block-rows` compares.
+        `scripts/bench block-rows` compares. Override it if the choice depends on fields.
 
         rows: of the training data; None: they are not in memory.
         """
-        return LARGEST if rows is None else rows_for(STEPS, rows)
+        if rows is None:
+            return self.largest_block
+        return rows_for(self.steps_of_pass, rows, self.least_block, self.largest_block)
 
     def optimizer_for(self, shapes: Shapes, terms: Sequence[Term]) -> Optimizer | None:
         """Return the default optimizer for given data.
@@ -451,7 +456,9 @@ class Model(Fields):
         return scalar(self.cache, value, f"{name} (number)")
 
 
-def rows_for(steps: int, rows: int, least: int = LEAST, largest: int = LARGEST) -> int:
+def rows_for(
+    steps: int, rows: int, least: int = Model.least_block, largest: int = Model.largest_block
+) -> int:
     """Return the rows of about `steps` equal blocks, each of `least` to `largest` rows.
 
     >>> rows_for(50, 10_000), rows_for(50, 100), rows_for(50, 10**6)

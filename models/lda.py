@@ -44,7 +44,7 @@ from blocklearn.matcache import (
 from blocklearn.matcache.operations.sampling import CAP, sample_topics
 from blocklearn.optimizers import Meaning, Optimizer, SparseEstimate, StreamingAverage
 
-from .base import LARGEST, STEPS, Model, rows_for
+from .base import Model
 from .inputs import Block, Randomness, Shapes
 from .kept_topics import MOST_FRESH, kept_topics
 from .prior_table import PriorTable
@@ -171,6 +171,7 @@ class LDA(Model):
     meaning: ClassVar[Meaning] = "estimates"
     takes_counts: ClassVar[bool] = True
     takes_terms: ClassVar[Sequence[str]] = ("lambda",)
+    least_block: ClassVar[int] = 16  # documents may be long
     kind: Literal["lda"] = "lda"
     topics: int = Field(100, ge=1, description="number of topics, K")
     inference: Literal["vb", "cvb0", "gibbs"] = Field(
@@ -291,10 +292,6 @@ class LDA(Model):
         if self.inference == "cvb0":
             return StreamingAverage(tau0=2.0, kappa=0.9)
         return StreamingAverage(tau0=[2.0, 11.0] if self.warm_up else 2.0, kappa=0.6)
-
-    def rows_of_block(self, rows: int | None) -> int:
-        """Return about 50 steps a pass, of 16 documents or more: they may be long."""
-        return LARGEST if rows is None else rows_for(STEPS, rows, least=16)
 
     def phases(self) -> Sequence[int]:
         """Return the phases: after a warm-up, gibbs starts to sample, and later to keep topics.

@@ -6,11 +6,9 @@ from typing import ClassVar
 
 from blocklearn.matcache import Column, maximum
 
-from .base import Model, rows_for
+from .base import Model
 from .errors import ModelConfigError
 from .inputs import Block, Shapes
-
-LARGEST = 2**20  # rows of a block
 
 
 class LinkModel(Model):
@@ -18,10 +16,8 @@ class LinkModel(Model):
 
     scores_new_rows: ClassVar[bool] = True
     steps_by_pass: ClassVar[bool] = True
-
-    def rows_of_block(self, rows: int | None) -> int:
-        """Return all rows, or large blocks: each costs time, and their size changes no result."""
-        return LARGEST if rows is None else rows_for(1, rows, largest=LARGEST)
+    steps_of_pass: ClassVar[int] = 1  # each costs time, and their size changes no result
+    largest_block: ClassVar[int] = 2**20
 
     def number_of_pages(self, shapes: Shapes) -> int:
         """Return the number of pages. Raises ModelConfigError if there are more rows than that."""

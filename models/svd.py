@@ -28,14 +28,13 @@ from blocklearn.matcache import (
     where,
 )
 
-from .base import Model, rows_for
+from .base import Model
 from .errors import ModelConfigError
 from .inputs import Block, Randomness, Shapes
 from .score import Score, Sum
 
 TINY = 1e-30
 NOISE = 1e-7  # of the largest square: smaller ones are errors of float32
-STEPS, LARGEST = 8, 8192  # of a pass; rows of a block
 
 
 class SVD(Model):
@@ -50,6 +49,8 @@ class SVD(Model):
 
     scores_new_rows: ClassVar[bool] = True
     steps_by_pass: ClassVar[bool] = True
+    steps_of_pass: ClassVar[int] = 8  # large blocks: their size does not change the result
+    largest_block: ClassVar[int] = 8192
     kind: Literal["svd"] = "svd"
     components: int = Field(20, ge=1, description="number of directions, k")
     center: bool = Field(
@@ -58,10 +59,6 @@ class SVD(Model):
     oversampling: int = Field(
         10, ge=0, description="further directions while training: more need fewer passes"
     )
-
-    def rows_of_block(self, rows: int | None) -> int:
-        """Return large blocks: their size does not change the result."""
-        return LARGEST if rows is None else rows_for(STEPS, rows, largest=LARGEST)
 
     def allocate(self, shapes: Shapes, rng: Randomness) -> None:
         """Create the directions, a random basis, and the sums of a pass."""

@@ -80,6 +80,7 @@ class ALS(FactorModel):
 
     row_states: ClassVar[Mapping[str, int]] = {"users": 0, "items": 1}
     has_mean: ClassVar[bool] = True
+    needs_value_sums: ClassVar[bool] = True  # the mean rating, and entries of an item
     kind: Literal["als"] = "als"
     loss: Literal["explicit", "implicit"] = Field(
         "explicit", description="explicit: values are ratings; implicit: how often, how long"
@@ -139,11 +140,6 @@ class ALS(FactorModel):
                 f"{self.columns}; use solver: cg"
             )
         return self
-
-    @property
-    def needs_value_sums(self) -> bool:
-        """Always true: `allocate` needs the mean rating and entries per item."""
-        return True
 
     @property
     def factors(self) -> int:

@@ -23,7 +23,7 @@ from blocklearn.datasources import DataSource
 from blocklearn.matcache import Mat, Matrix, Table, colsum, from_array, together
 from blocklearn.optimizers import AdaGrad, LinearLoss, Meaning, Optimizer, Penalty, Term
 
-from ..base import LARGEST, Model, rows_for
+from ..base import Model
 from ..inputs import Block, Randomness, Shapes
 from ..score import Score, Total
 from ..term_weights import TermWeights, keep_weights, weighed
@@ -48,6 +48,7 @@ class GLM(Model):
 
     needs_targets: ClassVar[bool] = True
     meaning: ClassVar[Meaning | None] = "gradients"
+    steps_of_pass: ClassVar[int] = 1  # default rates are for blocks of 1024; smaller ones defy l1
     kind: Literal["glm"] = "glm"
     targets: list[Target] | None = Field(
         None, min_length=1, description="null: every column of the data's targets, with `link`"
@@ -93,10 +94,6 @@ class GLM(Model):
         if many or shapes.dense or shapes.on_gpu or sparse:
             return self.default_optimizer()
         return AdaGrad(rate=0.7, initial=0.1, step_per="row")
-
-    def rows_of_block(self, rows: int | None) -> int:
-        """Return 1024: the default rates are for such blocks, and smaller ones defy l1."""
-        return LARGEST if rows is None else rows_for(1, rows)
 
     def default_optimizer(self) -> Optimizer:
         """Return AdaGrad by blocks: common features take smaller steps than rare ones.

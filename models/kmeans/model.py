@@ -36,7 +36,7 @@ from blocklearn.matcache import (
     total,
 )
 
-from ..base import Model, rows_for
+from ..base import Model
 from ..inputs import Block, Randomness, Shapes
 from ..score import Score, Sum
 from ..term_weights import TermWeights, keep_weights, weighed
@@ -44,7 +44,6 @@ from .start import first_centres
 
 TINY = 1e-30
 EACH, LEAST = 100, 10_000  # rows of the sample for each centre, and in all
-STEPS, LARGEST = 16, 4096  # of a pass; rows of a block
 
 
 @rowwise
@@ -78,6 +77,8 @@ class KMeans(Model):
 
     scores_new_rows: ClassVar[bool] = True
     prediction_columns: ClassVar[Sequence[str] | None] = ("cluster",)
+    steps_of_pass: ClassVar[int] = 16  # products are faster, and centres hardly worse
+    largest_block: ClassVar[int] = 4096
     kind: Literal["kmeans"] = "kmeans"
     clusters: int = Field(8, ge=1, le=2**24, description="number of centres, k")
     update_centres: Literal["online", "batch"] = Field(
@@ -97,10 +98,6 @@ class KMeans(Model):
     def prepared(self, source: DataSource, seed: int, *, train: bool) -> DataSource:
         """Return `source` with weighed entries, if `term_weights` says so."""
         return weighed(self, self.term_weights, source, train=train)
-
-    def rows_of_block(self, rows: int | None) -> int:
-        """Return about 16 steps a pass: products are faster, and centres hardly worse."""
-        return LARGEST if rows is None else rows_for(STEPS, rows, largest=LARGEST)
 
     def allocate(self, shapes: Shapes, rng: Randomness) -> None:
         """Create the centres, from a sample of the rows, and the statistics."""

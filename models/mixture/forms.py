@@ -5,8 +5,11 @@ Sums over rows are those of differences from the present means: nothing large ca
 
 from __future__ import annotations
 
+import numpy as np
+
 from blocklearn.matcache import (
     Mat,
+    MatCache,
     Row,
     Rows,
     Table,
@@ -14,6 +17,7 @@ from blocklearn.matcache import (
     colsum,
     concatenate,
     diagonal,
+    from_array,
     gram,
     log,
     lower,
@@ -103,3 +107,10 @@ class Full:
             factor = solve(lower(cholesky(found)), self.identity).mat()
             P[:, part] <<= factor.T.mat()
             logs[:, c] <<= rowsum(log(diagonal(factor)))
+
+
+def form_of(covariance: str, cache: MatCache, columns: int, components: int) -> Diagonal | Full:
+    """Return the form: diagonal, spherical or full."""
+    if covariance == "full":
+        return Full(from_array(cache, np.eye(columns, dtype=np.float32), "identity"), components)
+    return Diagonal(columns, components, equal=covariance == "spherical")

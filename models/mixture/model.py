@@ -25,24 +25,22 @@ from blocklearn.matcache import (
     Table,
     colsum,
     exp,
-    from_array,
-    full,
     log,
     maximum,
+    ones_like,
     rowmax,
     rowsum,
     rowwise,
     total,
 )
 
-from ..base import Model, rows_for
+from ..base import Model
 from ..inputs import Block, Randomness, Shapes
 from ..score import Score, Sum
-from .forms import TINY, Diagonal, Full
+from .forms import TINY, Diagonal, form_of
 from .start import first_components
 
 EACH, LEAST = 100, 10_000  # rows of the sample for each component, and in all
-STEPS, LARGEST = 16, 4096  # of a pass; rows of a block
 HUGE = 1e30  # change before there were two passes
 
 
@@ -74,6 +72,8 @@ class GaussianMixture(Model):
     """
 
     scores_new_rows: ClassVar[bool] = True
+    steps_of_pass: ClassVar[int] = 16  # in batch mode they do not change the result
+    largest_block: ClassVar[int] = 4096
     kind: Literal["gaussian-mixture"] = "gaussian-mixture"
     components: int = Field(8, ge=1, description="number of distributions, k")
     covariance: Literal["diagonal", "spherical", "full"] = Field(
@@ -99,20 +99,11 @@ class GaussianMixture(Model):
         """Enough rows to find the first components in."""
         return max(EACH * self.components, LEAST)
 
-    def rows_of_block(self, rows: int | None) -> int:
-        """Return about 16 blocks a pass; in batch mode their size does not change the result."""
-        return LARGEST if rows is None else rows_for(STEPS, rows, largest=LARGEST)
-
     def allocate(self, shapes: Shapes, rng: Randomness) -> None:
         """Create the components, from a sample of the rows, and the sums of their rows."""
         d, k = shapes.columns, self.components
         self.total_rows = shapes.whole_rows
-        whole = self.covariance == "full"
-        self.form: Diagonal | Full
-        if whole:
-            self.form = Full(from_array(self.cache, np.eye(d, dtype=np.float32), "identity"), k)
-        else:
-            self.form = Diagonal(d, k, equal=self.covariance == "spherical")
+        self.form = form_of(self.covariance, self.cache, d, k)
         self.weights = self.parameter("weights", 1, k, 1.0 / k)
         self.means = self.parameter("means", d, k)
         self.covariances = self.parameter("covariances", *self.form.shape)
@@ -127,7 +118,8 @@ class GaussianMixture(Model):
         self.bound = self.parameter("bound", 1, 1, -HUGE, saved=False)  # mean log density
         self.change = self.parameter("change", 1, 1, HUGE, saved=False)  # of it, in a pass
         if shapes.sample is not None:
-            start = first_components(shapes.sample, k, rng.seed, full=whole)
+            full = self.covariance == "full"
+            start = first_components(shapes.sample, k, rng.seed, full=full)
             self.weights.set(start.weights[None])
             self.means.set(start.means.T)
             self.covariances.set(np.tile(start.covariance.reshape(d, -1), k))
@@ -205,6 +197,6 @@ class GaussianMixture(Model):
 
     def predict(self, block: Block) -> Mat:
         """Return the probability of each component [rows x k]."""
-        ones = full(block.weights, 1.0)
+        ones = ones_like(block.weights)
         found: Mat = self.posterior(*self.centred(block.X), ones)[0].mat()
         return found

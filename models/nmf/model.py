@@ -73,6 +73,7 @@ class NMF(Model):
     scores_new_rows: ClassVar[bool] = True
     row_states: ClassVar[Mapping[str, int]] = {"W": 0}
     takes_terms: ClassVar[Sequence[str]] = ("H",)
+    needs_value_sums: ClassVar[bool] = True  # H starts at the scale of the data
     kind: Literal["nmf"] = "nmf"
     components: int = Field(20, ge=1, description="number of parts, K")
     loss: Literal["frobenius", "kullback-leibler"] = Field(
@@ -99,11 +100,6 @@ class NMF(Model):
     def prepared(self, source: DataSource, seed: int, *, train: bool) -> DataSource:
         """Return `source` with weighed counts, if `term_weights` says so."""
         return weighed(self, self.term_weights, source, train=train)
-
-    @property
-    def needs_value_sums(self) -> bool:
-        """Always true: H starts at the scale of the data."""
-        return True
 
     @property
     def _kl(self) -> bool:

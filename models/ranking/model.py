@@ -46,6 +46,9 @@ class Ranking(FactorModel):
     """
 
     row_states: ClassVar[Mapping[str, int]] = {"users": 0, "users_squares": 0}
+    implicit: ClassVar[bool] = True
+    judged_by: ClassVar[str] = "ndcg@10"
+    needs_value_sums: ClassVar[bool] = True  # the penalty of items needs the number of positives
     kind: Literal["ranking"] = "ranking"
     rank: int = Field(64, ge=1, description="number of factors, k")
     reg: Annotated[float, Field(ge=0, lt=1e30)] | Literal["auto"] = Field(
@@ -69,11 +72,6 @@ class Ranking(FactorModel):
         return self.rank
 
     @property
-    def implicit(self) -> bool:
-        """Always true."""
-        return True
-
-    @property
     def columns(self) -> int:
         """K, the length of a user's row and of an item's row."""
         return self.rank + 1
@@ -88,19 +86,9 @@ class Ranking(FactorModel):
         """`reg=auto`, or None."""
         return "reg=auto" if self.reg == "auto" else None
 
-    @property
-    def judged_by(self) -> str:
-        """Always ndcg of lists of ten items."""
-        return "ndcg@10"
-
     def settings_to_try(self, values: ValueMoments | None) -> Sequence[Mapping[str, object]]:
         """Return values of reg to choose among."""
         return [{"reg": reg} for reg in REGS] if self.reg == "auto" else ()
-
-    @property
-    def needs_value_sums(self) -> bool:
-        """Always true: the penalty of items needs the number of positives."""
-        return True
 
     def default_optimizer(self) -> Optimizer:
         """Return AdaGrad, for the items."""
