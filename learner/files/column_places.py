@@ -1,4 +1,4 @@
-"""Number the columns of data by their first occurrence.
+"""Give each column of the data a row in tables: by its first occurrence, or by its number.
 
 Columns that occur often occur early. So the rows of a table that blocks need again and again lie
 side by side, in few pages, however the columns were numbered before (by a hash, for example).
@@ -68,6 +68,26 @@ class ColumnPlaces:
             places = np.flatnonzero((taken > first) & (taken <= first + width))
             places = places[np.argsort(taken[places])]
             yield places, taken[places].astype(np.int64) - 1
+
+
+class ColumnsInOrder:
+    """Gives column j the place j, as `ColumnPlaces` would if columns occurred in order.
+
+    For tables that are also read and written whole: these then have the order of memory.
+    """
+
+    def __init__(self, columns: int) -> None:
+        self.count = columns
+
+    def give(self, columns: NDArray[np.int32], into: NDArray[np.int32]) -> None:
+        """Set `into` to `columns`, which may be the same array."""
+        into[:] = columns
+
+    def parts(self, most: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Yield all places, and their columns, `most` at a time."""
+        for start in range(0, self.count, most):
+            found = np.arange(start, min(start + most, self.count))
+            yield found, found
 
 
 @kernel

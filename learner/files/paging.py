@@ -58,8 +58,17 @@ class PagedArray:
         self._row_bytes = array.nbytes // max(1, len(array))
         self._address = array.ctypes.data if self._map is None else _address_of(self._map)
         self._start = array.ctypes.data - self._address
+        self.expect_some()
+
+    def expect_some(self) -> None:
+        """Tell the system that pages are read in no order."""
         if self._map is not None and hasattr(self._map, "madvise"):
             self._map.madvise(mmap.MADV_RANDOM)
+
+    def expect_all(self) -> None:
+        """Tell the system that pages are read one after another: it reads the next ones, too."""
+        if self._map is not None and hasattr(self._map, "madvise"):
+            self._map.madvise(mmap.MADV_SEQUENTIAL)
 
     def fetch(self, groups: NDArray[np.integer[Any]], rows: int) -> None:
         """Ask for the pages of these groups of rows, without waiting for them.

@@ -6,13 +6,15 @@ begins with its checkpoint.
 
 A row of a file belongs to the column of the data that was the next to occur: see `ColumnPlaces`.
 Training numbers the columns of its blocks by these places. What leaves the files, to users, models
-and checkpoints, is by column.
+and checkpoints, is by column. Tables that training brings up to date as a whole, at the end of a
+pass, are by column themselves: see `in_order`.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -23,7 +25,7 @@ from numpy.typing import DTypeLike, NDArray
 from blocklearn.datasources import HostBlock
 
 from .allocated import nameless_array
-from .column_places import ColumnPlaces
+from .column_places import ColumnPlaces, ColumnsInOrder
 from .paging import PagedArray, fetch_rows, read_only, rows_of_page
 from .row_folder import RowFolder
 
@@ -33,7 +35,7 @@ NAME = "{}-tables"
 COLUMNS = "columns-of-rows"
 """The name of the file that has the column of each row of the tables, as 1 + column; 0: none."""
 
-MOST = 2**20  # rows handled at a time
+MOST, MOST_BYTES = 2**20, 2**26  # rows handled at a time, and bytes of them
 Draw = Callable[[NDArray[np.int64]], NDArray[Any]]
 
 
@@ -51,7 +53,8 @@ class TableFiles:
             RowFolder(folder, NAME.format(name), owner, setting=setting) for folder in folders
         ]
         self.tables: dict[str, PagedArray] = {}
-        self.places = ColumnPlaces(np.zeros((0, 1), np.uint32))
+        self.in_order = False  # whether rows are in the order of columns; set before the first
+        self.places: ColumnPlaces | ColumnsInOrder = ColumnsInOrder(0)
         self.drawn: dict[str, Draw] = {}
         self._placing = threading.Lock()  # a row is drawn before another thread can ask for it
         self.group = 1  # rows of which at least one has changed, or none
@@ -90,7 +93,11 @@ class TableFiles:
             self.rows = shape[0]
             self.changed = np.zeros(-(-shape[0] // self.group), bool)
             self.unsaved = self.changed.copy()
-            self.places = ColumnPlaces(folder.new(COLUMNS, shape[0], 1, np.uint32))
+            self.places = (
+                ColumnsInOrder(shape[0])
+                if self.in_order
+                else ColumnPlaces(folder.new(COLUMNS, shape[0], 1, np.uint32))
+            )
         self.tables[name] = PagedArray(array)
         return self.tables[name].array
 
@@ -104,11 +111,13 @@ class TableFiles:
     def give(self, columns: NDArray[np.int32], into: NDArray[np.int32]) -> None:
         """Set `into` to the places of `columns`, which may be the same array."""
         with self._placing:
-            before = self.places.count
-            self.places.give(columns, into)
-            for start in range(before, self.places.count if self.drawn else 0, MOST):
-                end = min(start + MOST, self.places.count)
-                new = self.places.columns[start:end, 0].astype(np.int64) - 1
+            places, before = self.places, self.places.count
+            places.give(columns, into)
+            if not self.drawn or isinstance(places, ColumnsInOrder):
+                return
+            for start in range(before, places.count, MOST):
+                end = min(start + MOST, places.count)
+                new = places.columns[start:end, 0].astype(np.int64) - 1
                 for name, draw in self.drawn.items():
                     self.tables[name].array[start:end] = draw(new)
 
@@ -124,13 +133,36 @@ class TableFiles:
 
     def place(self, block: HostBlock) -> None:
         """Replace the columns of a block by their places, and ask for these rows of all tables."""
-        block.renumber(self.give)
+        if not self.in_order:
+            block.renumber(self.give)
         fetch_rows(list(self.tables.values()), block.indices[: block.nnz])
 
     def note(self, rows: NDArray[np.integer[Any]]) -> None:
         """Note that these rows of the tables have changed."""
         groups = rows // self.group
         self.changed[groups] = self.unsaved[groups] = True
+
+    def note_all(self) -> None:
+        """Note that all rows of the tables have changed."""
+        self.changed[:] = self.unsaved[:] = True
+
+    @contextmanager
+    def read_whole(self) -> Iterator[None]:
+        """Expect tables to be read from end to end, in a `with` statement."""
+        for table in self.tables.values():
+            table.expect_all()
+        try:
+            yield
+        finally:
+            for table in self.tables.values():
+                table.expect_some()
+
+    def room_like(self, array: NDArray[Any]) -> NDArray[Any]:
+        """Return room for a copy of a table, in a file without a name on the disk of the first.
+
+        Raises OSError if the disk has too little room.
+        """
+        return nameless_array(self.folders[0].path.parent, array.dtype, array.shape)
 
     def saved_as(self, logs: Any) -> None:
         """Note that a checkpoint has the tables as they are. logs: `PageLogs` of it."""
@@ -147,13 +179,14 @@ class TableFiles:
     def restore(self, name: str, numbers: NDArray[Any]) -> None:
         """Set a table to these numbers [columns x numbers]; rows that have them are not written."""
         table = self.tables[name].array
+        most = rows_at_once([table])
         if self.places.count < self.rows:
-            for start in range(0, self.rows, MOST):
-                part = np.ascontiguousarray(numbers[start : start + MOST])
+            for start in range(0, self.rows, most):
+                part = np.ascontiguousarray(numbers[start : start + most])
                 first = self.first(name, np.arange(start, start + len(part)))
                 differ = part.view(np.uint8) != np.ascontiguousarray(first).view(np.uint8)
                 self.places_of(np.flatnonzero(differ.any(axis=1)) + start)
-        for rows, columns in self.places.parts(MOST):
+        for rows, columns in self.places.parts(most):
             wanted = numbers[columns]
             if table[rows].tobytes() != wanted.tobytes():
                 table[rows] = wanted
@@ -193,9 +226,14 @@ class TableRows:
     """
 
     tables: Mapping[str, NDArray[Any]]
-    places: ColumnPlaces
+    places: ColumnPlaces | ColumnsInOrder
     folder: Path
     drawn: Mapping[str, Draw]
+
+    @property
+    def in_order(self) -> bool:
+        """Whether rows are in the order of columns; they may then rest within a pass."""
+        return isinstance(self.places, ColumnsInOrder)
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -204,7 +242,7 @@ class TableRows:
 
     def parts(self) -> Iterator[tuple[NDArray[np.int64], dict[str, NDArray[Any]]]]:
         """Yield numbers of columns, and their rows of each table, until all that occurred."""
-        for rows, columns in self.places.parts(MOST):
+        for rows, columns in self.places.parts(rows_at_once(self.tables.values())):
             yield columns, {name: table[rows] for name, table in self.tables.items()}
 
     def by_column(self, name: str) -> NDArray[Any]:
@@ -214,20 +252,30 @@ class TableRows:
         little room.
         """
         table, draw = self.tables[name], self.drawn.get(name)
+        most = rows_at_once([table])
         found = nameless_array(self.folder, table.dtype, table.shape)
         if self.places.count < len(table):
-            for start in range(0, len(table), MOST):
-                columns = np.arange(start, min(start + MOST, len(table)))
+            for start in range(0, len(table), most):
+                columns = np.arange(start, min(start + most, len(table)))
                 first = first_values(table, self.places, draw, columns)
                 if any(first.tobytes()):
                     found[columns] = first
-        for rows, columns in self.places.parts(MOST):
+        for rows, columns in self.places.parts(most):
             found[columns] = table[rows]
         return read_only(found)
 
 
+def rows_at_once(tables: Iterable[NDArray[Any]]) -> int:
+    """Return how many rows of tables are handled at a time."""
+    longest: int = max(array[0].nbytes for array in tables)
+    return max(1, min(MOST, MOST_BYTES // longest))
+
+
 def first_values(
-    table: NDArray[Any], places: ColumnPlaces, draw: Draw | None, columns: NDArray[np.int64]
+    table: NDArray[Any],
+    places: ColumnPlaces | ColumnsInOrder,
+    draw: Draw | None,
+    columns: NDArray[np.int64],
 ) -> NDArray[Any]:
     """Return the first values of a table for these columns, [1 or columns x numbers].
 

@@ -2,7 +2,8 @@
 
     pages-0002-0000.safetensors     groups int64 [n], numbers of groups of rows; of each table the
                                     numbers of these rows, [rows x columns]; and the column of the
-                                    data of each row, uint32 [rows x 1], as 1 + column (0: none)
+                                    data of each row, uint32 [rows x 1], as 1 + column (0: none),
+                                    unless row j is that of column j
 
 A log has what changed since the checkpoint before, in files of bounded size. A checkpoint has all
 logs from the beginning; those of the checkpoint before are links, which take no further space. All
@@ -22,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..files.column_places import ColumnPlaces
 from ..files.table_files import COLUMNS, TableFiles
 from .manifest import verified
 from .tensor_file import read_tensors, write_tensors
@@ -110,7 +112,8 @@ def write_logs(folder: Path, tables: TableFiles, before: PageLogs | None) -> dic
         unsaved = changed
     shapes = {name: list(table.array.shape) for name, table in tables.tables.items()}
     arrays = {name: table.array for name, table in tables.tables.items()}
-    arrays[COLUMNS] = tables.places.columns
+    if isinstance(tables.places, ColumnPlaces):
+        arrays[COLUMNS] = tables.places.columns
     for part, start in enumerate(range(0, len(unsaved), PART)):
         groups, file = unsaved[start : start + PART], NAME.format(number, part)
         rows = rows_of(groups, tables.group, tables.rows)

@@ -266,8 +266,10 @@ class LiveModel:
         if (kept := self._restored(name)) is not None:
             return kept.copy()
         if self.team is None and (state := self.restored) is not None:
-            if isinstance(state.pages, TableRows) and name in state.pages.tables:
-                return state.pages.by_column(name)
+            pages = state.pages if isinstance(state.pages, TableRows) else None
+            resting = pages is not None and pages.in_order and state.position.get("block")
+            if pages is not None and name in pages.tables and not resting:
+                return pages.by_column(name)
             return self._read(prepare(), name)  # within a pass parameters are inexact
         return self._read(self.ready(), name)
 

@@ -58,14 +58,7 @@ def _hindrances(replica: Replica) -> Any:
         if name in tables and not _of_rows(update):
             yield (
                 f"its update of {name!r} is a whole table for every block, not the rows that occur "
-                f"in the block. {REMEDY}"
-            )
-    for mat in replica.copied(apart=False):
-        if any(mat.slot is table.slot for table in tables.values()):
-            yield (
-                f"penalties and averages change rows of {mat.label!r} that do not occur in a "
-                "block. Leave out l1, l2, mixins and average_from; ftrl has an l1 and l2 of its "
-                "own, which change no other rows."
+                f"in the block. {_remedy(replica)}"
             )
     own = {mat.slot.label for mat in tables.values()}
     least = min((mat.slot.nbytes for mat in tables.values()), default=0)
@@ -76,12 +69,35 @@ def _hindrances(replica: Replica) -> Any:
             yield f"{array.label!r} at {array.where} is as large as a table, in memory. {REMEDY}"
 
 
+def in_order(replica: Replica) -> bool:
+    """Return whether rows of tables must lie in the order of columns.
+
+    So they must where rows rest: at the end of a pass all are brought up to date.
+    """
+    tables = {mat.guid for mat in tables_of(replica).values()}
+    return any(mat.guid in tables for mat in replica.copied(apart=False))
+
+
+def _remedy(replica: Replica) -> str:
+    """Return how an update of rows may be had."""
+    if not replica.model.rests or replica.intakes[0].few_occur:
+        return REMEDY
+    shape = replica.intakes[0].shape
+    return (
+        f"Blocks have up to {shape.nnz:,} entries; with at most half as many as the "
+        f"{shape.columns:,} columns, only rows that occur are read. Set a smaller block_rows. "
+        f"{REMEDY}"
+    )
+
+
 def check_initial(replica: Replica) -> None:
     """Raise CombinationError unless the rows of each table in a file begin alike, or are drawn.
 
-    For they belong to columns that are not known before they occur.
+    For they belong to columns that are not known before they occur, unless tables are `in_order`.
     """
-    for name, mat in tables_of(replica).items() if replica.files is not None else ():
+    if replica.files is None or replica.files.in_order:
+        return
+    for name, mat in tables_of(replica).items():
         if name in replica.model.drawn:
             continue
         slot = mat.slot

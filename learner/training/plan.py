@@ -20,7 +20,7 @@ from blocklearn.models.score import Tally
 
 from ..files.table_files import COLUMNS
 from .block_input import Use, lent, readers_for
-from .paged_tables import tables_of
+from .paged_tables import in_order, tables_of
 from .replica import Replica
 
 Of = Literal["model", "block", "rows", "kept", "hooks", "scores"]
@@ -121,9 +121,11 @@ class Plan:
     @property
     def table_files(self) -> dict[str, int]:
         """The bytes of each table that is kept in a file, by the file's name, largest first."""
-        tables = [row for row in self.rows if row.in_file and row.of == "model"]
-        found = {f"{row.name}.{row.dtype}": row.nbytes for row in tables}
-        return found | {f"{COLUMNS}.uint32": 4 * row.shape[0] for row in tables[:1]}
+        return {
+            f"{row.name}.{row.dtype}": row.nbytes
+            for row in self.rows
+            if row.in_file and row.of == "model"
+        }
 
     def json(self) -> str:
         """Return the plan as a JSON object."""
@@ -174,9 +176,13 @@ def make_plan(
     rows = [*_of_cache(replica, replicas), *_of_rows(replica, shares, replicas, in_files)]
     if pinned := replica.cache.backend.host_bytes:
         rows.append(Planned("pinned, for copies", (pinned,), "bytes", pinned, copies=replicas))
+    if replica.files is not None and not in_order(replica):
+        columns = replica.shapes.columns
+        rows.append(Planned(COLUMNS, (columns, 1), "uint32", 4 * columns, in_file=True))
+    tables = {} if replica.files is None else tables_of(replica)
     rows += [
         Planned(f"{mat.label} while it is read", mat.shape, str(mat.dtype), mat.slot.nbytes,
-                copies=replicas)
+                copies=replicas, in_file=mat.label in tables)
         for mat in replica.copied(apart=apart)
     ]  # fmt: skip
     if keeps_best:

@@ -52,7 +52,7 @@ from .checks import (
     computed,
 )
 from .devices import Kept, fixed_bytes
-from .paged_tables import check_initial, check_tables, tables_of
+from .paged_tables import check_initial, check_tables, in_order, tables_of
 from .replay import NotedBlock, Replays
 from .terms import terms_of
 from .work import Counter
@@ -149,7 +149,7 @@ class Replica:
             self.cache.commit(elsewhere=self._apart() if files is None else self._in_files(files))
             self._allocate()
             self._lie_in_lent()
-            if files is not None:
+            if files is not None and not files.in_order:
                 files.begins_with(
                     {
                         name: self.model.drawn[name].rows
@@ -162,6 +162,7 @@ class Replica:
 
     def _in_files(self, files: TableFiles) -> dict[int, Callable[[], NDArray[Any]]]:
         """Return what makes the arrays of tables in files, by the GUID of their container."""
+        files.in_order = in_order(self)
         return {
             mat.guid: partial(files.new, name, mat.shape, mat.dtype)
             for name, mat in tables_of(self).items()
@@ -323,7 +324,8 @@ class Replica:
     def _allocate(self) -> None:
         self.model.attach(self.cache)
         self.model.lent, self.model.trains = self.lent.arrays.keys(), self.trains
-        self.model.rows_in_files = None if self.files is None else self.shapes.columns
+        drawn_later = self.files is not None and not self.files.in_order
+        self.model.rows_in_files = self.shapes.columns if drawn_later else None
         self.model.allocate(self.shapes, Randomness(self.cache, self.seed))
         self.model.allocated = True
         self._find_states()
@@ -638,22 +640,28 @@ class Replica:
         kept = [] if self.optimizer is None else self.optimizer.unsettled()
         if whole:
             kept += self.model.parameters.values()
-        before = [(mat, self._copy(mat)) for mat in {mat.guid: mat for mat in kept}.values()]
-        self.settle()
-        try:
-            yield
-        finally:
-            for mat, array in before:
-                mat.set(array)
-                self._copies[mat.guid].append(array)
-            if before:
-                self.resume(paused)
+        with nullcontext() if self.files is None else self.files.read_whole():
+            before = [(mat, self._copy(mat)) for mat in {mat.guid: mat for mat in kept}.values()]
+            self.settle()
+            try:
+                yield
+            finally:
+                for mat, array in before:
+                    mat.set(array)
+                    self._copies[mat.guid].append(array)
+                if before:
+                    self.resume(paused)
 
     def _copy(self, mat: Mat) -> NDArray[Any]:
-        """Copy the contents of `mat` to memory that is allocated once."""
-        free = self._copies.setdefault(mat.guid, [])
-        room = free.pop() if free else np.empty(mat.shape, mat.dtype)
-        np.copyto(room, mat.shown())
+        """Copy the contents of `mat` to memory, or to a file, that is allocated once."""
+        free, array = self._copies.setdefault(mat.guid, []), mat.shown()
+        if free:
+            room = free.pop()
+        elif self.files is not None and mat.shape[0] == self.shapes.columns:
+            room = self.files.room_like(array)
+        else:
+            room = np.empty_like(array)
+        np.copyto(room, array)
         return room
 
     def copied(self, *, apart: bool) -> list[Mat]:
@@ -669,9 +677,12 @@ class Replica:
     def end_pass(self) -> None:
         """Finish a pass."""
         self.counter.start()
-        self.model.end_pass()
-        if self.optimizer is not None:
-            self.optimizer.end_pass()
+        with nullcontext() if self.files is None else self.files.read_whole():
+            self.model.end_pass()
+            if self.optimizer is not None:
+                self.optimizer.end_pass()
+        if self.files is not None and self.files.in_order:
+            self.files.note_all()
         self.counter.lap("compute")
 
     @property

@@ -107,6 +107,12 @@ model: {kind: lda, topics: 4, inference: gibbs, sweeps: 2}
 optimizer: {kind: telescoping}
 data: {train: {kind: file, path: counts.npz}}
 """,
+    "lda, tables in files": """\
+model: {kind: lda, topics: 4, inference: vb}
+data: {train: {kind: file, path: wide.npz}, eval: {kind: holdout}}
+evaluation: {every_blocks: 3}
+learner: {table_folder: tables}
+""",
     "als, ratings": """\
 model: {kind: als, rank: 3}
 data: {train: {kind: ratings, path: ratings.csv, rating: rating}, eval: {kind: holdout}}
@@ -207,6 +213,8 @@ def make_data(folder: Path) -> None:
     texts = [" ".join("abcdefg"[k] * 3 for k in rng.integers(0, 7, 9)) for _ in range(ROWS)]
     (folder / "texts.txt").write_text("\n".join(texts) + "\n")
     sparse.save_npz(folder / "counts.npz", sparse.csr_array(X + sparse.eye_array(ROWS, COLUMNS)))
+    wide = sparse.csr_array((X.data, 20 * X.indices, X.indptr), shape=(ROWS, 20 * COLUMNS))
+    sparse.save_npz(folder / "wide.npz", wide)
     with BlockWriter([folder / "blocks-0", folder / "blocks-1"], block_rows=40) as writer:
         writer.append(indptr=X.indptr, indices=X.indices, values=X.data, targets=y[:, None])
         writer.finish()

@@ -229,8 +229,6 @@ class Drawn(bl.models.GLM):
     ("settings", "text"),
     [
         ({"optimizer": "lbfgs"}, "LBFGS steps once a pass"),
-        ({"model": {"kind": "glm", "l2": 0.1}}, "penalties and averages change rows of 'W'"),
-        ({"optimizer": {"kind": "sgd", "average_from": 2}}, "penalties and averages"),
         ({"replicas": 2}, "one replica on the CPU"),
         ({"evaluation": "auc"}, "keep_best=False"),
         ({"tables": "bfloat16"}, "tables='float32'"),

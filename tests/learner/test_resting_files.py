@@ -1,0 +1,173 @@
+"""Tables in files whose rows rest, and are brought up to date at the end of a pass."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import blocklearn as bl
+from blocklearn.learner.files.paging import map_of
+from blocklearn.optimizers import CombinationError
+
+COLUMNS, ROWS, BLOCK = 3000, 200, 32
+
+
+def counts() -> Any:
+    """Word counts, with an empty document."""
+    rng = np.random.default_rng(0)
+    X = sp.random_array((ROWS, COLUMNS), density=0.004, rng=rng, dtype=np.float32, format="csr")
+    X.data[:] = np.ceil(3 * X.data)
+    X.data[X.indptr[70] : X.indptr[71]] = 0
+    X.eliminate_zeros()
+    return X
+
+
+def lda(folder: Path | None, model: Any = None, **settings: Any) -> bl.Learner:
+    X = counts()
+    chosen = {"kind": "lda", "topics": 5, "inference": "vb", **(model or {})}
+    given: dict[str, Any] = {"block_rows": BLOCK, "passes": 3, "threads": 2, **settings}
+    return bl.Learner(chosen, X, X[:50], table_folder=folder, **given)
+
+
+def linear(folder: Path | None, model: Any, **settings: Any) -> bl.Learner:
+    X = counts()
+    Y = (np.random.default_rng(1).random((ROWS, 2)) < 0.3).astype(np.float32)
+    given: dict[str, Any] = {"block_rows": BLOCK, "passes": 2, "threads": 2, **settings}
+    return bl.Learner(model, (X, Y), (X[:50], Y[:50]), table_folder=folder, **given)
+
+
+OFTEN = {"every_blocks": 3, "keep_best": False}
+
+
+def alike(found: bl.Learner, wanted: bl.Learner) -> None:
+    team = wanted.team
+    assert team is not None
+    for name in team.first.model.parameters:
+        assert found.parameter(name).tobytes() == wanted.parameter(name).tobytes(), name
+
+
+def scored_alike(found: bl.Learner, wanted: bl.Learner) -> None:
+    clocked = ("seconds", "rows_per_s", "train_")  # and scores of training, taken by a clock
+    scores = [name for name in wanted.history.columns if not name.startswith(clocked)]
+    assert len(wanted.history["block"]) > 2
+    for name in scores:
+        assert repr(found.history[name]) == repr(wanted.history[name]), name
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {},
+        {"inference": "cvb0", "alpha": "auto"},
+        pytest.param({"eta": (0.01 + np.arange(COLUMNS) / COLUMNS).tolist()}, id="eta by word"),
+        pytest.param({"eta": np.arange(1, 5 * COLUMNS + 1).reshape(COLUMNS, 5) / 1e4}, id="table"),
+    ],
+    ids=str,
+)
+def test_topics_in_files_have_the_bits_of_memory(model: Any, tmp_path: Path) -> None:
+    """Also where they are made exact, for evaluations, in the middle of a pass."""
+    memory = lda(None, model, evaluation=OFTEN).fit()
+    found = lda(tmp_path, model, evaluation=OFTEN).fit()
+    assert map_of(found.parameter("lambda")) is not None
+    alike(found, memory)
+    scored_alike(found, memory)
+    assert found.predict(counts()).tobytes() == memory.predict(counts()).tobytes()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"model": {"kind": "glm", "l2": 0.1, "l1": 0.01}},
+        {"model": "glm", "optimizer": {"kind": "sgd", "average_from": 2}},
+        {"model": {"kind": "fm", "factors": 3, "l2": 0.1}, "optimizer": "adagrad"},
+    ],
+    ids=lambda given: str(given["model"]),
+)
+def test_penalties_and_averages_have_the_bits_of_memory(given: Any, tmp_path: Path) -> None:
+    memory = linear(None, evaluation=OFTEN, **given).fit()
+    found = linear(tmp_path, evaluation=OFTEN, **given).fit()
+    assert found.table_files is not None and found.table_files.in_order
+    alike(found, memory)
+    scored_alike(found, memory)
+
+
+@pytest.mark.parametrize("tables", [True, False], ids=["to files", "to memory"])
+@pytest.mark.parametrize("passes", [1, 2])
+def test_a_run_resumes_with_the_same_bits(tables: bool, passes: int, tmp_path: Path) -> None:
+    """From the middle of a pass, where rows rest, or from its end."""
+
+    def run(where: Path | None, stop: int | None) -> bl.Learner:
+        saved = bl.Checkpoints(tmp_path / "saved", every_blocks=3, keep=2)
+        return lda(where, hooks=[saved, Stop(stop)], evaluation=OFTEN)
+
+    with pytest.raises(StopHere), closing(run(tmp_path / "tables", passes * 7 + 5)) as learner:
+        learner.fit()
+    found = run(tmp_path / "tables" if tables else None, None).fit()
+    alike(found, lda(None, evaluation=OFTEN).fit())
+
+
+class StopHere(Exception):
+    pass
+
+
+class Stop(bl.Hook):
+    """Fails after this block of the run."""
+
+    def __init__(self, block: int | None) -> None:
+        self.left = block
+
+    def block(self, learner: bl.Learner, progress: bl.Progress) -> None:
+        if self.left is not None:
+            self.left -= 1
+            if self.left == 0:
+                raise StopHere
+
+
+def test_topics_of_a_closed_learner_are_exact_within_a_pass(tmp_path: Path) -> None:
+    class End(bl.Hook):
+        def block(self, learner: bl.Learner, progress: bl.Progress) -> None:
+            if progress.block == 4:
+                progress.stop = True
+
+    memory = lda(None, hooks=[End()]).fit()
+    found = lda(tmp_path, hooks=[End()]).fit()
+    found.close()
+    assert found.parameter("lambda").tobytes() == memory.parameter("lambda").tobytes()
+    memory.close()
+    assert found.parameter("lambda").tobytes() == memory.parameter("lambda").tobytes()
+
+
+def test_the_plan_has_tables_and_their_copies_in_files(tmp_path: Path) -> None:
+    memory, files = lda(None).plan(), lda(tmp_path).plan()
+    lam, seen = 4 * 5 * COLUMNS, 8 * COLUMNS
+    assert files.table_files == {
+        "lambda.float32": lam,
+        "optimizer.lambda.seen.float64": seen,
+        "lambda while it is read.float32": lam,
+        "optimizer.lambda.seen while it is read.float64": seen,
+    }
+    assert memory.total - files.total == 2 * (lam + seen)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("model", "settings", "text"),
+    [
+        ({}, {"block_rows": ROWS}, "at most half as many as the 3,000 columns.*smaller block_rows"),
+        ({"inference": "gibbs"}, {}, "'lambda' is a whole table"),
+        ({"eta": "auto"}, {}, "'lambda' is a whole table"),
+        ({"seeds": {"wine": ["7"]}}, {}, "'seeds' at .* is as large as a table, in memory"),
+    ],
+    ids=["large blocks", "gibbs", "learned eta", "seeds"],
+)
+def test_topics_that_need_whole_tables_are_refused(
+    model: Any, settings: Any, text: str, tmp_path: Path
+) -> None:
+    with pytest.raises(CombinationError, match=text):
+        lda(tmp_path, model, **settings).fit()
+    assert list(tmp_path.iterdir()) == []
