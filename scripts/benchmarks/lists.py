@@ -97,7 +97,7 @@ def ours(X: Any, rank: int) -> Iterator[tuple[str, dict[str, Any], Callable[[], 
         als = ALS(rank=rank, loss="implicit", alpha=alpha, reg=reg)
         settings = {"alpha": alpha, "reg": reg}
         yield "blocklearn ALS", settings, lambda model=als: trained(model, 15, 1024)
-    for passes, reg in [(2, 0.3), (5, 0.3), (30, 0.3), (30, 1.0)]:
+    for passes, reg in [(1, 0.3), (2, 0.3), (5, 0.3), (30, 0.3), (30, 1.0)]:
         ranking = Ranking(rank=rank, reg=reg)
         settings = {"passes": passes, "reg": reg}
         yield (
@@ -121,15 +121,17 @@ def theirs(X: Any, rank: int) -> Iterator[tuple[str, dict[str, Any], Callable[[]
     for alpha, reg in [(1.0, 0.1), (10.0, 1.0), (10.0, 10.0), (40.0, 10.0), (40.0, 40.0)]:
         als = {"alpha": alpha, "regularization": reg}
         yield "implicit ALS", als, lambda s=als: trained(AlternatingLeastSquares, **s)
-    for rate, reg in [
-        (0.05, 0.01),
-        (0.05, 0.05),
-        (0.1, 0.05),
-        (0.05, 0.1),
-        (0.05, 0.2),
-        (0.1, 0.2),
+    for rate, reg, iterations in [
+        (0.05, 0.05, 25),
+        (0.1, 0.05, 25),
+        (0.05, 0.05, 50),
+        (0.1, 0.05, 50),
+        (0.05, 0.01, 100),
+        (0.05, 0.05, 100),
+        (0.1, 0.05, 100),
+        (0.05, 0.1, 100),
     ]:
-        bpr = {"learning_rate": rate, "regularization": reg}
+        bpr = {"learning_rate": rate, "regularization": reg, "iterations": iterations}
         yield "implicit BPR", bpr, lambda s=bpr: trained(BayesianPersonalizedRanking, **s)
 
 
