@@ -2,7 +2,6 @@
 
 import ast
 import builtins
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from sysconfig import get_path
@@ -13,6 +12,7 @@ from ..errors import DataError
 from ..text.corpus import Corpus, count_words
 from .corpus_cache import cached
 from .docstrings import SKIPPED, module_name
+from .syntax_trees import syntax_tree
 
 FORMAT = 1  # raise it when the code below makes something else of the same files
 BUILTINS = frozenset(dir(builtins))
@@ -59,12 +59,9 @@ def read_calls(root: Path) -> Corpus:
 
 def calls_in(path: Path, module: str) -> Iterator[tuple[str, list[str]]]:
     """Yield `(qualified name, names called)` of all functions, nested ones too."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # invalid escapes in strings of the library
-        try:
-            tree = ast.parse(path.read_bytes())
-        except (SyntaxError, ValueError, OSError):
-            return  # a template, or a file that only an administrator may read
+    tree = syntax_tree(path)
+    if tree is None:
+        return
     known = names_known(tree, module)
     pending: list[tuple[str, ast.AST]] = [(module, tree)]
     while pending:

@@ -2,7 +2,6 @@
 
 import ast
 import re
-import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from ..errors import DataError
 from ..text.corpus import Corpus, count_words
 from ..text.words import DOCSTRING_WORDS, STOP_WORDS, words
 from .corpus_cache import cached
+from .syntax_trees import syntax_tree
 
 FORMAT = 1  # raise it when the code below makes something else of the same docstrings
 # Folders outside the library itself: other packages, tests, editors, demos, Python 2's grammar.
@@ -124,12 +124,9 @@ def module_name(path: Path) -> str:
 
 def docstrings(path: Path, module: str) -> Iterator[tuple[str, str, str]]:
     """Yield `(qualified name, kind, docstring)` of everything in a module."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # invalid escapes in strings of the library
-        try:
-            tree = ast.parse(path.read_bytes())
-        except (SyntaxError, ValueError, OSError):
-            return  # a template, or a file that only an administrator may read
+    tree = syntax_tree(path)
+    if tree is None:
+        return
     pending: list[tuple[str, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]]
     pending = [(module, tree)]
     while pending:

@@ -1,7 +1,6 @@
 """Example graph: which modules of Python's standard library import which."""
 
 import ast
-import warnings
 from collections.abc import Container, Iterator
 from pathlib import Path
 from sysconfig import get_path
@@ -10,6 +9,7 @@ from ..errors import DataError
 from ..text.corpus import Corpus, count_words
 from .corpus_cache import cached
 from .docstrings import SKIPPED, module_name
+from .syntax_trees import syntax_tree
 
 FORMAT = 1  # raise it when the code below makes something else of the same files
 
@@ -44,12 +44,9 @@ def read_imports(root: Path) -> Corpus:
 
 def imported(root: Path, path: Path, modules: Container[str]) -> set[str]:
     """Return the modules that the file `path` under `root` imports, without itself."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # invalid escapes in strings of the library
-        try:
-            tree = ast.parse((root / path).read_bytes())
-        except (SyntaxError, ValueError, OSError):
-            return set()  # a template, or a file that only an administrator may read
+    tree = syntax_tree(root / path)
+    if tree is None:
+        return set()
     name = module_name(path)
     package = [*name.split("."), *["__init__"] * (path.name == "__init__.py")]
     return {found for full in names_in(tree, package) if (found := known(full, modules))} - {name}
