@@ -275,7 +275,7 @@ class Learner:
         two_sided = 1 in self.model.row_states.values()
         self.given = source, self.given[1]
         replicas = self.replicas * self.crew.size
-        if self.model.row_states or self.model.needs_tokens:  # a row stays with its replica
+        if self.model.row_states or self.model.most_tokens:  # a row stays with its replica
             source = dealt(source, replicas)
         source = self.model.prepared(source, self.seed, train=True)
         self.train, self.block_rows = source, source.shape.rows  # a source has its own block size

@@ -178,9 +178,9 @@ class Model(Fields):
         return False
 
     @property
-    def needs_tokens(self) -> bool:
-        """Whether `allocate` needs `shapes.tokens`: costs a pass over the data, too."""
-        return False
+    def most_tokens(self) -> int:
+        """How many tokens `shapes.tokens` may number, at the cost of a pass; 0: none."""
+        return 0
 
     @property
     def sample_rows(self) -> int:

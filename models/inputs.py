@@ -87,7 +87,7 @@ class Shapes:
     dense: whether X is dense.
     of_rows: rows of the whole data, where they are trained on part by part; see `whole_rows`.
     tokens: int64 [total_rows + 1], the tokens before each row and in all, if the model
-        `needs_tokens` and training data exist that have them; else None.
+        has `most_tokens` and training data exist that have as many at most; else None.
     why_no_tokens: why the training data have none.
     restored: names of the parameters whose values a saved state replaces after `allocate`.
     sample: about `sample_rows` rows of training data; None where the model wants none, there are no

@@ -6,7 +6,9 @@ documents of a block are sampled at once: Newman, Asuncion, Smyth, Welling, JMLR
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -127,6 +129,11 @@ class KeptTopics:
         lam <<= lam + rate * (self.counts + eta - lam)
 
 
+def most_kept(wanted: Literal["kept", "auto"], K: int) -> int:
+    """Return how many tokens may keep one of K topics each."""
+    return sys.maxsize if wanted == "kept" else MOST_BYTES // np.dtype(type_of_topics(K)).itemsize
+
+
 def kept_topics(
     model: Model, wanted: str, shapes: Shapes, K: int, before: tuple[int, int]
 ) -> KeptTopics | None:  # fmt: skip
@@ -138,9 +145,6 @@ def kept_topics(
     Raises ModelConfigError if they must be kept, and cannot be.
     """
     why = shapes.why_no_tokens
-    most = MOST_BYTES // np.dtype(type_of_topics(K)).itemsize
-    if wanted == "auto" and shapes.tokens is not None and shapes.tokens[-1] > most:
-        why = f"there are {shapes.tokens[-1]:,} tokens, and auto keeps up to {most:,}"
     if wanted == "kept" and why and shapes.of_rows is None:
         raise ModelConfigError(f"LDA: assignments=kept: must be fresh or auto: {why}.")
     if wanted != "fresh" and why and K > MOST_FRESH:

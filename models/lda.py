@@ -46,7 +46,7 @@ from blocklearn.optimizers import Meaning, Optimizer, SparseEstimate, StreamingA
 
 from .base import Model
 from .inputs import Block, Randomness, Shapes
-from .kept_topics import MOST_FRESH, kept_topics
+from .kept_topics import MOST_FRESH, kept_topics, most_kept
 from .prior_table import PriorTable
 from .relevance import relevant_words
 from .score import DataScore, Score, Sum
@@ -201,7 +201,7 @@ class LDA(Model):
     assignments: Literal["fresh", "kept", "auto"] = Field(
         "fresh",
         description="gibbs: topics of tokens are drawn afresh in each pass, or kept from pass to "
-        "pass; auto keeps them where the data allow",
+        "pass; auto keeps them where the data allow, and draws afresh with `same`",
     )
     warm_up: Annotated[int, Ge(0)] = Field(
         1, description="gibbs: passes of cvb0 before it; the last pass always samples"
@@ -243,7 +243,7 @@ class LDA(Model):
         if wrong := seed_problem(self.seeds, self.topics):
             raise ValueError(wrong)
         priors = {"alpha": self.alpha, "eta": self.eta}
-        learns = self.inference != "gibbs" or self.assignments != "fresh"
+        learns = self.inference != "gibbs" or self.most_tokens > 0
         if wrong := problem_of_auto(priors, learns=learns, seeded=bool(self.seeds)):
             raise ValueError(wrong)
         if self.inference != "gibbs" and self.assignments == "kept":
@@ -256,7 +256,7 @@ class LDA(Model):
                 f"topics={self.topics:,}: must be up to {MOST_FRESH:,} with assignments=fresh. Set "
                 "assignments: kept, or inference: cvb0"
             )
-        if self.same != 1 and (self.inference, self.assignments) != ("gibbs", "fresh"):
+        if self.same != 1 and (self.inference != "gibbs" or self.assignments == "kept"):
             raise ValueError(
                 f"same={self.same}: must be 1 with inference={self.inference}, "
                 f"assignments={self.assignments}. Set inference: gibbs, assignments: fresh"
@@ -278,9 +278,11 @@ class LDA(Model):
         return weighed(self, self.term_weights, source, train=train)
 
     @property
-    def needs_tokens(self) -> bool:
-        """Whether assignments may be kept."""
-        return self.inference == "gibbs" and self.assignments != "fresh"
+    def most_tokens(self) -> int:
+        """How many tokens may keep their topics."""
+        if self.inference != "gibbs" or self.assignments == "fresh" or self.same != 1:
+            return 0
+        return most_kept(self.assignments, self.topics)
 
     def default_optimizer(self) -> Optimizer:
         """Return the streaming step of Hoffman et al. (2010).
@@ -338,7 +340,7 @@ class LDA(Model):
         self.theta = self.scratch("theta", shapes.rows, K)
         self.scale = self.number("documents in the corpus per document of the block", 1.0)
         self.replicas = self.number("topics of a token", 1.0)
-        wanted = self.assignments if self.inference == "gibbs" else "fresh"
+        wanted = self.assignments if self.most_tokens else "fresh"
         self.kept = kept_topics(self, wanted, shapes, K, (self.warm, self.fresh_passes))
         if self.kept is not None and self.kept.start >= shapes.passes > self.warm:
             self.notes.append(

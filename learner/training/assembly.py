@@ -150,13 +150,14 @@ class Assembly:
     @cached_property
     def _tokens(self) -> tuple[NDArray[np.int64] | None, str]:
         """The tokens before each row of the training data, and why there are none."""
-        if not self.parts.model.needs_tokens or not self.facts.training:
+        most = self.parts.model.most_tokens
+        if not most or not self.facts.training:
             return None, ""
         if any(mixin.acts for mixin in self.parts.mixins):
             return None, "terms of mixins act on sums, not on single tokens"
         if self.facts.of_rows is not None:
             return None, "the data are a part of those that are trained on"
-        return count_tokens(self.facts.training[0])
+        return count_tokens(self.facts.training[0], most)
 
     def _kept(self, device: str) -> Kept:
         """Return what may stay on a device."""

@@ -262,22 +262,26 @@ def sum_values(source: DataSource) -> ValueSums:
     return ValueSums(total, count)
 
 
-def count_tokens(source: DataSource) -> tuple[NDArray[np.int64] | None, str]:
+def count_tokens(source: DataSource, most: int) -> tuple[NDArray[np.int64] | None, str]:
     """Return the tokens before each row of one pass and in all, [rows + 1]: sums of counts.
 
-    Or return None, and the reason why the data have no tokens that could be numbered.
+    Or return None, and the reason why the data have no tokens that could be numbered, or more than
+    `most`: then no further block is read.
     """
     if not rows_last(source):
         return None, "each pass of a stream may have other rows"
     if source.shape.dense:
         return None, "the data are dense"
-    lengths = np.zeros(source.shape.total_rows, np.int64)
+    lengths, found = np.zeros(source.shape.total_rows, np.int64), 0
     for block in _read(source):
         values = block.values[: block.nnz]
         if not (values == np.floor(values)).all() or values.max(initial=0.0) >= MOST_TOKENS:
             return None, f"counts must be whole numbers below {MOST_TOKENS:,}, and some are not"
         ends = np.concatenate([[0], np.cumsum(values, dtype=np.int64)])[block.indptr]
         lengths[block.row_ids[: block.rows]] = np.diff(ends)[: block.rows]
+        found += int(ends[block.rows])
+        if found > most:
+            return None, f"there are more than {most:,} tokens, the most that are numbered unasked"
     return np.concatenate([[0], np.cumsum(lengths)]), ""
 
 

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 import blocklearn as bl
-from blocklearn.datasources import IterableSource
+from blocklearn.datasources import HostBlock, IterableSource, MatrixSource
 from blocklearn.learner.training.data import count_tokens
 from blocklearn.matcache.operations import kept_topics as sampling
 from blocklearn.mixins import CosineSimilarity
@@ -253,7 +253,23 @@ def test_tokens_before_each_row() -> None:
     X = sp.csr_array(np.array([[0, 2, 1], [0, 0, 0], [4, 0, 0]], np.float32))
     source = learner(X, block_rows=2).train
     assert source is not None
-    offsets, why = count_tokens(source)
+    offsets, why = count_tokens(source, 2**60)
     assert offsets is not None
     assert offsets.tolist() == [0, 3, 3, 7]
     assert not why
+
+
+def test_counting_stops_at_the_most_tokens() -> None:
+    class Watched(MatrixSource):
+        def read(self, pass_: int, index: int, block: HostBlock) -> None:
+            read.append(index)
+            super().read(pass_, index, block)
+
+    read: list[int] = []
+    X = sp.csr_array(np.array([[0, 2, 1], [0, 0, 4], [4, 0, 0]], np.float32))
+    source = Watched(X, block_rows=1)
+    offsets, why = count_tokens(source, 6)
+    assert offsets is None
+    assert "more than 6 tokens" in why
+    assert read == [0, 1]
+    assert count_tokens(source, 11)[0] is not None
