@@ -43,9 +43,9 @@ def first_centres(
         some = _draw(far * weights, trials if number else 1, rng)
         distances = _distances(X, norms, some)
         if number:
-            distances = np.minimum(distances, far[:, None])
-        best = int(np.argmin(weights @ distances))
-        far = distances[:, best]
+            np.minimum(distances, far, out=distances)
+        best = int(np.argmin(distances @ weights))
+        far = distances[best]
         chosen.append(int(some[best]))
     return dense(rows[chosen]).astype(np.float32)
 
@@ -71,7 +71,9 @@ def _draw(chances: Array, number: int, rng: np.random.Generator) -> Numbers:
 
 
 def _distances(X: Array | sp.csr_array, norms: Array, some: Numbers) -> Array:
-    """Return squared distances of all rows from `some` of them, [rows x some]."""
-    products = np.asarray(X @ dense(X[some]).T, np.float64)
-    squares: Array = np.maximum(norms[:, None] + norms[some] - 2.0 * products, 0.0)
-    return squares
+    """Return squared distances of `some` rows from all, [some x rows]."""
+    squares = np.array((X @ dense(X[some]).T).T, np.float64, order="C")  # NumPy is slow along few
+    squares *= -2.0
+    squares += norms + norms[some, None]
+    found: Array = np.maximum(squares, 0.0, out=squares)
+    return found
