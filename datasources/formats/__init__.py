@@ -1,5 +1,7 @@
 """Read files of other systems row by row, for converters."""
 
+from blocklearn.exports import exported as _exported
+
 from ..parsing.layout import FIRST as FIRST
 from ..parsing.layout import Known as Known
 from ..parsing.layout import Layout as Layout
@@ -15,3 +17,5 @@ from .detect import FORMATS as FORMATS
 from .detect import find_files as find_files
 from .detect import open_rows as open_rows
 from .one_hot import OneHot as OneHot
+
+__all__ = _exported(globals())

@@ -1,5 +1,7 @@
 """Data as users have them in Python: frames, Arrow tables, texts, corpora, labels."""
 
+from blocklearn.exports import exported as _exported
+
 from .ratings import is_ratings as is_ratings
 from .ratings import ratings_of as ratings_of
 from .samples import Known as Known
@@ -7,3 +9,5 @@ from .samples import Reads as Reads
 from .samples import rows_can_be_taken as rows_can_be_taken
 from .samples import samples_of as samples_of
 from .sparse_matrix import SparseMatrix as SparseMatrix
+
+__all__ = _exported(globals())

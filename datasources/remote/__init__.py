@@ -1,5 +1,7 @@
 """Read and write remote files by URL: HDFS, WebHDFS, S3 and the schemes of fsspec."""
 
+from blocklearn.exports import exported as _exported
+
 from .errors import DriverMissingError as DriverMissingError
 from .errors import RemoteError as RemoteError
 from .files import Files as Files
@@ -16,3 +18,5 @@ from .writing import get_folder as get_folder
 from .writing import local_name as local_name
 from .writing import put as put
 from .writing import put_folder as put_folder
+
+__all__ = _exported(globals())

@@ -14,4 +14,8 @@
 Charts and elements are in `drawing/`.
 """
 
+from blocklearn.exports import exported as _exported
+
 from .report import write_report as write_report
+
+__all__ = _exported(globals())

@@ -1,7 +1,10 @@
 """The repository layout and the import names must tell the same story."""
 
+import importlib
+import re
 import tomllib
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -26,3 +29,15 @@ def test_link_matches_mapping(name: str, folder: str) -> None:
     if not link.is_symlink():
         pytest.skip("checked out without symbolic links (Windows)")
     assert link.resolve() == ROOT / folder
+
+
+@pytest.mark.parametrize("name", SETUP["packages"])
+def test_a_package_lists_the_names_that_it_hands_on(name: str) -> None:
+    """So that `help` and `import *` have them, and no others."""
+    package = importlib.import_module(name)
+    assert package.__file__ is not None
+    text = Path(package.__file__).read_text(encoding="utf-8")
+    names = re.findall(r"^from \.\S+ import \w+ as (\w+)$", text, re.M)
+    handed = {found for found in names if not isinstance(getattr(package, found), ModuleType)}
+    if handed:
+        assert handed <= set(package.__all__)
