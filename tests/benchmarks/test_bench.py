@@ -193,6 +193,17 @@ def test_als_grid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow
+def test_optima(tmp_path: Path) -> None:
+    rows = run(tmp_path, "optima", "--peers", "linear_svc,liblinear")["rows"]
+    for loss in ("log_loss", "hinge", "squared_hinge"):
+        same = [row for row in rows if row["settings"]["loss"] == loss]
+        lowest = min(row["quality"]["objective"] for row in same)
+        for row in same:
+            if row["settings"]["told"] == "defaults":
+                assert row["quality"]["objective"] < 1.001 * lowest, (loss, row["system"])
+
+
+@pytest.mark.slow
 def test_table1(tmp_path: Path) -> None:
     report = run(tmp_path, "table1")
     names = ["SGEMM", "SPMV", "SPMM, k = 256", "SDDMM, k = 256"]
