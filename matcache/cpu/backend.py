@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -13,23 +11,18 @@ import numpy as np
 
 from ..containers.dispatch import backend
 from ..containers.slots import allocate_bytes
-from ..emit.source import cache_folder
 from . import kernels as cpu_kernels
 from . import launches as launches
 from .addresses import Call
 from .blas import UNLIMITED, limited, matmul
 from .compiled import Kernel, type_of
+from .compiling import Signatures, compile_all
 from .executor import joined
 from .index import HostIndex
 from .pool import Pool
 from .processors import available_threads
 
 Array = np.ndarray[Any, Any]
-
-LONG = 2.0  # seconds of compiling that are worth a line
-log = logging.getLogger("blocklearn.compile")
-
-Signatures = dict[Any, dict[tuple[Any, ...], None]]  # types of arguments in order, by kernel
 
 
 @backend("cpu")
@@ -120,13 +113,13 @@ class CPU:
 
     def compile_expected(self) -> None:
         """Compile the noted kernels or load them from disk, so that no block waits for them."""
-        compile_all(self._awaited)
+        compile_all(self._awaited, self.threads)
         self._awaited.clear()
         self.planning = False
 
     def compile_later(self) -> None:
         """Compile what was put off, so that nothing but blocks takes time."""
-        compile_all(self._put_off)
+        compile_all(self._put_off, self.threads)
         self._put_off.clear()
 
     def allocate(self, nbytes: int) -> Array:
@@ -198,19 +191,6 @@ class CPU:
         self._awaited.clear()
         self._put_off.clear()
         self.pool.close()
-
-
-def compile_all(wanted: Signatures) -> None:
-    """Compile kernels, or load them from disk."""
-    begun = time.perf_counter()
-    for kernel, signatures in wanted.items():
-        for types in signatures:
-            if types not in kernel.overloads:
-                kernel.compile(types)
-    seconds = time.perf_counter() - begun
-    if seconds > LONG:
-        text = "kernels compiled in %.0f s; later runs load them from %s"
-        log.info(text, seconds, cache_folder())
 
 
 def _bytes(array: Array) -> Array:

@@ -36,6 +36,13 @@ def kept(dispatcher: Any, *stamp: Any) -> Any:
     return dispatcher
 
 
+def is_kept(dispatcher: Any, signature: Any) -> bool:
+    """Return whether the code of a kernel for these types of arguments is in a file, and valid."""
+    cache = dispatcher._cache
+    key = cache._index_key(signature, dispatcher.targetctx.codegen())
+    return cache._cache_file.load(key) is not None
+
+
 class CodeFiles(IndexDataCacheFile):
     """The files of one kernel, in place of Numba's index and numbered files."""
 
