@@ -10,9 +10,11 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Annotated, NoReturn
+from importlib.metadata import entry_points
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from ..terminal import MessageFormatter, say
 from . import (
@@ -27,7 +29,23 @@ from . import (
 
 USAGE, KILLED = 2, 130  # as in `ExitCode`, whose module is imported only for errors
 
+
+class Commands(TyperGroup):
+    """The commands, whose help names the models of installed packages, too."""
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write which models other packages bring; their code is not imported."""
+        if found := sorted({entry.name for entry in entry_points(group="blocklearn.models")}):
+            formatter.write_paragraph()
+            formatter.write_text(
+                f"Models of installed packages, for model.kind: {', '.join(found)}. `learn kinds` "
+                "says whose they are."
+            )
+        super().format_epilog(ctx, formatter)
+
+
 app = typer.Typer(
+    cls=Commands,
     help="Train models on data larger than memory, and use them. `learn --config FILE` is short "
     "for `learn train --config FILE`.",
     epilog="Exit codes: 0 done, 2 usage, 65 bad data, 66 no input, 69 unavailable, 70 internal, "

@@ -330,6 +330,8 @@ def test_kinds_of_packages_are_listed_and_used(
     assert ["models", "sums", "mine:Sums of mine 1.2"] in lines
     assert ["optimizers", "slow", "mine_too:Slow of mine 1.2"] in lines
     assert {"lda", "adam", "l2", "file"} <= {line[1] for line in lines}
+    _, out, _ = command("--help")
+    assert "Models of installed packages, for model.kind: sums." in out
     assert not imported(project)
     (project / "a.yaml").write_text(CONFIG.replace("code/sums.py:Sums", "sums"))
     assert command("train", "--config", "a.yaml")[0] == 0
