@@ -10,7 +10,6 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from importlib.metadata import entry_points
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -35,6 +34,8 @@ class Commands(TyperGroup):
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Write which models other packages bring; their code is not imported."""
+        from importlib.metadata import entry_points
+
         if found := sorted({entry.name for entry in entry_points(group="blocklearn.models")}):
             formatter.write_paragraph()
             formatter.write_text(
