@@ -11,7 +11,7 @@ import mmap
 import os
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 PAGE = mmap.PAGESIZE
 PROCESS_MADVISE = 440  # its number on all processors that Linux added system calls to since 2019
 MOST = 1024  # ranges of one call, as Linux defines them (UIO_MAXIOV)
+
+LOOKED_AT = 32  # pages of those that are asked for together
 
 Ranges = NDArray[np.int64]
 """Ranges of bytes [n x 2]: offset and length, in whole pages, ascending."""
@@ -46,6 +48,21 @@ def pages_of(
     return np.stack([first, last - first + 1], axis=1) * PAGE
 
 
+class PageCount(NamedTuple):
+    """How many pages of files were asked for, and of how many memory had a copy already.
+
+    The second number is estimated: `LOOKED_AT` of the pages that are asked for together are looked
+    at, spread evenly over the file.
+    """
+
+    asked: int = 0
+    hits: int = 0
+
+    def plus(self, other: PageCount) -> PageCount:
+        """Return the sum."""
+        return PageCount(self.asked + other.asked, self.hits + other.hits)
+
+
 class PagedArray:
     """An array that is mapped from a file, whose pages can be asked for.
 
@@ -70,7 +87,7 @@ class PagedArray:
         if self._map is not None and hasattr(self._map, "madvise"):
             self._map.madvise(mmap.MADV_SEQUENTIAL)
 
-    def fetch(self, groups: NDArray[np.integer[Any]], rows: int) -> None:
+    def fetch(self, groups: NDArray[np.integer[Any]], rows: int) -> PageCount:
         """Ask for the pages of these groups of rows, without waiting for them.
 
         groups: their numbers, ascending. rows: of each group.
@@ -78,18 +95,20 @@ class PagedArray:
         Pages that are in memory stay there. Nothing happens if the system cannot be asked.
         """
         if self._map is None or not hasattr(mmap, "MADV_WILLNEED"):
-            return
+            return PageCount()
         part_bytes = rows * self._row_bytes
         ranges = pages_of(groups, part_bytes, self.array.nbytes, self._start)
+        found = _count(self._address, ranges)
         for start in range(0, len(ranges), MOST):
             part = ranges[start : start + MOST]
             if not _advise(self._address, part):
                 for offset, length in part.tolist():
                     left = min(length, len(self._map) - offset)
                     self._map.madvise(mmap.MADV_WILLNEED, offset, left)
+        return found
 
 
-def fetch_rows(tables: Sequence[PagedArray], rows: NDArray[np.integer[Any]]) -> None:
+def fetch_rows(tables: Sequence[PagedArray], rows: NDArray[np.integer[Any]]) -> PageCount:
     """Ask for rows of tables, without waiting for them.
 
     tables: of equal length, longest rows first. rows: their numbers, in any order.
@@ -99,8 +118,10 @@ def fetch_rows(tables: Sequence[PagedArray], rows: NDArray[np.integer[Any]]) -> 
     asked = np.zeros(-(-len(array) // group), bool)
     asked[rows // group] = True
     groups = np.flatnonzero(asked)
+    found = PageCount()
     for table in tables:
-        table.fetch(groups, group)
+        found = found.plus(table.fetch(groups, group))
+    return found
 
 
 def rows_of_page(array: NDArray[Any]) -> int:
@@ -137,6 +158,23 @@ def _advise(address: int, ranges: Ranges) -> bool:
         PROCESS_MADVISE, process, *given, mmap.MADV_WILLNEED, ctypes.c_uint(0)
     )
     return done >= 0
+
+
+def _count(address: int, ranges: Ranges) -> PageCount:
+    """Count the pages of ranges of a map, and look whether some of them are in memory."""
+    ends = np.cumsum(ranges[:, 1] // PAGE)
+    asked = int(ends[-1]) if len(ends) else 0
+    looked_at = min(asked, LOOKED_AT)
+    if not looked_at:
+        return PageCount()
+    numbers = ((2 * np.arange(looked_at) + 1) * asked) // (2 * looked_at)
+    of = np.searchsorted(ends, numbers, "right")
+    offsets = ranges[of].sum(axis=1) - (ends[of] - numbers) * PAGE
+    libc, state, present = ctypes.CDLL(None), ctypes.c_ubyte(), 0
+    for place in (address + offsets).tolist():
+        known = libc.mincore(ctypes.c_void_p(place), ctypes.c_size_t(PAGE), ctypes.byref(state))
+        present += known == 0 and state.value & 1
+    return PageCount(asked, round(asked * present / looked_at))
 
 
 @cache

@@ -26,7 +26,7 @@ from blocklearn.datasources import HostBlock
 
 from .allocated import nameless_array
 from .column_places import ColumnPlaces, ColumnsInOrder
-from .paging import PagedArray, fetch_rows, read_only, rows_of_page
+from .paging import PageCount, PagedArray, fetch_rows, read_only, rows_of_page
 from .row_folder import RowFolder
 
 NAME = "{}-tables"
@@ -57,6 +57,7 @@ class TableFiles:
         self.places: ColumnPlaces | ColumnsInOrder = ColumnsInOrder(0)
         self.drawn: dict[str, Draw] = {}
         self._placing = threading.Lock()  # a row is drawn before another thread can ask for it
+        self.asked = PageCount()  # pages that blocks have asked for
         self.group = 1  # rows of which at least one has changed, or none
         self.rows = 0  # of each table
         self.changed = np.zeros(0, bool)  # groups that differ from their initial values
@@ -135,7 +136,9 @@ class TableFiles:
         """Replace the columns of a block by their places, and ask for these rows of all tables."""
         if not self.in_order:
             block.renumber(self.give)
-        fetch_rows(list(self.tables.values()), block.indices[: block.nnz])
+        asked = fetch_rows(list(self.tables.values()), block.indices[: block.nnz])
+        with self._placing:
+            self.asked = self.asked.plus(asked)
 
     def note(self, rows: NDArray[np.integer[Any]]) -> None:
         """Note that these rows of the tables have changed."""

@@ -198,6 +198,9 @@ def _disk_chart(events: Sequence[Mapping[str, Any]]) -> list[Markup]:
     colors = {curve.name: curve.color for curve in curves}
     latest = {name: size(last[field]) for name, field in named.items()}
     told = f"{last['page_waits']:,} pages were waited for"
+    if asked := last.get("table_pages"):
+        share = last["table_page_hits"] / asked
+        told += f"; {share:.0%} of {asked:,} pages of tables were in memory when asked for"
     chart = line_chart(curves, x_label="seconds", zero=True)
     return [figure("disks, MB", told, chart, legend(latest, colors))]
 

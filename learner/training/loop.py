@@ -49,6 +49,8 @@ class Meter:
         if team.first.device != "cpu":
             progress.device_bytes = progress.cache_bytes
         progress.allocations_after_warmup = team.late_allocations
+        if team.first.files is not None:
+            progress.table_pages = team.first.files.asked
 
     def meet(self) -> None:
         """Tell the progress the work and the memory of all workers, at a pause."""

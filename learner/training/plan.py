@@ -1,9 +1,12 @@
-"""Plan the memory that training takes, before any of it is allocated."""
+"""Plan the memory that training takes, before any of it is allocated.
+
+Longer than 300 lines: each kind of array is planned by a short function here.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -13,6 +16,7 @@ from blocklearn.datasources import DataSource, MatrixSource
 from blocklearn.datasources.block import block_bytes
 from blocklearn.datasources.blocks import BlockSource
 from blocklearn.datasources.read_ahead import ring_size
+from blocklearn.matcache import Mat
 from blocklearn.matcache.devices import free_bytes
 from blocklearn.matcache.merge import CHUNK
 from blocklearn.models.row_share import RowShare
@@ -180,6 +184,8 @@ def make_plan(
         columns = replica.shapes.columns
         rows.append(Planned(COLUMNS, (columns, 1), "uint32", 4 * columns, in_file=True))
     tables = {} if replica.files is None else tables_of(replica)
+    if tables:
+        rows.append(_of_pages(replica, tables))
     rows += [
         Planned(f"{mat.label} while it is read", mat.shape, str(mat.dtype), mat.slot.nbytes,
                 copies=replicas, in_file=mat.label in tables)
@@ -227,6 +233,14 @@ def _of_cache(replica: Replica, replicas: int) -> Iterator[Planned]:
             if replica.merge_rule(name) == "sum":
                 bytes_ = mat.slot.nbytes
                 yield Planned(f"{name} before a merge", mat.shape, str(mat.dtype), bytes_)
+
+
+def _of_pages(replica: Replica, tables: Mapping[str, Mat]) -> Planned:
+    """Plan the rows of tables in files that memory must have: those of this block and the next."""
+    columns, entries = replica.shapes.columns, replica.intakes[0].shape.nnz
+    shape = min(2 * entries, columns), sum(mat.slot.nbytes for mat in tables.values()) // columns
+    return Planned("rows of tables, of two blocks at most", shape, "bytes", shape[0] * shape[1],
+                   "block")  # fmt: skip
 
 
 def _stored(replica: Replica, shares: Sequence[RowShare]) -> Iterator[tuple[str, tuple[int, int]]]:

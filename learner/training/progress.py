@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ..files.paging import PageCount
 from .work import Work
 
 
@@ -51,6 +52,7 @@ class Progress:
     scored: blocks that this worker has evaluated.
     cache_bytes: memory of all caches, of all workers.
     device_bytes: the part of it on accelerators.
+    table_pages: of tables in files, that blocks have asked for; None: tables are in memory.
     allocations_after_warmup: arrays that training has made after the first block, of all workers.
     bytes_elsewhere: resident memory of the other workers, when all met the last time.
     finite: the pass, and the blocks done in it, at the last check that found finite numbers.
@@ -75,6 +77,7 @@ class Progress:
     scored: int = 0
     cache_bytes: int = 0
     device_bytes: int = 0
+    table_pages: PageCount | None = None
     allocations_after_warmup: int = 0
     bytes_elsewhere: int = 0
     finite: tuple[int, int] = (0, 0)

@@ -78,6 +78,12 @@ class Event(BaseModel):
     page_waits: int | None = Field(
         None, description="Pages of mapped files that a thread of it has waited for."
     )
+    table_pages: int | None = Field(
+        None, description="Pages that blocks have asked for, of tables in files."
+    )
+    table_page_hits: int | None = Field(
+        None, description="Those of them that were in memory already, by a sample."
+    )
     allocations_after_warmup: int = Field(description="Arrays made after the first block; 0.")
     checkpoint: str | None = Field(
         None, description="Folder of the saved checkpoint; in `start`, of the one resumed from."
@@ -182,6 +188,7 @@ class Metrics(Hook):
             "cache_bytes": progress.cache_bytes,
             "device_bytes": progress.device_bytes,
             **_traffic(),
+            **_pages(progress),
             "allocations_after_warmup": progress.allocations_after_warmup,
             **({"checkpoint": checkpoint} if checkpoint else {}),
             **{name: float(value) for name, value in (scores or {}).items()},
@@ -203,6 +210,12 @@ class Metrics(Hook):
                 raise
             log.warning("%s; training continues without it", error)
             self.sinks.remove(sink)
+
+
+def _pages(progress: Progress) -> dict[str, int]:
+    """Return the fields of an event that count pages of tables; none if they are in memory."""
+    pages = progress.table_pages
+    return {} if pages is None else {"table_pages": pages.asked, "table_page_hits": pages.hits}
 
 
 def _traffic() -> dict[str, int]:

@@ -57,6 +57,18 @@ FAMILIES = (
         kind="counter",
     ),
     Gauge(
+        "table_pages_total",
+        "Pages that blocks have asked for, of tables in files.",
+        "table_pages",
+        kind="counter",
+    ),
+    Gauge(
+        "table_page_hits_total",
+        "Those of them that were in memory already, by a sample.",
+        "table_page_hits",
+        kind="counter",
+    ),
+    Gauge(
         "allocations_total",
         "Arrays made after warm-up; 0.",
         "allocations_after_warmup",

@@ -22,6 +22,8 @@ TAGS = {
     "disk_read_bytes": "disk/read_bytes",
     "disk_written_bytes": "disk/written_bytes",
     "page_waits": "disk/page_waits",
+    "table_pages": "disk/table_pages",
+    "table_page_hits": "disk/table_page_hits",
 }
 """Tags by the names of figures in `train` events."""
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import mmap
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,14 @@ from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.errors import DivergedError, RunFolderError
 from blocklearn.learner.exit_codes import ExitCode
 from blocklearn.learner.files.column_places import ColumnPlaces
-from blocklearn.learner.files.paging import PAGE, PagedArray, fetch_rows, map_of, pages_of
+from blocklearn.learner.files.paging import (
+    PAGE,
+    PageCount,
+    PagedArray,
+    fetch_rows,
+    map_of,
+    pages_of,
+)
 from blocklearn.learner.files.row_folder import LOCK
 from blocklearn.learner.files.table_files import TableFiles
 from blocklearn.optimizers import CombinationError
@@ -180,6 +190,32 @@ def test_pages_are_asked_for(known: bool, tmp_path: Path, monkeypatch: pytest.Mo
     PagedArray(np.zeros((3, 3))).fetch(np.array([1]), 1)  # in memory: nothing to do
 
 
+def test_pages_are_counted_and_those_in_memory_found(tmp_path: Path) -> None:
+    """A file that was written is in memory; one whose pages were given back is not."""
+    with TableFiles([tmp_path]) as tables:
+        array = tables.new("W", (PAGE, 25), np.float32)
+        array[:] = 5.0
+        half, rows = PAGE // 2, np.arange(PAGE)
+        assert fetch_rows([tables.tables["W"]], rows[:1]) == PageCount(1, 1)
+        asked = fetch_rows([tables.tables["W"]], rows)
+        assert asked.asked == asked.hits == 100
+        file = next(tmp_path.rglob("W.float32"))
+        with file.open("rb") as opened:
+            os.fsync(opened.fileno())
+            map_of(array).madvise(mmap.MADV_DONTNEED)  # type: ignore[union-attr]
+            os.posix_fadvise(opened.fileno(), 50 * PAGE, 0, os.POSIX_FADV_DONTNEED)
+        found = fetch_rows([tables.tables["W"]], rows)
+        if found != asked:  # else the file system keeps its files in memory
+            assert found.asked == 100 and 40 <= found.hits <= 60
+        assert fetch_rows([tables.tables["W"]], rows[: half // 4]).asked == 13
+
+
+def test_events_count_pages_of_tables(run: Path) -> None:
+    assert learn("--out", "a", "-q") == ExitCode.DONE
+    *_, last = map(json.loads, (run / "a" / "metrics.jsonl").read_text().splitlines())
+    assert last["table_pages"] >= last["table_page_hits"] > 0
+
+
 # ---- places of columns ---------------------------------------------------------------------------
 
 
@@ -266,7 +302,9 @@ def test_tables_in_files_are_no_memory_of_the_plan(tmp_path: Path) -> None:
     memory, paged = glm(None).plan(), glm(tmp_path).plan()
     wanted = {"W.float32": 8 * FEATURES, "optimizer.W.G.float32": 8 * FEATURES}
     assert paged.table_files == {**wanted, "columns-of-rows.uint32": 4 * FEATURES}
-    assert memory.total - paged.total == sum(wanted.values())
+    (needed,) = [row for row in paged.rows if row.name.startswith("rows of tables")]
+    assert needed.shape[1] == 16 and 0 < needed.shape[0] < FEATURES
+    assert memory.total - paged.total == sum(wanted.values()) - needed.held
     assert files(tmp_path) == []
 
 

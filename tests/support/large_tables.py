@@ -2,9 +2,10 @@
 
     python -m tests.support.large_tables --folder /var/tmp/tables
 
-First a linear model of 20 million features, then an NMF with a state of 10 million rows, which lies
-in a file of the folder. Rows are drawn while they are read. Each model has a child in a control
-group of its own (root, cgroup v1 or v2), which prints rows per second and memory of every pass.
+First a linear model of 20 million features, then an NMF with a state of 10 million rows, then 200
+topics of 2 million words; state and topics lie in files of the folder. Rows are drawn while they
+are read. Each model has a child in a control group of its own (root, cgroup v1 or v2), which prints
+rows per second, memory, and bytes read and written in every pass.
 """
 
 import argparse
@@ -23,9 +24,11 @@ import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.datasources import BlockShape, IterableSource
+from blocklearn.learner.memory import disk_traffic
 from tests.support.larger_than_memory import control_group, most, status
 
 BLOCK, ENTRIES, WORDS = 4096, 20, 2000
+TABLES = ("features", "rows", "words")
 
 
 class Report(bl.Hook):
@@ -47,6 +50,12 @@ class Report(bl.Hook):
             "most resident": f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MB",
             "most of the group": f"{most(self._group) >> 20} MB",
         }
+        if (disk := disk_traffic()) is not None:
+            found |= {
+                "read so far": f"{disk.read / 1e9:.2f} GB",
+                "written": f"{disk.written / 1e9:.2f} GB",
+                "pages waited for": f"{disk.waits:,}",
+            }
         print(", ".join(f"{name} {value}" for name, value in found.items()), flush=True)
         self._rows, self._clock, self._busy = progress.rows, clock, busy
 
@@ -74,13 +83,17 @@ def source(rows: int, columns: int, targets: int = 0) -> IterableSource:
 
 
 def train(table: str, size: int, folder: Path, group: Path, passes: int) -> None:
-    """In the child: `size` features of a linear model, or rows of an NMF's state."""
+    """In the child: `size` features of a linear model, rows of an NMF's state, or words."""
     (group / "cgroup.procs").write_text(str(os.getpid()))
     options: dict[str, Any] = {"passes": passes, "threads": 2, "hooks": [Report(group)]}
     if table == "features":
         data = source(200_000, size, targets=1)
         step = bl.optimizers.AdaGrad(rate=0.1)
         learner = bl.Learner(bl.models.GLM(), data, optimizer=step, **options)
+    elif table == "words":
+        data = source(40_960, size)
+        model = bl.models.LDA(topics=200, inference="vb")
+        learner = bl.Learner(model, data, table_folder=folder, **options)
     else:
         data = source(size, WORDS)
         learner = bl.Learner(bl.models.NMF(components=8), data, row_folder=folder, **options)
@@ -93,10 +106,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.support.large_tables")
     parser.add_argument("--features", type=int, default=20_000_000)
     parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--words", type=int, default=2_000_000)
+    parser.add_argument("--only", choices=TABLES, action="append", help="[all]")
     parser.add_argument("--limit", type=float, default=0.8, help="gigabytes of memory")
     parser.add_argument("--passes", type=int, default=2)
     parser.add_argument("--folder", type=Path, required=True, help="new; removed in the end")
-    parser.add_argument("--table", choices=["features", "rows"], help=argparse.SUPPRESS)
+    parser.add_argument("--table", choices=TABLES, help=argparse.SUPPRESS)
     parser.add_argument("--group", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.table is not None:
@@ -104,7 +119,7 @@ def main() -> int:
         return 0
     given.folder.mkdir(parents=True)
     try:
-        for table in ("features", "rows"):
+        for table in given.only or TABLES:
             with control_group(int(given.limit * 1e9)) as group:
                 command = [
                     sys.executable, "-m", "tests.support.large_tables", *sys.argv[1:],
