@@ -170,11 +170,15 @@ def _count(address: int, ranges: Ranges) -> PageCount:
     numbers = ((2 * np.arange(looked_at) + 1) * asked) // (2 * looked_at)
     of = np.searchsorted(ends, numbers, "right")
     offsets = ranges[of].sum(axis=1) - (ends[of] - numbers) * PAGE
-    libc, state, present = ctypes.CDLL(None), ctypes.c_ubyte(), 0
-    for place in (address + offsets).tolist():
-        known = libc.mincore(ctypes.c_void_p(place), ctypes.c_size_t(PAGE), ctypes.byref(state))
-        present += known == 0 and state.value & 1
+    present = sum(map(_in_memory, (address + offsets).tolist()))
     return PageCount(asked, round(asked * present / looked_at))
+
+
+def _in_memory(address: int) -> bool:
+    """Return whether memory has the page at an address; False if the system does not say."""
+    state, page = ctypes.c_ubyte(), ctypes.c_void_p(address)
+    known = ctypes.CDLL(None).mincore(page, ctypes.c_size_t(PAGE), ctypes.byref(state))
+    return known == 0 and bool(state.value & 1)
 
 
 @cache
