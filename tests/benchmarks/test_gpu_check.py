@@ -315,7 +315,9 @@ of = packages_distributions()
 names = {name.partition(".")[0] for name, module in sys.modules.items() if module is not None}
 print(*{package for name in names for package in of.get(name, [])})
 """
-LEFT_OUT = "cffi charset-normalizer cloudpickle pycparser pyyaml setuptools blocklearn".split()
+LEFT_OUT = (
+    "cffi charset-normalizer cloudpickle colorama pycparser pyyaml setuptools blocklearn".split()
+)
 """Packages that NumPy, Numba and others take where they are installed."""
 
 
