@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from . import models as models
     from . import optimizers as optimizers
     from .learner.checking.check_model import check_model as check_model
+    from .learner.checkpoints.hook import Checkpoints as Checkpoints
     from .learner.choosing.choose import choose as choose
     from .learner.estimators import ALS as ALS
     from .learner.estimators import NMF as NMF
@@ -53,9 +54,8 @@ if TYPE_CHECKING:
     from .learner.recommendation.recommend import recommend as recommend
     from .learner.recommendation.recommend import similar_items as similar_items
     from .learner.recommendation.recommend import similar_users as similar_users
-    from .learner.runs.checkpoints import Checkpoints as Checkpoints
-    from .learner.storage.persistence import load as load
-    from .learner.storage.persistence import save as save
+    from .learner.results.persistence import load as load
+    from .learner.results.persistence import save as save
     from .learner.training.evaluation import Evaluation as Evaluation
     from .learner.training.progress import Progress as Progress
     from .matcache.errors import BlocklearnError as BlocklearnError
@@ -71,7 +71,7 @@ _NAMES = {
     "ALS": ".learner.estimators",
     "Block": ".models.inputs",
     "BlocklearnError": ".matcache.errors",
-    "Checkpoints": ".learner.runs.checkpoints",
+    "Checkpoints": ".learner.checkpoints.hook",
     "ConnectedComponents": ".learner.estimators",
     "FMClassifier": ".learner.estimators",
     "FMRegressor": ".learner.estimators",
@@ -99,9 +99,9 @@ _NAMES = {
     "choose": ".learner.choosing.choose",
     "fold_in": ".learner.recommendation.recommend",
     "predict_pairs": ".learner.recommendation.pairs",
-    "load": ".learner.storage.persistence",
+    "load": ".learner.results.persistence",
     "recommend": ".learner.recommendation.recommend",
-    "save": ".learner.storage.persistence",
+    "save": ".learner.results.persistence",
     "similar_items": ".learner.recommendation.recommend",
     "similar_users": ".learner.recommendation.recommend",
     "write_lists": ".learner.recommendation.lists",

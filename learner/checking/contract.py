@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..errors import DivergedError
-from ..storage.persistence import load, save
+from ..results.persistence import load, save
 from .errors import ContractError
 from .gradients import wrong_gradient
 from .runs import Case, first_difference, results

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..learner import Learner
     from ..recommendation.factors import Side
     from ..recommendation.lists import Lists
-    from ..storage.predictions import Predicted
+    from ..results.predictions import Predicted
 
 RESULTS = (*TABLES, ".npy")
 """Endings of files of results."""
@@ -110,7 +110,7 @@ def topics(
 ) -> None:
     """Print the first words of each topic."""
     from ..reports.lines import topic_lines, topics_json
-    from ..storage.persistence import load
+    from ..results.persistence import load
 
     learner = load(run, model_class(model))
     if json:
@@ -190,16 +190,16 @@ def predict(
     file = None if out is None else local(out)
     check_alone(own, workers, "--data and --out FILE, without --least")
     _check_new(file, overwrite=overwrite)
-    from ..storage.persistence import load
+    from ..results.persistence import load
 
     if pairs is not None:
         _predict_pairs(load(run, model_class(model)), run, pairs, file, separator)
         return
     assert data is not None
     from ..reports.lines import prediction_lines
+    from ..results.predictions import json_lines, predict_blocks
+    from ..results.topic_shares import topic_model
     from ..runs.model_inputs import open_for
-    from ..storage.predictions import json_lines, predict_blocks
-    from ..storage.topic_shares import topic_model
 
     learner = load(run, model_class(model), device=device, replicas=_count(replicas))
     if least is not None:
@@ -229,8 +229,8 @@ def factors(
     if out.suffix not in RESULTS:
         raise typer.BadParameter(f"must end in {_listed(RESULTS)}", param_hint="--out")
     _check_new(out, overwrite=overwrite)
-    from ..storage.persistence import load
-    from ..storage.predictions import count, state_blocks, write_predictions
+    from ..results.persistence import load
+    from ..results.predictions import count, state_blocks, write_predictions
 
     learner = load(run, model_class(model))
     rows = count(learner, state)
@@ -405,8 +405,8 @@ def similar(
     _check_table(out)
     place = None if out is None else Output(out, overwrite=overwrite).of(Crew())[0]
     from ..recommendation import recommend as recommending
+    from ..results.persistence import load
     from ..runs.rating_inputs import known_ids
-    from ..storage.persistence import load
 
     learner = load(run, model_class(model), device=device)
     ids = known_ids(learner, path, side, skip_unknown=skip_unknown)
@@ -431,7 +431,7 @@ def _show_topics(
     learner: "Learner", blocks: "Iterable[Predicted]", least: float, out: Path | None
 ) -> None:
     from ..reports.lines import topic_names, topic_share_lines
-    from ..storage.topic_shares import topic_json_lines, write_topics
+    from ..results.topic_shares import topic_json_lines, write_topics
 
     if out is None:
         show_lines(topic_share_lines(learner, blocks, least))

@@ -30,7 +30,7 @@ class Trained:
 
     def load(self, crew: "Crew") -> "Learner":
         """Return the model, with the threads of this worker."""
-        from ..storage.persistence import load
+        from ..results.persistence import load
 
         return load(
             self.run,
@@ -71,7 +71,7 @@ class Output:
         from blocklearn.datasources.remote import PATIENCE, place_of
 
         from ..files.existing import check_new
-        from ..storage.predictions import part_of
+        from ..results.predictions import part_of
 
         part = self.part or (crew.rank, crew.size)
         file = part_of(place_of(self.path, PATIENCE), part)
@@ -100,8 +100,8 @@ def predict(crew: "Crew", trained: Trained, data: Given, out: Output) -> list[st
     """Write the predictions of this worker's part; return lines on the files of all workers."""
     from blocklearn.datasources.remote import local_name
 
+    from ..results.predictions import predict_blocks, prediction_names, write_predictions
     from ..runs.model_inputs import open_for
-    from ..storage.predictions import predict_blocks, prediction_names, write_predictions
 
     place, part = out.of(crew)
     learner = trained.load(crew)

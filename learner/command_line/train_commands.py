@@ -153,7 +153,7 @@ def execute(
         options.say(f"the report is in {folder.report}")
     if plot is not None:
         from ..reports.targets import plot_path
-        from ..storage.persistence import load
+        from ..results.persistence import load
 
         plot_path(load(run.out), plot)
     if trained is not None and not quiet and not json:

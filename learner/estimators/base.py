@@ -16,7 +16,7 @@ from blocklearn.optimizers import Optimizer
 
 from ..hooks import Hook
 from ..learner import Learner
-from ..storage.persistence import show_parameters
+from ..results.persistence import show_parameters
 from ..training.state import State
 from .callbacks import TellCallbacks
 from .parameters import seed_of, threads_of, whole

@@ -12,7 +12,7 @@ from blocklearn.models.glm.targets import Fit
 
 from ..learner import Learner
 from ..reports.targets import PATH_METRICS, different_columns
-from ..storage.outputs import fits_of
+from ..results.outputs import fits_of
 from ..training.evaluation import HIGHER
 from .opened import RunData, predicted_blocks
 from .score_bins import Scale, ScoreBins

@@ -13,9 +13,9 @@ from blocklearn.durable import current
 
 from ..configuration.yaml_tree import parse_file
 from ..errors import ModelMissingError
+from ..results.persistence import POSITION, STEPS
 from ..runs.run_folder import MARK, RunFolder
 from ..storage import model_folder
-from ..storage.persistence import POSITION, STEPS
 from ..storage.schemas import ModelMetrics, PlanFile, TriedFile, read_json
 from ..training.plan import Plan
 from ..watch.events import events_of, scores_of

@@ -13,7 +13,7 @@ from ..drawing.markup import Markup, tag
 from ..errors import ModelFolderError, ModelMissingError
 from ..evidence.opened import ROWS, Sources, open_run_data
 from ..inspection.run_record import RunRecord, read_run
-from ..storage.persistence import load
+from ..results.persistence import load
 from .against import against_section
 from .frame import page, section
 from .model_sections import model_sections

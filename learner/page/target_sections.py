@@ -19,7 +19,7 @@ from ..evidence.targets import BINARY, Output, TargetEvidence
 from ..figures import number
 from ..learner import Learner
 from ..reports.targets import PATH_METRICS, different_columns
-from ..storage.outputs import fits_of
+from ..results.outputs import fits_of
 from ..training.evaluation import HIGHER
 from .frame import figure, figures, folded, section
 

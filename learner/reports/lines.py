@@ -10,9 +10,9 @@ from blocklearn.models import GLM, LDA, NMF, FactorModel, GaussianMixture, KMean
 
 from ..figures import number, overall
 from ..learner import Learner
+from ..results.predictions import Predicted
+from ..results.topic_shares import largest_topics, topic_model, topic_shares
 from ..storage.manifest import finite
-from ..storage.predictions import Predicted
-from ..storage.topic_shares import largest_topics, topic_model, topic_shares
 from . import factors as factor_reports
 from . import targets as target_reports
 from .clusters import cluster_lines

@@ -12,8 +12,8 @@ from blocklearn.models.glm.targets import Fit
 from ..errors import ConfigError
 from ..figures import number
 from ..learner import Learner
-from ..storage.outputs import fits_of
-from ..storage.predictions import Predicted
+from ..results.outputs import fits_of
+from ..results.predictions import Predicted
 
 PATH_METRICS = ("auc", "accuracy", "r2", "log_loss", "squared_error", "deviance", "hinge_loss")
 ROWS = 2**16  # of a table that are looked at together

@@ -1,1 +1,1 @@
-"""One run on disk: data, checks, checkpoints, signals, and the final model."""
+"""One run on disk: data, checks, signals, and the final model."""

@@ -14,6 +14,11 @@ from blocklearn.datasources import notes_of
 from blocklearn.durable import write_file
 from blocklearn.matcache.errors import DeviceLostError
 
+from ..checkpoints import checkpoint
+from ..checkpoints.checkpoint import Checkpoint
+from ..checkpoints.same_run import check_same
+from ..checkpoints.saving import SaveCheckpoints, choose_model
+from ..checkpoints.stored_checkpoints import stored
 from ..configuration.config import RunConfig, renamed
 from ..configuration.references import left_out
 from ..configuration.yaml_config import to_yaml
@@ -24,8 +29,8 @@ from ..exit_codes import exit_code
 from ..figures import size
 from ..hooks import Hook, Progress
 from ..learner import Learner
+from ..results.persistence import save
 from ..storage import model_folder
-from ..storage.persistence import save
 from ..terminal import say
 from ..training.plan import Plan
 from ..watch import events as metrics
@@ -34,18 +39,13 @@ from ..watch.prometheus import Prometheus
 from ..watch.tensorboard import TensorBoard
 from ..watch.trackers import MLflow, WeightsAndBiases
 from ..watch.watchdog import watching
-from . import checkpoint
 from .assisting import assist
 from .build import build, state_files_of
-from .checkpoint import Checkpoint
 from .decided import as_one_process, decided, planned
 from .inputs import fingerprints, open_data, settled, sized
 from .memory_check import check_room
 from .run_folder import RunFolder
-from .same_run import check_same
-from .saving import SaveCheckpoints, choose_model
 from .signals import Requests, StopOnSignal
-from .stored_checkpoints import stored
 
 log = logging.getLogger(__name__)
 

@@ -18,12 +18,12 @@ from ..recommendation import recommend as recommending
 from ..recommendation.factors import Factors, factors_of
 from ..recommendation.pairs import pair_values
 from ..reports.lines import topic_names, topics_list
+from ..results.persistence import kind_of, load
+from ..results.predictions import prediction_names
+from ..results.topic_shares import largest_topics, topic_records, topic_shares
 from ..runs.model_inputs import config_of
 from ..runs.new_data import columns_of
 from ..runs.rating_inputs import training_data
-from ..storage.persistence import kind_of, load
-from ..storage.predictions import prediction_names
-from ..storage.topic_shares import largest_topics, topic_records, topic_shares
 from .errors import RequestError
 from .questions import FindTopics, PredictRatings, PredictRows, Recommend, Similar
 from .rows import Columns, RowReader, unknown_names

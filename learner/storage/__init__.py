@@ -1,1 +1,1 @@
-"""Files that are complete or absent: models, tensors, predictions, exports."""
+"""Formats of files that are complete or absent: model folders, tensors, manifests, exports."""

@@ -187,7 +187,7 @@ def test_missing_inputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 def test_an_unforeseen_error_shows_its_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import blocklearn.learner.storage.persistence as persistence
+    import blocklearn.learner.results.persistence as persistence
 
     def broken(*_: object) -> None:
         raise RuntimeError("surprise")
@@ -199,7 +199,7 @@ def test_an_unforeseen_error_shows_its_traceback(
 
 
 def test_a_second_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
-    import blocklearn.learner.storage.persistence as persistence
+    import blocklearn.learner.results.persistence as persistence
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt

@@ -18,8 +18,8 @@ from blocklearn.learner.configuration.config import RunConfig
 from blocklearn.learner.configuration.yaml_config import resolve
 from blocklearn.learner.errors import ConfigError
 from blocklearn.learner.inspection.table_report import table_report, told
+from blocklearn.learner.results.persistence import load
 from blocklearn.learner.starting.write import BEGUN, configuration, scalar
-from blocklearn.learner.storage.persistence import load
 
 MAILS = "id,subject,body\n1,hello there,a ship and a storm at sea\n2,re: hello,bread with butter\n"
 RATINGS = "userId;movieId;rating;timestamp\n7;film, 1;4;100\n8;film 2;5;101\n"

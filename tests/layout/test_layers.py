@@ -35,15 +35,16 @@ ROOMS = {
     ),
     "learner": (
         "errors terminal exit_codes figures memory drawing files engines training showing"
-        " configuration learner storage"
+        " storage configuration learner results"
         " checking recommendation choosing installation conversion watch runs reports serving"
         " inspection evidence page starting command_line estimators"
     ),
 }  # fmt: skip
-"""The rooms of a folder, each above those before it. `learner` is learner.py with hooks.py."""
+"""The rooms of a folder, each above those before it. `learner` is learner.py with hooks.py and
+checkpoints: each needs the others."""
 
-SHARED = {"learner": {"hooks": "learner"}}
-"""Files of a root that are one room with another file."""
+SHARED = {"learner": {"hooks": "learner", "checkpoints": "learner"}}
+"""Files and folders that are one room with another file."""
 
 
 FOLDERS_OF_THE_PACKAGE = tuple(f"blocklearn.{folder}" for folder in FOLDERS)

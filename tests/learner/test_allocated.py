@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from blocklearn.learner.files.allocated import new_array, new_npy
+from blocklearn.learner.results.predictions import Predicted, write_predictions
 from blocklearn.learner.storage.export import write_npy
-from blocklearn.learner.storage.predictions import Predicted, write_predictions
 from tests.support.small_disk import run_on_small_disk
 
 MB = 2**20

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 import blocklearn as bl
+from blocklearn.learner.checkpoints import checkpoint
+from blocklearn.learner.checkpoints.checkpoint import Checkpoint, newest
+from blocklearn.learner.checkpoints.same_run import check_same
+from blocklearn.learner.checkpoints.saving import SaveCheckpoints
 from blocklearn.learner.configuration.config import CheckpointConfig, LearnerConfig
 from blocklearn.learner.engines.crew import Crew
 from blocklearn.learner.errors import ConfigError, DivergedError, ModelFolderError, RunInterrupted
 from blocklearn.learner.learner import State
-from blocklearn.learner.runs import checkpoint
-from blocklearn.learner.runs.checkpoint import Checkpoint, newest
-from blocklearn.learner.runs.same_run import check_same
-from blocklearn.learner.runs.saving import SaveCheckpoints
 from blocklearn.learner.runs.signals import Requests, StopOnSignal
 from blocklearn.learner.training import schedule as interval
 from blocklearn.learner.training.progress import Best, Progress

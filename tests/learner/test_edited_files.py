@@ -16,9 +16,9 @@ import blocklearn as bl
 from blocklearn.datasources import DataError, MatrixSource
 from blocklearn.datasources.blocks import BlockSource, BlockWriter
 from blocklearn.datasources.errors import ReadError
+from blocklearn.learner.checkpoints import checkpoint
+from blocklearn.learner.checkpoints.checkpoint import Checkpoint
 from blocklearn.learner.errors import ModelFolderError
-from blocklearn.learner.runs import checkpoint
-from blocklearn.learner.runs.checkpoint import Checkpoint
 from blocklearn.learner.runs.run_folder import RunFolder
 from blocklearn.learner.storage import model_folder
 from blocklearn.learner.storage.manifest import _digest as digest_of

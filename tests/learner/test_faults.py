@@ -23,10 +23,11 @@ import pytest
 import blocklearn as bl
 from blocklearn.datasources import DataError, MatrixSource
 from blocklearn.durable import write_folder
+from blocklearn.learner.checkpoints import checkpoint
+from blocklearn.learner.checkpoints.checkpoint import name_of, newest
 from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.exit_codes import ExitCode
-from blocklearn.learner.runs import checkpoint, training
-from blocklearn.learner.runs.checkpoint import name_of, newest
+from blocklearn.learner.runs import training
 from blocklearn.learner.storage import model_folder
 from blocklearn.learner.storage.manifest import write_manifest
 from blocklearn.learner.storage.tensor_file import write_tensors
@@ -304,7 +305,7 @@ def test_a_signal_in_the_middle_of_a_pass(learn: Learn, number: signal.Signals) 
     rarely = ["--set", "checkpoint={every_blocks: null, every_passes: null}"]
     slow = """\
 import time
-from blocklearn.learner.runs.saving import SaveCheckpoints
+from blocklearn.learner.checkpoints.saving import SaveCheckpoints
 block = SaveCheckpoints.block
 SaveCheckpoints.block = lambda *given: (time.sleep(0.02), block(*given), ready())"""
     endless = ["--set", "learner.passes=100000"]
@@ -337,7 +338,7 @@ def test_a_second_interrupt_stops_at_once(folder: Path) -> None:
     slow = f"""\
 {HEARD}
 import time
-from blocklearn.learner.runs.saving import SaveCheckpoints
+from blocklearn.learner.checkpoints.saving import SaveCheckpoints
 SaveCheckpoints.block = lambda *given: (ready(), time.sleep(600))"""
     with started(*RUN, "--out", "a", "-q", code=slow) as process:
         wait_until_ready(process)

@@ -20,8 +20,8 @@ from blocklearn.datasources import MatrixSource
 from blocklearn.datasources.blocks.write import write_blocks
 from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.errors import ConfigError
-from blocklearn.learner.storage import predictions
-from blocklearn.learner.storage.predictions import (
+from blocklearn.learner.results import predictions
+from blocklearn.learner.results.predictions import (
     Predicted,
     json_lines,
     part_of,

@@ -343,7 +343,7 @@ def running(out: str) -> AbstractContextManager[subprocess.Popen[str]]:
     """A run that holds its row folder until it is told to stop."""
     slow = """
 import time
-from blocklearn.learner.runs.saving import SaveCheckpoints
+from blocklearn.learner.checkpoints.saving import SaveCheckpoints
 SaveCheckpoints.block = lambda *given: (ready(), time.sleep(0.01))"""
     endless = ("--set", "learner.passes=100000")
     return started("--config", "run.yaml", "--out", out, *endless, code=slow)

@@ -35,7 +35,7 @@ def model(tmp_path: Path) -> bl.Learner:
 def test_factors_are_written_in_order(
     tmp_path: Path, model: bl.Learner, step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("blocklearn.learner.storage.predictions.STEP", step)
+    monkeypatch.setattr("blocklearn.learner.results.predictions.STEP", step)
     for state, letter in [("users", "u"), ("items", "i")]:
         want = model.row_state(state)
         out = tmp_path / f"{state}.parquet"

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import blocklearn as bl
+from blocklearn.learner.checkpoints import stored_checkpoints
 from blocklearn.learner.errors import ConfigError
-from blocklearn.learner.runs import stored_checkpoints
 from tests.support.learn_command import Learn
 
 STORE = "memory://runs/lda"

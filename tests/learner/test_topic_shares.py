@@ -13,8 +13,8 @@ from pyarrow import parquet
 
 import blocklearn as bl
 from blocklearn.learner.errors import ConfigError
-from blocklearn.learner.storage.predictions import Predicted
-from blocklearn.learner.storage.topic_shares import largest_topics, topic_model, write_topics
+from blocklearn.learner.results.predictions import Predicted
+from blocklearn.learner.results.topic_shares import largest_topics, topic_model, write_topics
 from tests.support.learn_command import Learn
 
 TEXTS = ["ship mast storm sail", "oven bread flour", "ship oven", "mast bread sail", "unheard of"]

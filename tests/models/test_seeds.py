@@ -13,7 +13,7 @@ import blocklearn as bl
 from blocklearn.fields import FieldError
 from blocklearn.learner.page.topic_sections import topic_sections
 from blocklearn.learner.reports.lines import prediction_lines, topic_lines, topics_json
-from blocklearn.learner.storage.predictions import predict_blocks
+from blocklearn.learner.results.predictions import predict_blocks
 from blocklearn.models.errors import ModelConfigError
 from blocklearn.models.seeds import seed_table
 from blocklearn.optimizers import StreamingAverage

@@ -13,8 +13,8 @@ import blocklearn as bl
 from blocklearn.datasources import BlockSource, DataSource, HostBlock, row_names, target_names
 from blocklearn.datasources.config import TrainData
 from blocklearn.datasources.holdout.samples import Reading
+from blocklearn.learner.checkpoints import checkpoint
 from blocklearn.learner.command_line.cli import main
-from blocklearn.learner.runs import checkpoint
 from tests.mutations.facts import Facts, table_facts, word_facts
 from tests.support.formats import read
 

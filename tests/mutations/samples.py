@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy import sparse
 
-from blocklearn.learner.runs.checkpoint import name_of
+from blocklearn.learner.checkpoints.checkpoint import name_of
 from tests.mutations import independent, readers
 from tests.mutations.damage import BINARY, TEXT, Damage
 from tests.mutations.facts import Facts

@@ -52,8 +52,8 @@ def serve(path: str) -> None:
     """Take calls until killed."""
     from blocklearn.datasources import config
     from blocklearn.learner.command_line import cli
+    from blocklearn.learner.results import persistence
     from blocklearn.learner.runs import training
-    from blocklearn.learner.storage import persistence
 
     assert cli and config and persistence and training
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import blocklearn as bl
-from blocklearn.learner.runs import checkpoint
-from blocklearn.learner.runs.checkpoint import Checkpoint, name_of
+from blocklearn.learner.checkpoints import checkpoint
+from blocklearn.learner.checkpoints.checkpoint import Checkpoint, name_of
 
 Make = Callable[..., bl.Learner]
 """Makes a learner; takes hooks."""

@@ -31,10 +31,10 @@ from ..engines.rows import SharedRows
 from ..errors import ModelFolderError, ModelMissingError
 from ..hooks import Progress
 from ..learner import Learner, State
-from . import model_folder
-from .model_folder import Saved
+from ..storage import model_folder
+from ..storage.model_folder import Saved
+from ..storage.schemas import REMEDY, first_field
 from .outputs import outputs_of
-from .schemas import REMEDY, first_field
 
 POSITION = {"passes": "pass", "rows": "rows", "seconds": "seconds"}
 """Names of numbers in `metrics.json`, and in the position of a state."""

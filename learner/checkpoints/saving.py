@@ -6,19 +6,21 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..configuration.config import CheckpointConfig
 from ..engines.rows import SharedRows
 from ..errors import ModelFolderError, ModelMissingError
 from ..hooks import Hook, Progress
-from ..learner import Learner
 from ..training.divergence import check_finite
 from ..training.evaluation import Evaluation
 from ..training.schedule import Cadence
 from . import checkpoint
 from .checkpoint import Checkpoint, where
 from .stored_checkpoints import stored
+
+if TYPE_CHECKING:
+    from ..learner import Learner
 
 log = logging.getLogger(__name__)
 

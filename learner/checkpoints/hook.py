@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from blocklearn.answers import answered
 
 from ..configuration.config import CheckpointConfig
 from ..errors import ConfigError, ModelFolderError, ModelMissingError
 from ..hooks import Hook, Progress
-from ..learner import Learner, State
+from ..training.state import State
 from . import checkpoint
 from .same_run import check_same
 from .saving import SaveCheckpoints
 from .stored_checkpoints import stored
+
+if TYPE_CHECKING:
+    from ..learner import Learner
 
 log = logging.getLogger(__name__)
 

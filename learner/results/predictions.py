@@ -17,8 +17,8 @@ from blocklearn.durable import new_file
 from ..errors import ConfigError
 from ..files.allocated import new_npy
 from ..learner import Learner
+from ..storage.table_file import TABLES, columns_of, table_writer
 from .outputs import outputs_of
-from .table_file import TABLES, columns_of, table_writer
 
 ROW_GROUP = 1 << 16  # rows of a Parquet file that are collected before they are written
 

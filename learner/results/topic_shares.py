@@ -15,7 +15,7 @@ from blocklearn.models import LDA, NMF
 
 from ..errors import ConfigError
 from ..learner import Learner
-from .manifest import finite
+from ..storage.manifest import finite
 from .predictions import Predicted, collecting
 
 Array = NDArray[Any]

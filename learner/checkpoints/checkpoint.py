@@ -19,12 +19,12 @@ from blocklearn.durable import current, write_folder
 
 from ..errors import ModelFolderError, ModelMissingError
 from ..files.table_files import TableFiles
-from ..learner import State
 from ..storage.manifest import Format, finite, read_manifest, verified, write_manifest
 from ..storage.page_logs import PageLogs, read_logs, write_logs
 from ..storage.schemas import REMEDY, CheckpointManifest, shown
 from ..storage.tensor_file import check_finite, read_tensors, write_tensors
 from ..training.replica import OPTIMIZER
+from ..training.state import State
 
 FORMAT = Format("blocklearn checkpoint", 2)
 """Version 1 has checkpoints after whole passes only."""

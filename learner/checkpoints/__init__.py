@@ -1,0 +1,1 @@
+"""Checkpoints: saved while a learner trains, found and checked when it resumes."""
