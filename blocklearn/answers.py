@@ -21,12 +21,10 @@ TRAINING = {
     "blocklearn.Learner(model, train=(X, Y, weights))": "weights",
     "blocklearn.Learner({}=...)": (
         "passes block_rows threads seed eval train hooks optimizer mixins device replicas tables"
-        " evaluation verbose row_folder"
+        " evaluation verbose row_folder checkpoint every_blocks"
     ),
     "optimizer=blocklearn.optimizers.SGD({}=...)": "rate schedule momentum clip_global_norm",
     "evaluation=blocklearn.Evaluation({}=...)": "metric patience every_passes",
-    "hooks=[blocklearn.Checkpoints(FOLDER)]": "checkpoint",
-    "hooks=[blocklearn.Checkpoints(FOLDER, {}=...)]": "every_blocks",
 }
 """Where parameters of any training are given, and their names."""
 

@@ -39,6 +39,7 @@ from blocklearn.models import MODELS, Model
 from blocklearn.models.row_share import RowShare
 from blocklearn.optimizers import OPTIMIZERS, CombinationError, Optimizer
 
+from .checkpoints.hook import checkpoints_of
 from .configuration.choices import evaluation_of, listed, made
 from .engines.alike import check_alike, check_share
 from .engines.crew import Crew, bounds
@@ -102,6 +103,11 @@ class Learner:
     - optimizer: None: the model's own.
     - mixins: terms added to the objective, and reports.
     - hooks: called on events of training.
+    - checkpoint: folder of checkpoints, made when the first is saved: after each pass, and every
+      `every_blocks` blocks. `fit` resumes from the newest one there, with the same bits as training
+      that never stopped. None: no checkpoints. For other settings, and for errors, see
+      `blocklearn.Checkpoints`, which is then the last of the `hooks`.
+    - every_blocks: blocks between two checkpoints; None: only after passes.
     - evaluation: when to score `eval`, and which score to watch; or the name of the score.
     - row_folder: keeps the state of rows in files of the folder `row_folder/learner`, mapped into
       memory; None: in memory. One learner at a time holds that folder. The files are removed by
@@ -167,6 +173,8 @@ class Learner:
         optimizer: Optimizer | str | Mapping[str, Any] | None = None,
         mixins: Sequence[Mixin | str | Mapping[str, Any]] | Mixin | str = (),
         hooks: Sequence[Hook] = (),
+        checkpoint: Path | str | None = None,
+        every_blocks: int | None = None,
         evaluation: Evaluation | str | Mapping[str, Any] | None = None,
         row_folder: Path | str | RowFolder | None = None,
         table_folder: Path | str | Sequence[Path | str] | TableFiles | None = None,
@@ -201,7 +209,7 @@ class Learner:
         self.passes, self.seed = passes, seed
         size = self.model.rows_of_block if block_rows == "auto" else block_rows
         self.block_rows = Reading(size).rows_of_block()  # until there are data to train on
-        self.hooks = listed(hooks)
+        self.hooks = [*listed(hooks), *checkpoints_of(checkpoint, every_blocks)]
         check_hooks(self.hooks)
         self.evaluation = evaluation_of(evaluation)
         if self.evaluation.metric is not None and eval is None:

@@ -6,11 +6,12 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from blocklearn.answers import answered
+from blocklearn.answers import answered, shown
 
 from ..configuration.config import CheckpointConfig
 from ..errors import ConfigError, ModelFolderError, ModelMissingError
 from ..hooks import Hook, Progress
+from ..training.checks import check_whole
 from ..training.state import State
 from . import checkpoint
 from .same_run import check_same
@@ -132,6 +133,30 @@ class Checkpoints(Hook):
             log.warning("the best model so far is lost: %s", error)
             return None
         return best.state, best.scores
+
+
+def checkpoints_of(folder: Path | str | None, every_blocks: int | None) -> list[Checkpoints]:
+    """Return the hook that `checkpoint` and `every_blocks` of a learner ask for, or no hook.
+
+    Raises:
+        TypeError: `folder` is no path.
+        ValueError: `every_blocks` is given without `folder`, or is no whole number from 1.
+    """
+    if folder is None:
+        if every_blocks is not None:
+            raise ValueError(
+                f"Learner: every_blocks={every_blocks}: must come with a folder of checkpoints. "
+                "Pass checkpoint=FOLDER, too."
+            )
+        return []
+    if not isinstance(folder, Path | str):
+        raise TypeError(
+            f"Learner: checkpoint={shown(folder)}: must be the path of a folder. Other settings "
+            "of checkpoints are hooks=[blocklearn.Checkpoints(FOLDER, keep=3)]."
+        )
+    if every_blocks is not None:
+        check_whole("every_blocks", every_blocks)
+    return [Checkpoints(folder, every_blocks=every_blocks)]
 
 
 def watches(learner: Learner) -> bool:

@@ -59,7 +59,7 @@ class Exchange(Closing):
         if self.failed:
             raise WorkerLostError(
                 f"worker {self.rank}: a worker was lost before. Make the learner again: it resumes "
-                "from the files of its Checkpoints."
+                "from its checkpoints."
             )
         dtype, own = parts[0].dtype, np.ascontiguousarray(parts[self.rank]).reshape(-1)
         given = [np.ascontiguousarray(part).reshape(-1).view(np.uint8) for part in parts]

@@ -50,6 +50,38 @@ def test_a_killed_program_resumes_to_the_same_bits(tmp_path: Path, at: tuple[int
     assert resumed.progress.rows == straight.progress.rows
 
 
+@pytest.mark.parametrize("at", [(0, 1), (1, 3), (2, 5)])
+def test_the_parameter_saves_and_resumes_like_the_hook(tmp_path: Path, at: tuple[int, int]) -> None:
+    given: dict[str, Any] = {"checkpoint": str(tmp_path), "every_blocks": 2}
+    with pytest.raises(Killed):
+        learner(KillAt(*at), **given).fit()
+    blocks = [path.name for path in tmp_path.glob("pass-*-block-*")]
+    assert blocks or at == (0, 1)
+    resumed = learner(**given).fit()
+    assert resumed.progress.rows == 3 * len(X) and len(resumed.history) == 3 - at[0]
+    assert tensors(resumed) == tensors(learner().fit())
+    with pytest.raises(ConfigError, match="model.topics: 3, but"):
+        learner(model=bl.models.LDA(topics=3), **given).fit()
+
+
+def test_without_every_blocks_checkpoints_are_saved_after_passes(tmp_path: Path) -> None:
+    learner(checkpoint=tmp_path).fit()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["pass-0002", "pass-0003"]
+
+
+@pytest.mark.parametrize(
+    "given, told",
+    [
+        ({"every_blocks": 4}, "every_blocks=4: must come with a folder of checkpoints"),
+        ({"checkpoint": "x", "every_blocks": 0}, "every_blocks=0: must be a whole number"),
+        ({"checkpoint": 3}, "checkpoint=3: must be the path of a folder"),
+    ],
+)
+def test_what_cannot_be_saved_is_refused(given: Any, told: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=told):
+        learner(**given)
+
+
 def test_a_finished_program_trains_nothing_again_but_further(tmp_path: Path) -> None:
     first = learner(bl.Checkpoints(tmp_path)).fit()
     again = learner(bl.Checkpoints(tmp_path)).fit()

@@ -34,8 +34,8 @@ X = np.eye(4, dtype=np.float32)
         ("learning_rate", "optimizer=blocklearn.optimizers.SGD(rate=...)"),
         ("n_topics", "blocklearn.models.LDA(topics=...)"),
         ("early_stopping", "evaluation"),
-        ("checkpoint", "hooks=[blocklearn.Checkpoints(FOLDER)]"),
-        ("checkpoint_dir", "hooks=[blocklearn.Checkpoints(FOLDER)]"),
+        ("checkpoint_dir", "checkpoint"),
+        ("save_steps", "every_blocks"),
     ],
 )
 def test_a_learner_names_the_parameter_that_is_meant(word: str, name: str) -> None:
