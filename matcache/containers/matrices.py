@@ -7,7 +7,8 @@ result lives in a container of the cache; its `Mat` remembers the version it saw
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import operator
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -87,47 +88,47 @@ class Mat(Lazy):
         if self.cache.tape is not None:
             self.cache.tape.touched(self)
 
-    def _rebound(self, sign: str) -> Any:
-        if self.slot.named:
-            raise ShapeError(
-                f"{self.label} {sign}= ... at {source_line()}: must be an assignment into the "
-                f"matrix. Write {self.label} <<= {self.label} {sign} ...; where another value is "
-                f"meant, give it a name of its own. ({sign}= would bind the name to an expression, "
-                f"and leave {self.label} as it is.)"
-            )
-        return NotImplemented  # Python then makes an expression
+    def _in_place(self, operation: Callable[[Any, Any], Any], other: Any) -> Any:
+        """Assign `operation` of this matrix and `other`; a nameless result becomes an expression.
+
+        A nameless result has no container that outlives its use, so its name is bound anew.
+        """
+        if not self.slot.named:
+            return NotImplemented  # Python then makes the expression
+        self._assign(operation(self, other))
+        return self
 
     def __iadd__(self, other: Any) -> Any:
-        """Refuse to rebind a named matrix, such as a parameter; write `x <<= x + y`."""
-        return self._rebound("+")
+        """Add to a named matrix, such as a parameter: the same as `x <<= x + y`."""
+        return self._in_place(operator.add, other)
 
     def __isub__(self, other: Any) -> Any:
         """Likewise."""
-        return self._rebound("-")
+        return self._in_place(operator.sub, other)
 
     def __imul__(self, other: Any) -> Any:
         """Likewise."""
-        return self._rebound("*")
+        return self._in_place(operator.mul, other)
 
     def __itruediv__(self, other: Any) -> Any:
         """Likewise."""
-        return self._rebound("/")
+        return self._in_place(operator.truediv, other)
 
     def __ipow__(self, other: Any) -> Any:
         """Likewise."""
-        return self._rebound("**")
+        return self._in_place(operator.pow, other)
 
     def __imatmul__(self, other: Any) -> Any:
         """Likewise."""
-        return self._rebound("@")
+        return self._in_place(operator.matmul, other)
 
     def __iand__(self, other: Any) -> Any:
         """Likewise."""
-        return self._rebound("&")
+        return self._in_place(operator.and_, other)
 
     def __ior__(self, other: Any) -> Any:
         """Likewise."""
-        return self._rebound("|")
+        return self._in_place(operator.or_, other)
 
     def lie_in(self, array: np.ndarray[Any, Any]) -> None:
         """Use an array of the host as the container's memory; this handle stays current.

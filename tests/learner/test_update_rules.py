@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import random as python_random
 import re
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 import blocklearn as bl
+from blocklearn.datasources import MatrixSource
 from blocklearn.matcache import (
     AllocationAfterWarmupError,
     MatCache,
@@ -59,7 +61,7 @@ def line_of(update: Any) -> str:
     return rf"at \S*test_update_rules\.py:{last}\b"
 
 
-# ---------------------------------------------------------------- names that are bound anew
+# ---------------------------------------------------------------- operators in place, and names
 
 
 def adds(self: Any, block: Any) -> None:
@@ -79,10 +81,6 @@ def adds_to_a_parameter(self: Any, block: Any) -> None:
     self.parameters["s"] -= colsum(block.X)
 
 
-def multiplies(self: Any, block: Any) -> None:
-    self.share *= 2.0
-
-
 def binds(self: Any, block: Any) -> None:
     self.s = self.s + colsum(block.X)
 
@@ -95,12 +93,53 @@ def binds_what_is_computed(self: Any, block: Any) -> None:
     self.theta = rowsum(block.X).mat()
 
 
-@pytest.mark.parametrize(
-    "update", [adds, adds_to_a_local, adds_to_one_of_a_list, adds_to_a_parameter, multiplies]
-)
-def test_assignments_in_place_that_are_none(update: Any) -> None:
-    with pytest.raises(ShapeError, match=line_of(update) + r".*Write (s|share \(number\)) <<= "):
-        learner_of(update).plan()
+def adds_a_sparse_product(self: Any, block: Any) -> None:
+    self.s += block.X.T @ (block.X @ self.s + 1.0)
+
+
+@pytest.mark.parametrize("update", [adds, adds_to_a_local, adds_to_one_of_a_list])
+def test_operators_in_place_assign_into_the_matrix(update: Any) -> None:
+    found = learner_of(update).fit().parameter("s")
+    assert found.tobytes() == learner_of(Sums.update).fit().parameter("s").tobytes()
+
+
+def test_operators_in_place_act_through_the_table_of_parameters_and_on_numbers() -> None:
+    found = learner_of(adds_to_a_parameter).fit().parameter("s")
+    np.testing.assert_array_equal(found, -learner_of(Sums.update).fit().parameter("s"))
+
+    def update(self: Any, block: Any) -> None:
+        self.share <<= 3.0
+        self.share *= 2.0
+        self.s += self.share
+
+    assert learner_of(update).fit().parameter("s").tolist() == [[18.0] * 3]  # three blocks
+
+
+@pytest.mark.parametrize("density", [0.0, 0.3])
+def test_a_sparse_product_is_added_in_place(density: float) -> None:
+    class Steps(bl.Model):
+        """Adds a product to the rows of the columns that occur."""
+
+        def allocate(self, shapes: Any, rng: Any) -> None:
+            self.s = self.parameter("s", shapes.columns, 2)
+
+        update = adds_a_sparse_product
+
+        def score(self, block: Any) -> Any:
+            return {"size": bl.Sum(total(block.X @ self.s), block.weight)}
+
+        def predict(self, block: Any) -> Any:
+            return block.X @ self.s
+
+    S = sp.random_array((40, 30), density=density, rng=np.random.default_rng(1), format="csr")
+    trained = bl.Learner(
+        Steps(), MatrixSource(bl.sparse(S), block_rows=16), passes=1, verbose=False
+    ).fit()
+    expected = np.zeros((30, 2))
+    for at in range(0, 40, 16):
+        part = S[at : at + 16]
+        expected += part.T @ (part @ expected + 1.0)
+    np.testing.assert_allclose(trained.parameter("s"), expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("update", [binds, binds_a_number, binds_what_is_computed])
@@ -134,14 +173,32 @@ def test_names_of_expressions_and_of_data_may_be_bound_anew() -> None:
     np.testing.assert_array_equal(found, again)
 
 
-def test_a_matrix_of_no_model_is_as_strict() -> None:
+IN_PLACE = (operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ipow)
+
+
+@pytest.mark.parametrize("apply", IN_PLACE)
+def test_operators_in_place_on_a_matrix_of_no_model(apply: Any) -> None:
+    numbers = np.abs(X) + 1.0
     with MatCache(threads=1) as memory:
-        a = from_array(memory, X, "a")
-        b = a + 1.0
-        b += 1.0
-        np.testing.assert_allclose(b.numpy(), X + 2.0, rtol=1e-5)
-        with pytest.raises(ShapeError, match=r"^a /= \.\.\. at .*Write a <<= a / \.\.\.; "):
-            a /= 2.0
+        own = from_array(memory, numbers, "own")
+        nameless = own + 1.0
+        assert apply(nameless, 2.0) is not nameless
+        assert apply(own, 2.0) is own
+        np.testing.assert_allclose(own.numpy(), apply(numbers.copy(), 2.0), rtol=1e-6)
+
+
+def test_products_and_bits_in_place() -> None:
+    with MatCache(threads=1) as memory:
+        table = from_array(memory, np.eye(3), "table")
+        table @= from_array(memory, np.full((3, 3), 2.0))
+        assert table.numpy().tolist() == [[2.0] * 3] * 3
+        table &= 1.0
+        table |= 0.0
+        assert table.numpy().tolist() == [[1.0] * 3] * 3
+        with pytest.raises(ShapeError, match="str is not a matrix of this cache"):
+            table += "text"
+        with pytest.raises(ShapeError, match="shapes 3 x 3 and 4 x 3 do not fit"):
+            table += from_array(memory, np.ones((4, 3)))
 
 
 # ---------------------------------------------------------------- updates that are not the same
