@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import pickle
 import signal
 import sys
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ from blocklearn.learner.engines.exchange import Exchange
 from blocklearn.learner.engines.open import opened
 from blocklearn.learner.errors import ConfigError, WorkerError, WorkerLostError
 from tests.engines.test_workers import CASES, Stops, data_of, learnt, trained
+from tests.support import exchange_cases
 from tests.support.learn_command import Learn
 
 PATIENCE = 600.0  # seconds, far more than any test needs
@@ -85,6 +87,19 @@ def test_each_worker_gets_what_each_gave_to_it(cluster: Any) -> None:
             found = own.exchange([np.full(count + to, 7, np.float32) for to in range(3)])
             assert [part.tolist() for part in found] == [[7] * count, [1] * count, [2] * count]
             assert all(part.flags.writeable and part.flags.aligned for part in found)
+
+
+@pytest.mark.services
+def test_actors_merge_hostile_shapes_with_the_bits_of_numpy(cluster: Any, tmp_path: Path) -> None:
+    def work(own: Exchange) -> None:
+        found = [exchange_cases.merged(case, own) for case in exchange_cases.CASES]
+        (tmp_path / f"worker-{own.rank}").write_bytes(pickle.dumps(found))
+        own.exchange([np.zeros(0)] * own.size)  # all have written
+
+    with started(3, work) as own:
+        work(own)
+    found = [pickle.loads((tmp_path / f"worker-{rank}").read_bytes()) for rank in range(3)]
+    exchange_cases.check(found, exchange_cases.CASES)
 
 
 def ports(process: psutil.Process) -> list[tuple[str, str]]:

@@ -26,6 +26,8 @@ from blocklearn.learner.engines.merging import CrewMerger
 from blocklearn.learner.engines.nested import Nested
 from blocklearn.learner.engines.sparse_merging import compare, givers
 from blocklearn.matcache import MatCache, from_array
+from tests.support import exchange_cases
+from tests.support.exchange_cases import CASES, SHAPES, Case
 from tests.support.workers import results
 
 
@@ -52,6 +54,38 @@ def test_layers_give_what_one_exchange_gives(
 
     for to, found in enumerate(results(workers, work)):
         assert found == [part(by, to).tobytes() for by in range(workers)]
+
+
+@pytest.mark.parametrize("workers, degrees", [(1, ()), (3, ()), (4, (2, 2))])
+def test_merges_of_hostile_shapes_have_the_bits_of_numpy(
+    workers: int, degrees: tuple[int, ...]
+) -> None:
+    found = results(
+        workers, lambda own: [exchange_cases.merged(case, own, degrees) for case in CASES]
+    )
+    exchange_cases.check(found, CASES)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.integers(1, 7),
+    st.builds(
+        Case,
+        st.sampled_from(["mean", "sum", "max"]),
+        st.sampled_from(["f4", "f8"]),
+        st.one_of(
+            st.sampled_from(SHAPES),
+            st.lists(st.tuples(st.integers(0, 90), st.integers(1, 130)), min_size=1, max_size=3),
+        ),
+        st.integers(1, 3),
+        st.sampled_from([0.0, 0.05, 0.5, 1.0]),
+        st.sampled_from([1, 9 * LINE, 2**22]),
+        st.integers(0, 2**31),
+    ),
+)
+def test_merges_of_any_number_of_workers_have_the_bits_of_numpy(workers: int, case: Case) -> None:
+    found = results(workers, lambda own: [exchange_cases.merged(case, own)])
+    exchange_cases.check(found, [case])
 
 
 def test_layers_have_few_partners() -> None:
