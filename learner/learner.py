@@ -39,7 +39,7 @@ from blocklearn.models import MODELS, Model
 from blocklearn.models.row_share import RowShare
 from blocklearn.optimizers import OPTIMIZERS, CombinationError, Optimizer
 
-from .checkpoints.hook import checkpoints_of
+from .checkpoints.hook import check_folders, checkpoints_of
 from .configuration.choices import evaluation_of, listed, made
 from .engines.alike import check_alike, check_share
 from .engines.crew import Crew, bounds
@@ -211,6 +211,7 @@ class Learner:
         self.block_rows = Reading(size).rows_of_block()  # until there are data to train on
         self.hooks = [*listed(hooks), *checkpoints_of(checkpoint, every_blocks)]
         check_hooks(self.hooks)
+        check_folders(self.hooks)
         self.evaluation = evaluation_of(evaluation)
         if self.evaluation.metric is not None and eval is None:
             raise ValueError("Learner: evaluation.metric is a score of the eval data; pass eval=X.")

@@ -20,6 +20,7 @@ from blocklearn.durable import current, write_folder
 from ..errors import ModelFolderError, ModelMissingError
 from ..files.table_files import TableFiles
 from ..storage.manifest import Format, finite, read_manifest, verified, write_manifest
+from ..storage.model_folder import MANIFEST as MODEL
 from ..storage.page_logs import PageLogs, read_logs, write_logs
 from ..storage.schemas import REMEDY, CheckpointManifest, shown
 from ..storage.tensor_file import check_finite, read_tensors, write_tensors
@@ -145,6 +146,25 @@ def write(folder: Path, checkpoint: Checkpoint, tables: TableFiles | None = None
     return path
 
 
+def check_folder(folder: Path) -> None:
+    """Raise ModelFolderError if checkpoints cannot be kept in `folder`, which need not exist."""
+    lowest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not lowest.is_dir():
+        raise ModelFolderError(
+            f"{lowest}: a file, but checkpoints need a folder. Give the path of a folder."
+        )
+    for file, told in [
+        (MODEL, "a saved model"),
+        ("run.json", "a run"),
+        (MANIFEST, "a single checkpoint"),
+    ]:
+        if (current(folder) / file).exists():
+            raise ModelFolderError(
+                f"{folder}: {told} (it has a {file}), but must be a folder of checkpoints alone. "
+                + ("Give the folder that it is in." if file == MANIFEST else "Give another path.")
+            )
+
+
 def prune(folder: Path, newest: Position, keep: int) -> None:
     """Remove old checkpoints, and those that were left half-written.
 
@@ -187,8 +207,10 @@ def read(path: Path) -> Checkpoint:
     return found
 
 
-def newest(folder: Path) -> Checkpoint | None:
+def newest(folder: Path, remedy: str = "--overwrite starts afresh.") -> Checkpoint | None:
     """Return the newest intact checkpoint in `folder`; None: it has none at all.
+
+    remedy: what the caller can do if none is intact.
 
     Raises:
         ModelFolderError: there are checkpoints, but none is intact.
@@ -201,9 +223,7 @@ def newest(folder: Path) -> Checkpoint | None:
             log.warning("%s; trying the one before", error)
             failures.append(str(error))
     if failures:
-        raise ModelFolderError(
-            "\n".join(failures) + "\nNo checkpoint is intact; --overwrite starts afresh."
-        )
+        raise ModelFolderError("\n".join([*failures, f"No checkpoint is intact. {remedy}"]))
     return None
 
 

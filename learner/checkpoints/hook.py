@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,8 @@ log = logging.getLogger(__name__)
 
 REMEDY = "Change this back to resume, or give Checkpoints another folder to start afresh."
 
+DAMAGED = "Remove the folder, or give another one, to start afresh."
+
 
 class Checkpoints(Hook):
     """Saves checkpoints in a folder; a learner that begins with it resumes from the newest.
@@ -37,7 +40,8 @@ class Checkpoints(Hook):
 
     A run that is killed and started again gives the same bits as one that never stopped. Other
     numbers of passes and threads are allowed when it resumes; a `ConfigError` names anything else
-    that differs, the data included.
+    that differs, the data included. A folder with a model, and one that another hook of the learner
+    has, are refused.
 
     >>> import tempfile, numpy as np, blocklearn as bl
     >>> folder = tempfile.mkdtemp()
@@ -61,6 +65,7 @@ class Checkpoints(Hook):
         store: str | None = None,
     ) -> None:
         self.folder = Path(folder)
+        checkpoint.check_folder(self.folder)
         self.settings = CheckpointConfig(
             every_passes=every_passes,
             every_blocks=every_blocks,
@@ -75,14 +80,15 @@ class Checkpoints(Hook):
 
         Raises:
             ConfigError: the checkpoint is of another model, other settings or other data.
-            ModelFolderError: no checkpoint is intact.
+            ModelFolderError: no checkpoint is intact, or the folder is not one of checkpoints.
         """
+        checkpoint.check_folder(self.folder)
         assert learner.train is not None
         config, fingerprint = settings_of(learner), learner.train.fingerprint
         copies = stored(self.settings.store)
         if copies is not None:
             copies.fetch(self.folder)
-        last = checkpoint.newest(self.folder)
+        last = checkpoint.newest(self.folder, DAMAGED)
         if last is not None and last.position > progress.position:
             check_same(last, config, fingerprint, remedy=REMEDY)
             if last.state.pages is not None and progress.position != (0, 0):
@@ -101,6 +107,7 @@ class Checkpoints(Hook):
             fingerprint=fingerprint,
             saved=lambda progress, path: None,
             keep_best=watches(learner),
+            again="the same program",
         )
         self._saver.start(learner, progress)
 
@@ -157,6 +164,17 @@ def checkpoints_of(folder: Path | str | None, every_blocks: int | None) -> list[
     if every_blocks is not None:
         check_whole("every_blocks", every_blocks)
     return [Checkpoints(folder, every_blocks=every_blocks)]
+
+
+def check_folders(hooks: Sequence[Hook]) -> None:
+    """Raise ValueError if two hooks of a learner save checkpoints in the same folder."""
+    folders = [hook.folder.resolve() for hook in hooks if isinstance(hook, Checkpoints)]
+    for folder in folders:
+        if folders.count(folder) > 1:
+            raise ValueError(
+                f"Learner: {folder}: must be the folder of one hook, but two save checkpoints in "
+                "it. Give checkpoint=FOLDER, or hooks=[blocklearn.Checkpoints(FOLDER)], not both."
+            )
 
 
 def watches(learner: Learner) -> bool:

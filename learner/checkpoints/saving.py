@@ -40,6 +40,7 @@ class SaveCheckpoints(Hook):
         fingerprint: str,
         saved: Callable[[Progress, Path], None],
         keep_best: bool = False,
+        again: str = "--resume auto",
     ) -> None:
         """Store the settings; nothing is saved yet.
 
@@ -50,7 +51,9 @@ class SaveCheckpoints(Hook):
             fingerprint: the fingerprint of the training data, saved too.
             saved: called with progress and path once a checkpoint is on disk.
             keep_best: whether to save after each evaluation that is the best so far.
+            again: what resumes from a checkpoint, for messages.
         """
+        self.again = again
         self.folder, self.settings = folder, settings
         self.config, self.fingerprint = dict(config), fingerprint
         self.saved, self.keep_best = saved, keep_best
@@ -112,7 +115,7 @@ class SaveCheckpoints(Hook):
         try:
             path = checkpoint.write(self.folder, found, tables)
         except OSError as error:
-            error.add_note("earlier checkpoints are intact; --resume auto resumes from them")
+            error.add_note(f"earlier checkpoints are intact; {self.again} resumes from them")
             raise
         self._at = progress.position
         self._cadence.restart()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import blocklearn as bl
+from blocklearn.learner.checkpoints import checkpoint
 from blocklearn.learner.errors import ConfigError, ModelFolderError
 from blocklearn.matcache import total
 
@@ -82,6 +83,29 @@ def test_what_cannot_be_saved_is_refused(given: Any, told: str) -> None:
         learner(**given)
 
 
+def test_a_folder_that_is_not_one_of_checkpoints_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(ModelFolderError, match=r"file: a file, but checkpoints need a folder"):
+            learner(checkpoint=path)
+    trained = learner(checkpoint=tmp_path / "saved").fit()
+    with pytest.raises(ModelFolderError, match=r"a single checkpoint.*the folder that it is in"):
+        learner(checkpoint=tmp_path / "saved" / "pass-0003")
+    hooks = bl.Checkpoints(tmp_path / "model")
+    bl.save(trained, tmp_path / "model")
+    with pytest.raises(ModelFolderError, match=r"a saved model \(it has a model.json\)"):
+        learner(checkpoint=tmp_path / "model")
+    with pytest.raises(ModelFolderError, match="a saved model"):
+        learner(hooks).fit()
+
+
+def test_two_hooks_in_one_folder_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="two save checkpoints in it"):
+        learner(bl.Checkpoints(tmp_path / "a"), checkpoint=tmp_path / "b" / ".." / "a")
+    learner(bl.Checkpoints(tmp_path / "a", keep=1), checkpoint=tmp_path / "b").fit()
+    assert len(list((tmp_path / "a").iterdir())) == 1 and len(list((tmp_path / "b").iterdir())) == 2
+
+
 def test_a_finished_program_trains_nothing_again_but_further(tmp_path: Path) -> None:
     first = learner(bl.Checkpoints(tmp_path)).fit()
     again = learner(bl.Checkpoints(tmp_path)).fit()
@@ -136,5 +160,22 @@ def test_damaged_checkpoints_are_an_error(tmp_path: Path) -> None:
     learner(bl.Checkpoints(tmp_path)).fit()
     for file in tmp_path.glob("pass-*/checkpoint.json"):
         file.write_text("{")
-    with pytest.raises(ModelFolderError, match="No checkpoint is intact"):
+    with pytest.raises(
+        ModelFolderError, match=r"No checkpoint is intact. Remove the folder, or"
+    ) as caught:
         learner(bl.Checkpoints(tmp_path)).fit()
+    assert "--" not in str(caught.value)
+
+
+def test_a_full_disk_names_no_option_of_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*given: Any) -> Path:
+        raise OSError("full")
+
+    monkeypatch.setattr(checkpoint, "write", full)
+    with pytest.raises(OSError, match="full") as caught:
+        learner(checkpoint=tmp_path).fit()
+    assert caught.value.__notes__ == [
+        "earlier checkpoints are intact; the same program resumes from them"
+    ]

@@ -236,7 +236,7 @@ def test_damage_to_the_newest_falls_back_and_says_so(
     for path in Path("a/checkpoints").glob("*/checkpoint.json"):
         path.write_text("{}")
     code, err = learn(*again, "--set", "learner.passes=9")
-    assert code == ExitCode.DATA and "No checkpoint is intact; --overwrite starts afresh" in err
+    assert code == ExitCode.DATA and "No checkpoint is intact. --overwrite starts afresh" in err
 
 
 @pytest.mark.parametrize("moved", [0, 2])
