@@ -92,7 +92,7 @@ class Model(Fields):
     )
 
     def __init_subclass__(cls, **options: Unpack[ConfigDict]) -> None:
-        """Refuse a model with an `__init__` of its own by a TypeError.
+        """Raise TypeError for an `__init__` of its own, and for `row_states` that are no sides.
 
         Loading a model, and copying it for a replica, makes it from its fields alone.
         """
@@ -101,6 +101,13 @@ class Model(Fields):
             raise TypeError(
                 f"{cls.__name__}: a model has no __init__ of its own. Its settings are fields "
                 "(`clusters: int = 8` in the class); matrices are made in allocate()."
+            )
+        states: object = cls.row_states
+        if not isinstance(states, Mapping) or any(side not in (0, 1) for side in states.values()):
+            raise TypeError(
+                f"{cls.__name__}: row_states={states!r}: must be a dictionary of sides by name, "
+                'such as {"users": 0, "items": 1}: 0 for a state of the rows of the data, 1 for '
+                "one of its columns."
             )
         super().__init_subclass__(**options)
 
@@ -409,7 +416,15 @@ class Model(Fields):
         init: the first values. `(kind, scale)` or `(kind, scale, centre)` draws
             `centre + scale * noise`, where kind "normal" is the standard normal distribution, and
             "uniform" is [0, 1). Values, scales, centres: a number, or an array [columns].
+
+        Raises ShapeError if `row_states` lacks the name.
         """
+        if name not in self.row_states:
+            raise ShapeError(
+                f"{type(self).__name__}.row_state({name!r}): row_states={dict(self.row_states)}: "
+                f'must have {name!r}. Write row_states = {{"{name}": 0}} in the class: 0 for a '
+                "state of the rows of the data, 1 for one of its columns."
+            )
         if name not in self.states:
             side = self.row_states[name]
             rows = shapes.columns if side else shapes.total_rows

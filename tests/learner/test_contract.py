@@ -235,6 +235,24 @@ def test_a_model_has_fields_in_place_of_init() -> None:
             pass
 
 
+def test_a_state_of_rows_is_named_in_the_class() -> None:
+    class Unnamed(Mean):
+        def allocate(self, shapes: Any, rng: Any) -> None:
+            super().allocate(shapes, rng)
+            self.level = self.row_state("level", shapes, 1)
+
+    with pytest.raises(ShapeError, match=r"^Unnamed.row_state\('level'\): row_states=\{\}: must"):
+        fit(Unnamed())
+
+
+@pytest.mark.parametrize("states", [["level"], "level", {"level": "rows"}, {"level": 2}])
+def test_states_of_rows_have_sides(states: Any) -> None:
+    with pytest.raises(TypeError, match=r"^Sided: row_states=.*: must be a dictionary of sides"):
+
+        class Sided(Mean):
+            row_states = states
+
+
 class Initialised:
     def __init__(self, clusters: int = 8) -> None:
         self.clusters = clusters
