@@ -76,6 +76,17 @@ def cholesky(a: Array) -> None:
         a[row, row + 1 :] = 0.0
 
 
+def inverse_norm_below(limit: float, factor: Array, work: Array) -> bool:
+    """Whether the inverse of a matrix is small: the estimated sum of magnitudes of its columns.
+
+    factor: the lower Cholesky factor of the matrix.
+    work: scratch, at least 4 rows like those of the factor.
+    """
+    k, one, found = len(factor), np.ones(1), np.zeros(1)
+    _factorize("dpocon", b"U", k, factor, k, one, found, work, work[3:].view(np.int32))
+    return bool(found[0] * limit >= 1.0)
+
+
 def triangular(what: str, a: Array, out: Array, *, left: bool, lower: bool, turned: bool) -> None:
     """Replace `out` by a product with the triangle of `a`, or by a solution.
 

@@ -28,7 +28,7 @@ from blocklearn.matcache import (
     upper,
 )
 from blocklearn.matcache.containers.tape import Tape, record
-from blocklearn.matcache.cpu.launches.algebra import QR_ROWS
+from blocklearn.matcache.cpu.tall_qr import LEAST_ROWS
 from blocklearn.matcache.cuda import Cuda
 from tests.support import cuda_host
 from tests.support.cuda_device import HostDriver
@@ -89,7 +89,7 @@ def test_of_square_matrices(memory: MatCache, k: int) -> None:
 
 
 @pytest.mark.parametrize("k", [1, 6])
-@pytest.mark.parametrize("n", [6, 50, 3 * QR_ROWS + 77])
+@pytest.mark.parametrize("n", [6, 50, 3 * LEAST_ROWS + 77])
 def test_tall_matrices_have_an_orthonormal_factor(memory: MatCache, n: int, k: int) -> None:
     """The last one in three chunks, on the CPU."""
     a = general(n, k) * np.geomspace(1, 1e-9, k)  # hardly of rank k
@@ -98,6 +98,20 @@ def test_tall_matrices_have_an_orthonormal_factor(memory: MatCache, n: int, k: i
     assert (r.numpy().diagonal() > 0).all()
     np.testing.assert_allclose(q.numpy() @ r.numpy(), a, atol=1e-13)
     np.testing.assert_allclose(q.numpy().T @ q.numpy(), np.eye(k), atol=1e-13)
+
+
+@pytest.mark.parametrize("apart", [1.0, 1e-3, 1e-7, 1e-11])
+@pytest.mark.parametrize("scale", [1e-120, 1.0, 1e120])
+def test_columns_that_nearly_depend_on_each_other(
+    memory: MatCache, apart: float, scale: float
+) -> None:
+    """On the CPU the gram matrix factorizes the first two only, and no numbers of other sizes."""
+    n, k = 3 * LEAST_ROWS + 77, 6
+    a = (general(n, 1, 1) + apart * general(n, k)) * scale
+    q, r = qr(from_array(memory, a))
+    np.testing.assert_allclose(q.numpy().T @ q.numpy(), np.eye(k), atol=1e-13)
+    np.testing.assert_allclose(q.numpy() @ r.numpy() / scale, a / scale, atol=1e-12)
+    assert (r.numpy().diagonal() > 0).all()
 
 
 def test_matrices_without_full_rank_have_one_too(memory: MatCache) -> None:
@@ -183,7 +197,7 @@ def every(a: Any, t: Any, out: Any) -> None:
 
 def test_it_is_planned_and_recorded_like_all_else() -> None:
     """A frozen cache; a tape that repeats it for other numbers; the bits of any threads."""
-    t, found = general(2 * QR_ROWS + 5, 6), []
+    t, found = general(2 * LEAST_ROWS + 5, 6), []
     for threads in (1, 2, 8):
         with MatCache(threads=threads, reserving=True) as cache:
             A, T, out = (

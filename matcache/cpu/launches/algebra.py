@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...containers.cache import MatCache
 from ...containers.dispatch import launches
 from ...containers.slots import Slot
-from .. import lapack
-from ..blas import one_thread
-
-QR_CHUNKS = 32  # most chunks of rows, of which each has factors of its own
-QR_ROWS = 2048  # least rows in a chunk
+from .. import lapack, tall_qr
 
 
 @launches("cholesky", "cpu")
@@ -73,55 +67,15 @@ def _diagonal(cache: MatCache, source: Slot, out: Slot) -> None:
 
 @launches("qr", "cpu")
 def _qr(cache: MatCache, q: Slot, r: Slot) -> None:
-    """Chunks of rows are factorized, then their triangular factors together.
-
-    The chunks depend on the shape alone. (TSQR: Demmel, Grigori, Hoemmen and Langou, 2012.)
-    """
-    (n, k), threads, pool = q.shape, cache.backend.threads, cache.backend.pool
-    chunks = max(1, min(QR_CHUNKS, n // max(QR_ROWS, 4 * k)))
-    most = -(-n // chunks)
-    shapes = {
-        "work": (threads, (lapack.BLOCK + 1) * k),
-        "factors": (chunks * k, k),
-        "rows": (threads, most * k),
+    (n, k), backend = q.shape, cache.backend
+    found = {
+        what: cache.result(("qr", what, n, k), shape, np.float64, f"{what} of Q and R")
+        for what, shape in tall_qr.scratch_shapes(n, k, backend.threads).items()
     }
-    found = [
-        cache.result(("qr", what, n, k), shape, np.float64, f"{what} of Q and R")
-        for what, shape in shapes.items()
-        if chunks > 1 or what == "work"
-    ]
     if cache.reserving or not r.nbytes:
-        lapack.prepare("dgelqf", "dorglq")
+        tall_qr.prepare()
         return
-    work = found[0].data().reshape(threads, lapack.BLOCK + 1, k)
-    whole, upper = q.data(), r.data()
-    if chunks == 1:
-        lapack.qr(whole, upper, work[0])
-        _make_positive(whole, upper)
-        return
-    factors, rows = found[1].data(), found[2].data()
-    bounds = [n * chunk // chunks for chunk in range(chunks + 1)]
-
-    def factorize(chunk: int, thread: int) -> None:
-        part = whole[bounds[chunk] : bounds[chunk + 1]]
-        lapack.qr(part, factors[chunk * k : (chunk + 1) * k], work[thread])
-
-    def multiply(chunk: int, thread: int) -> None:
-        part = whole[bounds[chunk] : bounds[chunk + 1]]
-        own = rows[thread, : part.size].reshape(part.shape)
-        np.copyto(own, part)
-        with one_thread():
-            np.matmul(own, factors[chunk * k : (chunk + 1) * k], out=part)
-
-    pool.run(factorize, chunks)
-    lapack.qr(factors, upper, work[0])
-    _make_positive(factors, upper)
-    pool.run(multiply, chunks)
-
-
-def _make_positive(q: Any, r: Any) -> None:
-    """Turn signs, so that no number on the diagonal of r is negative."""
-    for number in range(len(r)):
-        if r[number, number] < 0.0:
-            np.negative(r[number], out=r[number])
-            np.negative(q[:, number], out=q[:, number])
+    rooms = {what: slot.data() for what, slot in found.items()}
+    for what in ("rows", "work"):
+        rooms[what] = rooms[what].reshape(backend.threads, -1, k)
+    tall_qr.tall_qr(backend.pool, q.data(), r.data(), tall_qr.Scratch(**rooms))
