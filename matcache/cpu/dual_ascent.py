@@ -14,6 +14,7 @@ from .math32 import exp
 from .vectors import make_add
 
 LOGISTIC, HINGE, SQUARED_HINGE = range(3)  # losses, as the kernels take them
+LONGEST = 255  # passes that a row rests at most
 WIDTH = 32  # columns of `ascend_wide`: a row of W is two lines of the cache
 
 _F = np.float32
@@ -50,10 +51,24 @@ def _step(eta, y, a, share, loss):
     return d * share, d * d
 
 
+@_inserted
+def _waits(loss, moves, rests, i, now):
+    """Return whether a row has nothing to move; a row of a hinge then rests for some passes."""
+    if loss != HINGE:
+        return False
+    if moves:
+        rests[i, 1] = 0
+        return False
+    rests[i, 1] = min(rests[i, 1] + rests[i, 1] + 1, LONGEST)
+    rests[i, 0] = now + 1 + rests[i, 1]
+    return True
+
+
 @_fast
 def ascend(
-    order, starts, columns, values, Y, weights, squares, bias, loss, W, b, A, moved, eta, gaps
-):
+    order, starts, columns, values, Y, weights, squares, bias, loss, W, b, A, rests, now,
+    moved, eta, gaps,
+):  # fmt: skip
     """Visit rows once, for losses of columns of their own.
 
     order: int64 [n], the rows to visit.
@@ -64,6 +79,9 @@ def ascend(
     bias: what the constant feature of b adds to each squared length; 0: b stays.
     loss: LOGISTIC, HINGE or SQUARED_HINGE.
     W: float32 [features x k]. b: float32 [k]. A: float32 [n x k], the dual variables.
+    rests: int32 [n x 2], the pass that visits a row again, and how many it waits before. A row
+        that moved nothing waits 1 pass, then 3, 7 and so on. Hinges alone: others always move.
+    now: number of this pass, from 1.
     moved: float32 [k], grows by what the dual variables move, times weights.
     eta: float32 [k], scratch.
     gaps: float64 [k], grows by weight * (derivative of the loss - dual variable)^2; for both
@@ -73,7 +91,7 @@ def ascend(
     for o in range(order.shape[0]):
         i = np.uintp(order[o])
         weight = weights[i]
-        if weight == _F(0):
+        if weight == _F(0) or rests[i, 0] > now:
             continue
         share = _share((squares[i] + bias) * weight, loss)
         first, last = np.uintp(starts[i]), np.uintp(starts[i + np.uintp(1)])
@@ -83,6 +101,8 @@ def ascend(
                 score += values[e] * W[np.uintp(columns[e]), 0]
             d, gap = _step(score + b[0], Y[i, 0], A[i, 0], share, loss)
             gaps[0] += np.float64(weight * gap)
+            if _waits(loss, d != _F(0), rests, i, now):
+                continue
             A[i, 0] += d
             d *= weight
             moved[0] += d
@@ -96,14 +116,18 @@ def ascend(
             c, x = np.uintp(columns[e]), values[e]
             for j in range(k):
                 eta[j] += x * W[c, j]
+        moves = False
         for j in range(k):
             d, gap = _step(eta[j], Y[i, j], A[i, j], share, loss)
+            moves |= d != _F(0)
             gaps[j] += np.float64(weight * gap)
             A[i, j] += d
             d *= weight
             moved[j] += d
             b[j] -= bias * d
             eta[j] = d
+        if _waits(loss, moves, rests, i, now):
+            continue
         for e in range(first, last):
             c, x = np.uintp(columns[e]), values[e]
             for j in range(k):
@@ -112,27 +136,32 @@ def ascend(
 
 @_fast
 def ascend_wide(
-    order, starts, columns, values, Y, weights, squares, bias, loss, W, b, A, moved, eta, gaps
-):
+    order, starts, columns, values, Y, weights, squares, bias, loss, W, b, A, rests, now,
+    moved, eta, gaps,
+):  # fmt: skip
     """Visit rows once, for `WIDTH` columns, whose number is known; see `ascend`."""
     for o in range(order.shape[0]):
         i = np.uintp(order[o])
         weight = weights[i]
-        if weight == _F(0):
+        if weight == _F(0) or rests[i, 0] > now:
             continue
         share = _share((squares[i] + bias) * weight, loss)
         for j in range(WIDTH):
             eta[j] = b[j]
         first, last = np.intp(starts[i]), np.intp(starts[i + np.uintp(1)])
         _add_scores(eta, columns, values, first, last, W)
+        moves = False
         for j in range(WIDTH):
             d, gap = _step(eta[j], Y[i, j], A[i, j], share, loss)
+            moves |= d != _F(0)
             gaps[j] += np.float64(weight * gap)
             A[i, j] += d
             d *= weight
             moved[j] += d
             b[j] -= bias * d
             eta[j] = d
+        if _waits(loss, moves, rests, i, now):
+            continue
         for e in range(first, last):
             _add_1(W, np.intp(columns[e]) * WIDTH, eta, (0,), (-values[e],))
 
@@ -155,9 +184,10 @@ def _add_scores(eta, columns, values, first, last, W):
 
 @_fast
 def ascend_softmax(
-    order, starts, columns, values, Y, weights, squares, bias, loss, W, b, A, moved, eta, gaps
-):
-    """Visit rows once, for a softmax of all columns; see `ascend`. loss: ignored."""
+    order, starts, columns, values, Y, weights, squares, bias, loss, W, b, A, rests, now,
+    moved, eta, gaps,
+):  # fmt: skip
+    """Visit rows once, for a softmax of all columns; see `ascend`. loss, rests and now: ignored."""
     k = W.shape[1]
     for o in range(order.shape[0]):
         i = np.uintp(order[o])

@@ -82,6 +82,20 @@ def test_hinges_end_at_the_optimum(columns: int, intercept: bool) -> None:
         assert (above - below < 1e-4).all() and (above - below > -1e-6).all()
 
 
+@pytest.mark.parametrize("columns", [1, 3, dual.WIDTH])
+def test_rows_of_hinges_rest_but_the_last_pass_visits_all(columns: int) -> None:
+    Y = np.tile(LABELS[:, :1], columns)
+    found = DualAscent(X, Y, ONES, l2=1e-3, link="hinge", intercept=True)
+    (group,) = found._groups
+    visited = [N]
+    for number in found.passes(3000, 3e-5, 0, 1):
+        visited.append(int(group.due(number + 1).sum()))
+    assert found.converged and visited[-2] == N and min(visited) < N // 2
+    duals = group._A[:, 0] * (2 * Y[:, 0] - 1)
+    margins = (2 * Y[:, 0] - 1) * (X @ found.W[:, 0] + found.b[0])
+    assert (margins[duals == 0.0] > 0.99).all() and (margins[duals == -1.0] < 1.01).all()
+
+
 def test_the_estimator_solves_hinges_of_classes_and_labels() -> None:
     """As scikit-learn's LinearSVC without an intercept, whose C is 1 / (alpha n)."""
     from sklearn.svm import LinearSVC
@@ -147,6 +161,13 @@ def test_labels_are_solved_in_groups_on_any_threads() -> None:
         np.testing.assert_allclose(found[0].W[:, number], few.W[:, same], rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(found[0].b[number], few.b[same], rtol=1e-4, atol=1e-5)
     assert np.array_equal(found[0].W, found[1].W) and np.array_equal(found[0].b, found[1].b)
+
+
+def test_rows_of_hinges_rest_alike_on_any_threads() -> None:
+    many = np.tile(LABELS, dual.WIDTH // 3 + 1)
+    found = [solved(many, link="hinge", most=9, threads=threads) for threads in (1, 2)]
+    assert np.array_equal(found[0].W, found[1].W) and np.array_equal(found[0].b, found[1].b)
+    assert not found[0]._groups[0].due(10).all()
 
 
 def test_a_label_that_no_row_has_is_no_obstacle() -> None:
