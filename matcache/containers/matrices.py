@@ -88,23 +88,25 @@ class Mat(Lazy):
         if self.cache.tape is not None:
             self.cache.tape.touched(self)
 
-    def _in_place(self, operation: Callable[[Any, Any], Any], other: Any) -> Any:
+    def _in_place(self, operation: Callable[[Any, Any], Any], other: Any, sign: float = 0.0) -> Any:
         """Assign `operation` of this matrix and `other`; a nameless result becomes an expression.
 
-        A nameless result has no container that outlives its use, so its name is bound anew.
+        A nameless result has no container that outlives its use, so its name is bound anew. sign:
+        of `other` in a sum; 0: the operation is no sum.
         """
         if not self.slot.named:
             return NotImplemented  # Python then makes the expression
-        self._assign(operation(self, other))
+        if not sign or not operate("add products", self, other, sign):
+            self._assign(operation(self, other))
         return self
 
     def __iadd__(self, other: Any) -> Any:
-        """Add to a named matrix, such as a parameter: the same as `x <<= x + y`."""
-        return self._in_place(operator.add, other)
+        """Add to a named matrix: as `x <<= x + y`, but `S.T @ R` only to rows that occur in S."""
+        return self._in_place(operator.add, other, 1.0)
 
     def __isub__(self, other: Any) -> Any:
         """Likewise."""
-        return self._in_place(operator.sub, other)
+        return self._in_place(operator.sub, other, -1.0)
 
     def __imul__(self, other: Any) -> Any:
         """Likewise."""

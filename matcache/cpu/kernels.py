@@ -15,7 +15,7 @@ from . import bounds, gram, index, keys, selection
 from .access import place1, put1
 from .exact import add_exact_columns, add_exact_product, keep_largest
 from .gemm import product
-from .jit import kernel
+from .jit import helper, kernel
 from .masked import masked_product
 from .places import gather, scatter
 from .random import random_bits
@@ -23,6 +23,31 @@ from .top import top_products
 
 _kernel = kernel("contract", "reassoc", "nsz", "arcp")
 _ordered = kernel("contract", "nsz")
+
+
+@helper("contract", "reassoc", "nsz", "arcp", inline=True)
+def _sum_column(a, starts, t_rows, t_pos, values, table, out, place):
+    """Compute out[place] = sum over the entries (r, c) of value * table[r], c being column a."""
+    k = table.shape[1]
+    for j in range(k):
+        out[place, j] = 0
+    p = starts[a]
+    q = starts[a + 1]
+    full = p + (q - p) // 4 * 4
+    for e in range(p, full, 4):
+        r0, r1 = np.uintp(t_rows[e]), np.uintp(t_rows[e + 1])
+        r2, r3 = np.uintp(t_rows[e + 2]), np.uintp(t_rows[e + 3])
+        x0, x1 = values[t_pos[e]], values[t_pos[e + 1]]
+        x2, x3 = values[t_pos[e + 2]], values[t_pos[e + 3]]
+        for j in range(k):
+            out[place, j] += (
+                x0 * table[r0, j] + x1 * table[r1, j] + x2 * table[r2, j] + x3 * table[r3, j]
+            )
+    for e in range(full, q):
+        r0 = np.uintp(t_rows[e])
+        x0 = values[t_pos[e]]
+        for j in range(k):
+            out[place, j] += x0 * table[r0, j]
 
 
 @_kernel
@@ -45,29 +70,30 @@ def transposed_product(chunk, thread, bounds, active, starts, t_rows, t_pos, val
             for j in range(k):
                 out[c, j] = 0
         begin = column + 1
-        for j in range(k):
-            out[column, j] = 0
-        p = starts[a]
-        q = starts[a + 1]
-        full = p + (q - p) // 4 * 4
-        for e in range(p, full, 4):
-            r0, r1 = np.uintp(t_rows[e]), np.uintp(t_rows[e + 1])
-            r2, r3 = np.uintp(t_rows[e + 2]), np.uintp(t_rows[e + 3])
-            x0, x1 = values[t_pos[e]], values[t_pos[e + 1]]
-            x2, x3 = values[t_pos[e + 2]], values[t_pos[e + 3]]
-            for j in range(k):
-                out[column, j] += (
-                    x0 * table[r0, j] + x1 * table[r1, j] + x2 * table[r2, j] + x3 * table[r3, j]
-                )
-        for e in range(full, q):
-            r0 = np.uintp(t_rows[e])
-            x0 = values[t_pos[e]]
-            for j in range(k):
-                out[column, j] += x0 * table[r0, j]
+        _sum_column(a, starts, t_rows, t_pos, values, table, out, column)
     if last == bounds[bounds.size - 1] and (chunk == 0 or first < last):
         for c in range(begin, out.shape[0]):
             for j in range(k):
                 out[c, j] = 0
+
+
+@_kernel
+def add_transposed_product(
+    chunk, thread, bounds, active, starts, t_rows, t_pos, values, table, scale, sums, out
+):
+    """Compute out[c] += scale * sum over the non-zeros (r, c) of value * table[r].
+
+    Rows of absent columns are neither read nor written.
+
+    scale: [1 x 1].
+    sums: [threads x at least k], scratch.
+    out: [columns x k].
+    """
+    for a in range(bounds[chunk], bounds[chunk + 1]):
+        column = np.uintp(active[a])
+        _sum_column(a, starts, t_rows, t_pos, values, table, sums, thread)
+        for j in range(table.shape[1]):
+            out[column, j] += scale[0, 0] * sums[thread, j]
 
 
 @_ordered
@@ -88,6 +114,21 @@ def transposed_column(chunk, thread, bounds, active, starts, t_rows, t_pos, valu
     if last == bounds[bounds.size - 1] and (chunk == 0 or first < last):
         for c in range(begin, out.shape[0]):
             out[c, 0] = 0
+
+
+@_ordered
+def add_transposed_column(
+    chunk, thread, bounds, active, starts, t_rows, t_pos, values, table, scale, sums, out
+):
+    """Compute the same as `add_transposed_product` for a table of one column: [rows x 1].
+
+    A column adds up its entries one after another.
+    """
+    for a in range(bounds[chunk], bounds[chunk + 1]):
+        sums[thread, 0] = 0
+        for e in range(starts[a], starts[a + 1]):
+            sums[thread, 0] += values[np.uintp(t_pos[e])] * table[np.uintp(t_rows[e]), 0]
+        out[active[a], 0] += scale[0, 0] * sums[thread, 0]
 
 
 @_ordered
@@ -194,6 +235,8 @@ KERNELS: dict[str, Any] = {
     "index_by_counting": index.index_by_counting,
     "index_by_sorting": index.index_by_sorting,
     "keep_largest": keep_largest,
+    "add_transposed_column": add_transposed_column,
+    "add_transposed_product": add_transposed_product,
     "scattered_column": scattered_column,
     "transposed_column": transposed_column,
     "transposed_product": transposed_product,

@@ -78,6 +78,11 @@ class TurnedProduct(Node):
         )
         self.sparse, self.dense = sparse, dense
 
+    @property
+    def computed(self) -> bool:
+        """Whether a container already holds the value, as a dense matrix."""
+        return self._result is not None
+
 
 def matmul_transposed(cache: MatCache, left: Lazy, right: Lazy) -> Any:
     """Return left @ right.T: [n x k] and [m x k] -> [n x m]; right must be dense."""

@@ -117,6 +117,7 @@ _RULES: dict[str, Rule] = {
     "dense": _dense,
     "product": _product,
     "transposed_product": _gathering(2, lambda k: 2 * k),
+    "add_transposed_product": _gathering(2, lambda k: 2 * k),
     "add_exact_product": _gathering(2, lambda k: 5 * k),
     "add_outer": _gathering(2, lambda k: k * k),
     "solve_rows": _solve_rows,

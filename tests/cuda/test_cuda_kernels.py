@@ -318,6 +318,21 @@ def test_transposed_products_of_other_types_and_of_wide_tables() -> None:
 
 
 @pytest.mark.parametrize("threads", THREADS)
+@pytest.mark.parametrize("k, to", [(1, "float"), (3, "double"), (36, "float"), (36, "double")])
+def test_added_products(k: int, to: str, threads: int) -> None:
+    X, rng = counts(70, 31), np.random.default_rng(k)
+    table = rng.normal(size=(70, k)).astype(np.float32)
+    count, active, starts, t_rows, t_pos = index(X)
+    order, split = ordered(np.diff(starts)), np.array([5])
+    out = rng.normal(size=(31, k)).astype(np.float32 if to == "float" else np.float64)
+    wanted = out - 0.5 * (X.T @ table)
+    call = [count, order, split, 1, active, starts, t_rows, t_pos.astype(np.int64), X.data, table]
+    run = module(sources.transposed_source(k, position="i64", to=to), threads)
+    run.call("add_transposed_product", *call, np.full((1, 1), -0.5, out.dtype), out, blocks=3)
+    np.testing.assert_allclose(out, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("threads", THREADS)
 @pytest.mark.parametrize("k", [1, 40])
 def test_exact_sums_have_the_bits_of_the_cpu(k: int, threads: int) -> None:
     X = counts(70, 31)
@@ -451,6 +466,10 @@ KERNEL = r'extern "C" __global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\('
 EVERY = {
     "transposed": sources.transposed_source(256),
     "transposed one": sources.transposed_source(1),
+    "added": sources.transposed_source(256, to="float"),
+    "added, rounded": sources.transposed_source(256, table="bfloat16", to="float"),
+    "added to doubles": sources.transposed_source(6, to="double"),
+    "added one": sources.transposed_source(1, "double", "double", "double", "i64", to="float"),
     "exact": sources.exact_source(),
     "wide": sources.wide_source(),
     "masked": sources.masked_source(),

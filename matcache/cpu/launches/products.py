@@ -20,6 +20,7 @@ from ..top import GROUP, TILE
 NONE = np.empty(0, np.int32)
 FEWEST_ROWS = 8 * GROUP  # least rows in a chunk: each chunk transposes the whole table once
 SCATTERING = 4  # threads that add up a column no faster than one that goes through the rows
+LINE = 16  # numbers of float32 in a line of the processor's cache, which no two threads share
 MOST_CHUNKS = 4  # most chunks for each thread, to balance uneven ones
 
 
@@ -71,6 +72,26 @@ def _transposed_product(
     call = [*turned(cache, pattern), *arrays]
     kernel = kernels["transposed_column" if one else "transposed_product"]
     cache.backend.run(kernel, column_bounds(cache, pattern, work), *call)
+
+
+@launches("add_transposed_product", "cpu", only_calls=True)
+def _add_transposed_product(
+    cache: MatCache,
+    pattern: PatternSlot,
+    values: Slot,
+    table: Slot,
+    scale: Slot,
+    out: Slot,
+    dtype: np.dtype[Any],
+) -> None:
+    kernels, k, threads = cache.backend.kernels, table.shape[1], cache.backend.threads
+    width = -(-k // LINE) * LINE
+    key = ("added", "sums", width, dtype.name)
+    sums = cache.result(key, (threads, width), dtype, "sums to be added to a table")
+    kernel = kernels["add_transposed_column" if k == 1 else "add_transposed_product"]
+    bounds = column_bounds(cache, pattern, Work(entry=k, row=k))
+    call = [*turned(cache, pattern), values.data()[0], table.data(), scale.data(), sums.data()]
+    cache.backend.run(kernel, bounds, *call, out.data())
 
 
 @launches("number_columns", "cpu", only_calls=True)

@@ -41,18 +41,29 @@ def tokens_source(value: str = "float") -> str:
 
 
 def transposed_source(
-    k: int, value: str = "float", table: str = "float", out: str = "float", position: str = "int"
+    k: int,
+    value: str = "float",
+    table: str = "float",
+    out: str = "float",
+    position: str = "int",
+    to: str | None = None,
 ) -> str:
-    """Return the module of `transposed_product`.
+    """Return the module of `transposed_product`, or of `add_transposed_product`.
 
     k: columns of the table.
     value, table, out, position: C types.
+    to: C type of the table to which the products are added; None: they are results.
     """
-    pack = pack_for(k, "bfloat16" if (table, out) == ("bfloat16", "float") else out)
+    widest = "double" if "double" in (out, to) else out
+    pack = pack_for(k, "bfloat16" if (table, widest) == ("bfloat16", "float") else widest)
     lanes = f"#ifndef BL_LANES\n#define BL_LANES {lanes_for(k, pack)}\n#endif\n"
     types = f"typedef {value} V;\ntypedef {table} T;\ntypedef {out} O;\ntypedef {position} P;\n"
     facts = f"#define K {k}\n#define PACK {pack}\n"
-    return lanes + device_header() + types + facts + _text("transposed")
+    if to is not None:
+        facts += f"#define ADD\ntypedef {widest} A;\n"
+    types += f"typedef {to or out} W;\n"
+    kernel = _text("transposed" if to is None else "added")
+    return lanes + device_header() + types + facts + _text("columns") + kernel
 
 
 def exact_source(position: str = "int") -> str:

@@ -72,6 +72,31 @@ def _transposed_product(
     backend.launch(text, pattern.columns + WARPS * blocks, WARPS, *call)
 
 
+@launches("add_transposed_product", "cuda")
+def _add_transposed_product(
+    cache: MatCache,
+    pattern: PatternSlot,
+    values: Slot,
+    table: Slot,
+    scale: Slot,
+    out: Slot,
+    dtype: np.dtype[Any],
+) -> None:
+    backend, k, types = cache.backend, table.shape[1], _types(pattern, values, table, out)
+    v, t, to, p = (types[name] for name in "vtop")
+    name, facts = "add_transposed_product", (k, v, t, c_type(dtype), p, to)
+    text = backend.text((name, *facts), lambda: transposed_source(*facts), name)
+    index = turned(cache, pattern)
+    order = length_order(cache, pattern, by_column=True)
+    if cache.reserving:
+        return
+    blocks = apart(pattern, backend.processors)
+    call = [active_count(pattern), *order, blocks, *index]
+    call += [values.array, table.array, scale.array, out.array]
+    columns = min(pattern.columns, pattern.capacity)
+    backend.launch(text, columns + WARPS * blocks, WARPS, *call)
+
+
 @launches("number_columns", "cuda")
 def _number_columns(cache: MatCache, pattern: PatternSlot, out: Slot) -> None:
     position = "int" if pattern.capacity < 2**31 else "i64"
