@@ -22,6 +22,10 @@ class ModelFolderError(BlocklearnError, ValueError):
     """A model or checkpoint folder with a missing, damaged or newer file."""
 
 
+class PageError(BlocklearnError, OSError):
+    """A page of a live table that can no longer be read, or has changed outside of training."""
+
+
 class ModelMissingError(BlocklearnError, FileNotFoundError):
     """A path without the model that was expected there."""
 

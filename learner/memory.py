@@ -48,6 +48,15 @@ def disk_traffic(proc: Path = PROC) -> Traffic | None:
     return Traffic(int(counts["read_bytes"]), int(counts["write_bytes"]), waits)
 
 
+def seconds_queued(proc: Path = PROC) -> float:
+    """Return how long this thread has waited for a processor; 0 where that is unknown."""
+    try:
+        _, queued, _ = (proc / "thread-self/schedstat").read_text().split()
+    except (OSError, ValueError):
+        return 0.0
+    return int(queued) / 1e9
+
+
 def memory_limits(proc: Path = PROC, root: Path = ROOT) -> dict[str, int]:
     """Return the bytes that this process may still take, by the limit that applies.
 

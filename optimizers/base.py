@@ -230,6 +230,11 @@ class Optimizer(Fields):
         """
         return None
 
+    @property
+    def begins_with_all(self) -> bool:
+        """Whether the next `begin` changes all rows of parameters and state, on sparse data too."""
+        return False
+
     def let_rest(self, values: Mapping[str, Mat]) -> dict[str, Mat]:
         """Let rows of parameters rest while their features do not occur, if the optimizer can.
 

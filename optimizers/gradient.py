@@ -66,6 +66,11 @@ class GradientOptimizer(GradientRule):
         """Which parameters have sparse updates."""
         return None if self._reading else tuple(p.sparse for p in self._managed.values())
 
+    @property
+    def begins_with_all(self) -> bool:
+        """Whether parameters hold averages, in whose place the iterates come."""
+        return self._reading
+
     def begin(self, X: Any) -> None:
         """Bring up to date the rows that the block will read."""
         for p in self._managed.values():

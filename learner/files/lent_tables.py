@@ -14,12 +14,16 @@ from numpy.typing import NDArray
 from blocklearn.datasources import HostBlock
 
 from ..memory import memory_limits
-from .paging import PagedArray, fetch_rows, map_of
+from .lost_pages import Watched
+from .paging import PagedArray, fetch_rows, file_of, map_of
+
+REMEDY = "load a copy of the model from another disk"
 
 
 class LentTables:
     """Arrays by name, that lie in files mapped into memory.
 
+    watched: finds their lost pages.
     paged: the tables with a row for each column of the data, if all arrays together are larger
         than the memory that is left, longest rows first; else empty.
     """
@@ -31,6 +35,8 @@ class LentTables:
             for name, array in arrays.items()
             if array.size and array.flags.writeable and map_of(array) is not None
         }
+        files = {file_of(array): array for array in self.arrays.values()}
+        self.watched = [Watched(array, file, REMEDY) for file, array in files.items() if file]
         nbytes = sum(array.nbytes for array in self.arrays.values())
         large = nbytes > min(memory_limits().values(), default=nbytes)
         tables = [array for array in self.arrays.values() if len(array) == columns and large]

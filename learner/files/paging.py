@@ -11,6 +11,7 @@ import mmap
 import os
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,7 +74,7 @@ class PagedArray:
         """Tell the system that pages are read in no order: it then reads none but these."""
         self.array, self._map = array, map_of(array)
         self._row_bytes = array.nbytes // max(1, len(array))
-        self._address = array.ctypes.data if self._map is None else _address_of(self._map)
+        self._address = array.ctypes.data if self._map is None else address_of(self._map)
         self._start = array.ctypes.data - self._address
         self.expect_some()
 
@@ -114,7 +115,7 @@ def fetch_rows(tables: Sequence[PagedArray], rows: NDArray[np.integer[Any]]) -> 
     tables: of equal length, longest rows first. rows: their numbers, in any order.
     """
     array = tables[0].array
-    group = rows_of_page(array)
+    group = rows_of_page(array.nbytes // len(array))
     asked = np.zeros(-(-len(array) // group), bool)
     asked[rows // group] = True
     groups = np.flatnonzero(asked)
@@ -124,9 +125,9 @@ def fetch_rows(tables: Sequence[PagedArray], rows: NDArray[np.integer[Any]]) -> 
     return found
 
 
-def rows_of_page(array: NDArray[Any]) -> int:
+def rows_of_page(row_bytes: int) -> int:
     """Return how many rows of a table fit into a page; 1 if none does."""
-    return max(1, PAGE // (array.nbytes // len(array)))
+    return max(1, PAGE // row_bytes)
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
@@ -143,7 +144,16 @@ def map_of(array: Any) -> mmap.mmap | None:
     return array
 
 
-def _address_of(mapped: mmap.mmap) -> int:
+def file_of(array: Any) -> Path | None:
+    """Return the file that NumPy has mapped for an array; None: it lies in memory."""
+    while array is not None and not isinstance(array, np.memmap):
+        array = getattr(array, "base", None)
+    name = None if array is None else array.filename
+    return None if name is None else Path(name)
+
+
+def address_of(mapped: mmap.mmap) -> int:
+    """Return the address of the first byte of a map."""
     return np.frombuffer(mapped, np.uint8, 1).ctypes.data
 
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from ..errors import RunFolderError
 from .allocated import free_bytes, new_array, too_little_room
 from .lock import HeldError, Lock, this_process
+from .lost_pages import Watched
 
 LOCK = ".blocklearn-rows"
 ENDINGS = (".float32", ".float64", ".uint16", ".uint32")
@@ -46,6 +47,7 @@ class RowFolder:
         self.path = folder / name
         self.owner = owner
         self._remedy = f"Set learner.{setting} ({setting} of a Learner) to another folder."
+        self.watched: dict[Path, Watched] = {}  # finds lost pages of the files
         self._held: _Held | None = None
 
     def check(self, states: Mapping[str, int]) -> None:
@@ -100,11 +102,17 @@ class RowFolder:
             OSError: the disk has too little room.
         """
         assert self._held is not None
-        file = self.path / f"{name}.{np.dtype(dtype).name}"
+        file = self.file_of(name, dtype)
         if file.exists():
             raise self._foreign(file.name)
         with self._held.adding(file.name):
-            return new_array(file, dtype, (rows, columns))
+            array = new_array(file, dtype, (rows, columns))
+        self.watched[file] = Watched(array, file)
+        return array
+
+    def file_of(self, name: str, dtype: Any) -> Path:
+        """Return the path of a file that `new` makes."""
+        return self.path / f"{name}.{np.dtype(dtype).name}"
 
     def release(self) -> None:
         """Remove the files and the folder, and let others take it.
@@ -115,6 +123,7 @@ class RowFolder:
         if self._held is not None:
             self._finalizer()
             self._held = None
+            self.watched.clear()
 
     def __enter__(self) -> Self:
         """Take the folder."""

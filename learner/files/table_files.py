@@ -12,10 +12,8 @@ pass, are by column themselves: see `in_order`.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,17 +24,17 @@ from blocklearn.datasources import HostBlock
 
 from .allocated import nameless_array
 from .column_places import ColumnPlaces, ColumnsInOrder
-from .paging import PageCount, PagedArray, fetch_rows, read_only, rows_of_page
+from .live_pages import LivePages
+from .lost_pages import Watched
+from .paging import PageCount, PagedArray, fetch_rows, rows_of_page
 from .row_folder import RowFolder
+from .table_rows import Draw, TableRows, first_values, rows_at_once
 
 NAME = "{}-tables"
 """The name of the folder of tables of a run or a learner of this name."""
 
 COLUMNS = "columns-of-rows"
 """The name of the file that has the column of each row of the tables, as 1 + column; 0: none."""
-
-MOST, MOST_BYTES = 2**20, 2**26  # rows handled at a time, and bytes of them
-Draw = Callable[[NDArray[np.int64]], NDArray[Any]]
 
 
 class TableFiles:
@@ -56,7 +54,7 @@ class TableFiles:
         self.in_order = False  # whether rows are in the order of columns; set before the first
         self.places: ColumnPlaces | ColumnsInOrder = ColumnsInOrder(0)
         self.drawn: dict[str, Draw] = {}
-        self._placing = threading.Lock()  # a row is drawn before another thread can ask for it
+        self.live = LivePages()  # its lock: a row is drawn before another thread can ask for it
         self.asked = PageCount()  # pages that blocks have asked for
         self.group = 1  # rows of which at least one has changed, or none
         self.rows = 0  # of each table
@@ -90,17 +88,23 @@ class TableFiles:
         folder.take()
         array = folder.new(name, *shape, dtype)
         if not self.tables:
-            self.group = rows_of_page(array)
+            self.group = rows_of_page(array.nbytes // shape[0])
             self.rows = shape[0]
             self.changed = np.zeros(-(-shape[0] // self.group), bool)
             self.unsaved = self.changed.copy()
-            self.places = (
-                ColumnsInOrder(shape[0])
-                if self.in_order
-                else ColumnPlaces(folder.new(COLUMNS, shape[0], 1, np.uint32))
-            )
+            self.places = ColumnsInOrder(shape[0])
+            if not self.in_order:
+                columns = folder.new(COLUMNS, shape[0], 1, np.uint32)
+                self.places = ColumnPlaces(columns)
+                self._know(COLUMNS, PagedArray(columns), folder)
         self.tables[name] = PagedArray(array)
-        return self.tables[name].array
+        self._know(name, self.tables[name], folder)
+        return array
+
+    def _know(self, name: str, table: PagedArray, folder: RowFolder) -> None:
+        file = folder.file_of(name, table.array.dtype)
+        self.live.add(name, table, self.group, file, trained=name != COLUMNS)
+        self.live.watch(folder.watched[file])
 
     def begins_with(self, drawn: Mapping[str, Draw]) -> None:
         """Draw the first values of rows of these tables when a column gets them; others are zeros.
@@ -111,16 +115,18 @@ class TableFiles:
 
     def give(self, columns: NDArray[np.int32], into: NDArray[np.int32]) -> None:
         """Set `into` to the places of `columns`, which may be the same array."""
-        with self._placing:
+        with self.live.lock:
             places, before = self.places, self.places.count
             places.give(columns, into)
-            if not self.drawn or isinstance(places, ColumnsInOrder):
+            if isinstance(places, ColumnsInOrder):
                 return
-            for start in range(before, places.count, MOST):
-                end = min(start + MOST, places.count)
+            most = rows_at_once(table.array for table in self.tables.values())
+            for start in range(before, places.count, most):
+                end = min(start + most, places.count)
                 new = places.columns[start:end, 0].astype(np.int64) - 1
                 for name, draw in self.drawn.items():
                     self.tables[name].array[start:end] = draw(new)
+                self.live.begins(start, end, (COLUMNS, *self.drawn))
 
     def places_of(self, columns: NDArray[Any]) -> NDArray[np.int32]:
         """Return the places of `columns`, in an array of its own."""
@@ -137,17 +143,50 @@ class TableFiles:
         if not self.in_order:
             block.renumber(self.give)
         asked = fetch_rows(list(self.tables.values()), block.indices[: block.nnz])
-        with self._placing:
+        with self.live.lock:
             self.asked = self.asked.plus(asked)
 
-    def note(self, rows: NDArray[np.integer[Any]]) -> None:
-        """Note that these rows of the tables have changed."""
-        groups = rows // self.group
+    @contextmanager
+    def changing(self, rows: NDArray[np.integer[Any]]) -> Iterator[None]:
+        """Change these rows of the tables, listed once or more, in a `with` statement.
+
+        Raises PageError if a page is lost.
+        """
+        once = self.live.leave(rows)
+        yield
+        self.live.arrive(once)
+        groups = once // self.group
         self.changed[groups] = self.unsaved[groups] = True
 
-    def note_all(self) -> None:
-        """Note that all rows of the tables have changed."""
+    @contextmanager
+    def changing_all(self) -> Iterator[None]:
+        """Change all rows, if they are in order, in a `with` statement.
+
+        Raises PageError if a page is damaged or lost.
+        """
+        if not self.in_order:
+            yield
+            return
+        with self.read_whole():
+            self.check_pages()
+            yield
+            self.renew(self.tables)
         self.changed[:] = self.unsaved[:] = True
+
+    @contextmanager
+    def settled(self) -> Iterator[None]:
+        """Change all rows, and set them back, in a `with` statement.
+
+        Raises PageError if a page is damaged or lost.
+        """
+        with self.read_whole():
+            self.check_pages()
+            self.live.settled = True
+            try:
+                yield
+            finally:
+                self.live.settled = False
+            self.live.check_lost()
 
     @contextmanager
     def read_whole(self) -> Iterator[None]:
@@ -160,12 +199,24 @@ class TableFiles:
             for table in self.tables.values():
                 table.expect_some()
 
+    def check_pages(self) -> None:
+        """Raise PageError if a page with rows of columns is damaged or lost."""
+        self.live.check_rows(self.places.count)
+
+    def renew(self, names: Iterable[str]) -> None:
+        """Take tables as they are now: all of their rows have been set."""
+        for name in names:
+            self.live.renew(name)
+
     def room_like(self, array: NDArray[Any]) -> NDArray[Any]:
         """Return room for a copy of a table, in a file without a name on the disk of the first.
 
         Raises OSError if the disk has too little room.
         """
-        return nameless_array(self.folders[0].path.parent, array.dtype, array.shape)
+        folder = self.folders[0].path.parent
+        room = nameless_array(folder, array.dtype, array.shape)
+        self.live.watch(Watched(room, folder))
+        return room
 
     def saved_as(self, logs: Any) -> None:
         """Note that a checkpoint has the tables as they are. logs: `PageLogs` of it."""
@@ -175,9 +226,9 @@ class TableFiles:
     def set(self, columns: NDArray[Any], numbers: Mapping[str, NDArray[Any]]) -> None:
         """Set rows of tables. columns: of the data, one for each row of `numbers`."""
         rows = self.places_of(columns)
-        for name, given in numbers.items():
-            self.tables[name].array[rows] = given
-        self.note(rows)
+        with self.changing(rows):
+            for name, given in numbers.items():
+                self.tables[name].array[rows] = given
 
     def restore(self, name: str, numbers: NDArray[Any]) -> None:
         """Set a table to these numbers [columns x numbers]; rows that have them are not written."""
@@ -192,18 +243,18 @@ class TableFiles:
         for rows, columns in self.places.parts(most):
             wanted = numbers[columns]
             if table[rows].tobytes() != wanted.tobytes():
-                table[rows] = wanted
-                self.note(rows)
+                with self.changing(rows):
+                    table[rows] = wanted
 
     def kept(self) -> TableRows:
         """Return the rows of all tables, which training will change."""
         arrays = {name: table.array for name, table in self.tables.items()}
-        return TableRows(arrays, self.places, self.folders[0].path.parent, self.drawn)
+        return TableRows(arrays, self.places, self.folders[0].path.parent, self.drawn, self.live)
 
     def release(self) -> None:
         """Remove the files; arrays mapped from them stay valid."""
         self.tables.clear()
-        self.saved = None
+        self.live, self.saved = LivePages(), None
         for folder in self.folders:
             folder.release()
 
@@ -216,75 +267,6 @@ class TableFiles:
     def __exit__(self, *_: object) -> None:
         """Release the folders."""
         self.release()
-
-
-@dataclass(frozen=True)
-class TableRows:
-    """Tables by place, which can be read by column; also when their files have been released.
-
-    tables: numbers [places x numbers], by name.
-    places: of the columns.
-    folder: for files of tables by column.
-    drawn: see `TableFiles.begins_with`.
-    """
-
-    tables: Mapping[str, NDArray[Any]]
-    places: ColumnPlaces | ColumnsInOrder
-    folder: Path
-    drawn: Mapping[str, Draw]
-
-    @property
-    def in_order(self) -> bool:
-        """Whether rows are in the order of columns; they may then rest within a pass."""
-        return isinstance(self.places, ColumnsInOrder)
-
-    @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of each table."""
-        return {name: table.shape for name, table in self.tables.items()}
-
-    def parts(self) -> Iterator[tuple[NDArray[np.int64], dict[str, NDArray[Any]]]]:
-        """Yield numbers of columns, and their rows of each table, until all that occurred."""
-        for rows, columns in self.places.parts(rows_at_once(self.tables.values())):
-            yield columns, {name: table[rows] for name, table in self.tables.items()}
-
-    def by_column(self, name: str) -> NDArray[Any]:
-        """Return a table [columns x numbers], read-only, mapped from a file that has no name.
-
-        The disk space becomes free when the array is deleted. Raises OSError if the disk has too
-        little room.
-        """
-        table, draw = self.tables[name], self.drawn.get(name)
-        most = rows_at_once([table])
-        found = nameless_array(self.folder, table.dtype, table.shape)
-        if self.places.count < len(table):
-            for start in range(0, len(table), most):
-                columns = np.arange(start, min(start + most, len(table)))
-                first = first_values(table, self.places, draw, columns)
-                if any(first.tobytes()):
-                    found[columns] = first
-        for rows, columns in self.places.parts(most):
-            found[columns] = table[rows]
-        return read_only(found)
-
-
-def rows_at_once(tables: Iterable[NDArray[Any]]) -> int:
-    """Return how many rows of tables are handled at a time."""
-    longest: int = max(array[0].nbytes for array in tables)
-    return max(1, min(MOST, MOST_BYTES // longest))
-
-
-def first_values(
-    table: NDArray[Any],
-    places: ColumnPlaces | ColumnsInOrder,
-    draw: Draw | None,
-    columns: NDArray[np.int64],
-) -> NDArray[Any]:
-    """Return the first values of a table for these columns, [1 or columns x numbers].
-
-    draw: makes them; None: a row that no column has got has them.
-    """
-    return table[places.count][None] if draw is None else draw(columns)
 
 
 def table_files_of(

@@ -95,6 +95,8 @@ def write_logs(folder: Path, tables: TableFiles, before: PageLogs | None) -> dic
     """Write the logs of a checkpoint into `folder`; return their part of its manifest.
 
     before: the logs of the checkpoint that `tables.unsaved` counts from; None: there are none.
+
+    Raises PageError if a page is damaged or lost.
     """
     unsaved, changed = np.flatnonzero(tables.unsaved), np.flatnonzero(tables.changed)
     logs: dict[str, Any] = {}
@@ -117,7 +119,8 @@ def write_logs(folder: Path, tables: TableFiles, before: PageLogs | None) -> dic
     for part, start in enumerate(range(0, len(unsaved), PART)):
         groups, file = unsaved[start : start + PART], NAME.format(number, part)
         rows = rows_of(groups, tables.group, tables.rows)
-        tensors = {GROUPS: groups, **{name: array[rows] for name, array in arrays.items()}}
+        with tables.live.checked(groups):  # readers draw no rows meanwhile
+            tensors = {GROUPS: groups, **{name: array[rows] for name, array in arrays.items()}}
         logs[file] = write_tensors(folder / file, tensors)
     return {
         "group": tables.group,

@@ -20,7 +20,8 @@ from ..engines.crew import Crew
 from ..engines.rows import Rows, SharedRows, gathered
 from ..files.paging import read_only
 from ..files.row_folder import RowFolder
-from ..files.table_files import TableFiles, TableRows
+from ..files.table_files import TableFiles
+from ..files.table_rows import TableRows
 from .progress import Progress
 from .state import State, give, set_progress, shared, take
 from .stores import make_stores

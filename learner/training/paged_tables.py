@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blocklearn.matcache import Mat
+from blocklearn.matcache.containers.slots import Slot
 from blocklearn.optimizers import CombinationError, Gradient, LinearLoss, SparseEstimate
 
 if TYPE_CHECKING:
@@ -100,16 +101,21 @@ def check_initial(replica: Replica) -> None:
     for name, mat in tables_of(replica).items():
         if name in replica.model.drawn:
             continue
-        slot = mat.slot
-        table = slot.array
-        new = slot.version == slot.cleared
-        parts = () if new else (table[i : i + ROWS] for i in range(0, len(table), ROWS))
+        table = mat.slot.array
+        parts = (
+            () if is_new(mat.slot) else (table[i : i + ROWS] for i in range(0, len(table), ROWS))
+        )
         if any((part != table[0]).any() for part in parts):
             title = type(replica.model).__name__
             raise CombinationError(
                 f"table_folder: {title} cannot keep {name!r} in a file: rows of such a table must "
                 f"begin alike, and these differ. {REMEDY}"
             )
+
+
+def is_new(slot: Slot) -> bool:
+    """Return whether a table in a file has not been written to: it is all zeros."""
+    return slot.version == slot.cleared
 
 
 def _of_rows(update: Any) -> bool:

@@ -22,6 +22,7 @@ from blocklearn.matcache.merge import CHUNK
 from blocklearn.models.row_share import RowShare
 from blocklearn.models.score import Tally
 
+from ..files.paging import rows_of_page
 from ..files.table_files import COLUMNS
 from .block_input import Use, lent, readers_for
 from .paged_tables import in_order, tables_of
@@ -185,7 +186,7 @@ def make_plan(
         rows.append(Planned(COLUMNS, (columns, 1), "uint32", 4 * columns, in_file=True))
     tables = {} if replica.files is None else tables_of(replica)
     if tables:
-        rows.append(_of_pages(replica, tables))
+        rows += [_of_pages(replica, tables), _of_digests(replica, tables)]
     rows += [
         Planned(f"{mat.label} while it is read", mat.shape, str(mat.dtype), mat.slot.nbytes,
                 copies=replicas, in_file=mat.label in tables)
@@ -241,6 +242,15 @@ def _of_pages(replica: Replica, tables: Mapping[str, Mat]) -> Planned:
     shape = min(2 * entries, columns), sum(mat.slot.nbytes for mat in tables.values()) // columns
     return Planned("rows of tables, of two blocks at most", shape, "bytes", shape[0] * shape[1],
                    "block")  # fmt: skip
+
+
+def _of_digests(replica: Replica, tables: Mapping[str, Mat]) -> Planned:
+    """Plan the digests of the pages of tables in files, and the bits of rows that leave them."""
+    columns, largest = replica.shapes.columns, next(iter(tables.values()))
+    pages = -(-columns // rows_of_page(largest.slot.nbytes // columns))
+    of_tables = len(tables) + (not in_order(replica))
+    nbytes = 8 * pages * of_tables + -(-columns // 8)
+    return Planned("digests of pages", (pages, of_tables), "uint64", nbytes)
 
 
 def _stored(replica: Replica, shares: Sequence[RowShare]) -> Iterator[tuple[str, tuple[int, int]]]:

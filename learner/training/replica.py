@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
@@ -40,6 +40,7 @@ from blocklearn.models.score import Score
 from blocklearn.optimizers import Optimizer
 
 from ..files.lent_tables import LentTables
+from ..files.lost_pages import Watched
 from ..files.table_files import TableFiles
 from .block_input import Intake, Use, check_nonnegative
 from .checks import (
@@ -52,7 +53,7 @@ from .checks import (
     computed,
 )
 from .devices import Kept, fixed_bytes
-from .paged_tables import check_initial, check_tables, in_order, tables_of
+from .paged_tables import check_initial, check_tables, in_order, is_new, tables_of
 from .replay import NotedBlock, Replays
 from .terms import terms_of
 from .work import Counter
@@ -122,6 +123,7 @@ class Replica:
         self.shapes, self.seed, self.device = shapes, seed, device
         self.tables, self.files = tables, files
         self.lent = LentTables({} if lent is None or device != "cpu" else lent, shapes.columns)
+        self.watched: Sequence[Watched] = ()  # files of states of rows
         self.cache = MatCache(backend=make_backend(device, threads, index), reserving=True)
         self.complete = True  # whether the plan covers everything
         self.counter = Counter()  # of training
@@ -157,6 +159,8 @@ class Replica:
                     }
                 )
             check_initial(self)
+            if files is not None:
+                files.renew(name for name, mat in tables_of(self).items() if not is_new(mat.slot))
             if self.complete:
                 self.cache.freeze()
 
@@ -405,7 +409,13 @@ class Replica:
         backend.begin_block()
         result = work(self, piece)
         backend.end_block()
+        self.check_lost()
         return result
+
+    def check_lost(self) -> None:
+        """Raise PageError if a page of a state of rows or of a lent array was lost."""
+        for each in (*self.lent.watched, *self.watched):
+            each.check()
 
     def finish(self) -> None:
         """Wait until the device is done with all blocks."""
@@ -448,6 +458,7 @@ class Replica:
             self.cache.freeze()
         counter.lap("compute")
         backend.end_block()
+        self.check_lost()
         counter.lap("copy")
         counter.blocks += 1
         counter.rows += host.rows
@@ -455,6 +466,19 @@ class Replica:
 
     def update(self, look: Look | None) -> None:
         """Train on the present block. look: see `train`."""
+        with nullcontext() if self.files is None else self._changing(self.files):
+            self._update(look)
+        for state in self._states:
+            state.save(self._row_ids, self.intakes[self._side].row_ids)
+
+    def _changing(self, files: TableFiles) -> AbstractContextManager[None]:
+        """Return the change of tables by the present block."""
+        optimizer = self.optimizer
+        if optimizer is not None and optimizer.begins_with_all:
+            return files.changing_all()
+        return files.changing(self.occurring)
+
+    def _update(self, look: Look | None) -> None:
         now = self.intakes[self._side].numbers
         self._enter(now["pass_"])
         if look is not None and look.due(self, self._side):
@@ -465,10 +489,6 @@ class Replica:
             tape.run(now)
         else:
             self.replays.interpret(now, kind, self._interpret)
-        for state in self._states:
-            state.save(self._row_ids, self.intakes[self._side].row_ids)
-        if self.files is not None:
-            self.files.note(self.occurring)
 
     @property
     def prepare(self) -> Callable[[HostBlock], None] | None:
@@ -640,7 +660,8 @@ class Replica:
         kept = [] if self.optimizer is None else self.optimizer.unsettled()
         if whole:
             kept += self.model.parameters.values()
-        with nullcontext() if self.files is None else self.files.read_whole():
+        tables = self.files if kept else None
+        with nullcontext() if tables is None else tables.settled():
             before = [(mat, self._copy(mat)) for mat in {mat.guid: mat for mat in kept}.values()]
             self.settle()
             try:
@@ -677,12 +698,10 @@ class Replica:
     def end_pass(self) -> None:
         """Finish a pass."""
         self.counter.start()
-        with nullcontext() if self.files is None else self.files.read_whole():
+        with nullcontext() if self.files is None else self.files.changing_all():
             self.model.end_pass()
             if self.optimizer is not None:
                 self.optimizer.end_pass()
-        if self.files is not None and self.files.in_order:
-            self.files.note_all()
         self.counter.lap("compute")
 
     @property

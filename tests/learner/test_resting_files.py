@@ -111,6 +111,21 @@ def test_a_run_resumes_with_the_same_bits(tables: bool, stop: int, tmp_path: Pat
     alike(found, lda(None, evaluation=OFTEN).fit())
 
 
+@pytest.mark.parametrize("stop", [10, 12], ids=lambda stop: f"after {stop} of 14 blocks")
+def test_averages_resume_with_the_same_bits(stop: int, tmp_path: Path) -> None:
+    """The first block of a pass puts the iterates in the place of all averages."""
+
+    def run(where: Path | None, stop: int | None) -> bl.Learner:
+        saved = bl.Checkpoints(tmp_path / "saved", every_blocks=2, keep=2)
+        optimizer = {"kind": "sgd", "average_from": 2}
+        return linear(where, "glm", optimizer=optimizer, hooks=[saved, Stop(stop)])
+
+    with pytest.raises(StopHere), closing(run(tmp_path / "tables", stop)) as learner:
+        learner.fit()
+    wanted = linear(None, "glm", optimizer={"kind": "sgd", "average_from": 2}).fit()
+    alike(run(tmp_path / "tables", None).fit(), wanted)
+
+
 class StopHere(Exception):
     pass
 
@@ -153,7 +168,8 @@ def test_the_plan_has_tables_and_their_copies_in_files(tmp_path: Path) -> None:
     }
     (needed,) = [row for row in files.rows if row.name.startswith("rows of tables")]
     assert needed.shape[1] == 4 * 5 + 8 and 0 < needed.shape[0] < COLUMNS
-    assert memory.total - files.total == 2 * (lam + seen) - needed.held
+    (digests,) = [row for row in files.rows if row.name == "digests of pages"]
+    assert memory.total - files.total == 2 * (lam + seen) - needed.held - digests.held
     assert list(tmp_path.iterdir()) == []
 
 

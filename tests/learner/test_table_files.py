@@ -89,7 +89,7 @@ def test_rows_are_drawn_when_their_columns_occur(
     most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also those of columns that never occur, when the table is read."""
-    monkeypatch.setattr("blocklearn.learner.files.table_files.MOST", most)
+    monkeypatch.setattr("blocklearn.learner.files.table_rows.MOST", most)
     memory, learner = glm(None, model=FM).fit(), glm(tmp_path, model=FM).fit()
     assert learner.table_files is not None and learner.table_files.places.count < FEATURES
     for name in ("W", "factors"):
@@ -299,7 +299,12 @@ def test_tables_in_files_are_no_memory_of_the_plan(tmp_path: Path) -> None:
     assert paged.table_files == {**wanted, "columns-of-rows.uint32": 4 * FEATURES}
     (needed,) = [row for row in paged.rows if row.name.startswith("rows of tables")]
     assert needed.shape[1] == 16 and 0 < needed.shape[0] < FEATURES
-    assert memory.total - paged.total == sum(wanted.values()) - needed.held
+    (digests,) = [row for row in paged.rows if row.name == "digests of pages"]
+    assert memory.total - paged.total == sum(wanted.values()) - needed.held - digests.held
+    learner = glm(tmp_path).fit()
+    assert learner.table_files is not None
+    assert digests.held == learner.table_files.live.nbytes
+    learner.close()
     assert files(tmp_path) == []
 
 
@@ -389,7 +394,7 @@ def test_checkpoints_write_what_has_changed_and_link_the_rest(
 ) -> None:
     """All groups change in each block: the third log would make three times the tables."""
     monkeypatch.setattr("blocklearn.learner.storage.page_logs.PART", 4)
-    monkeypatch.setattr("blocklearn.learner.files.table_files.rows_of_page", lambda array: 8)
+    monkeypatch.setattr("blocklearn.learner.files.table_files.rows_of_page", lambda row_bytes: 8)
     trained(tmp_path, 1).close()
     first, second = logs(tmp_path)
     assert {name[:10] for name in first} == {"pages-0000"}

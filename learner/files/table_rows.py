@@ -1,0 +1,98 @@
+"""Read tables in files by the columns of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .allocated import nameless_array
+from .column_places import ColumnPlaces, ColumnsInOrder
+from .live_pages import LivePages
+from .paging import read_only
+
+MOST, MOST_BYTES = 2**20, 2**26  # rows handled at a time, and bytes of them
+Draw = Callable[[NDArray[np.int64]], NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """Tables by place, which can be read by column; also when their files have been released.
+
+    tables: numbers [places x numbers], by name.
+    places: of the columns.
+    folder: for files of tables by column.
+    drawn: see `TableFiles.begins_with`.
+    live: compares their pages before they are read.
+    """
+
+    tables: Mapping[str, NDArray[Any]]
+    places: ColumnPlaces | ColumnsInOrder
+    folder: Path
+    drawn: Mapping[str, Draw]
+    live: LivePages
+
+    @property
+    def in_order(self) -> bool:
+        """Whether rows are in the order of columns; they may then rest within a pass."""
+        return isinstance(self.places, ColumnsInOrder)
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each table."""
+        return {name: table.shape for name, table in self.tables.items()}
+
+    def parts(self) -> Iterator[tuple[NDArray[np.int64], dict[str, NDArray[Any]]]]:
+        """Yield numbers of columns, and their rows of each table, until all that occurred.
+
+        Raises PageError if a page is damaged or lost.
+        """
+        self.live.check_rows(self.places.count)
+        for rows, columns in self.places.parts(rows_at_once(self.tables.values())):
+            yield columns, {name: table[rows] for name, table in self.tables.items()}
+
+    def by_column(self, name: str) -> NDArray[Any]:
+        """Return a table [columns x numbers], read-only, mapped from a file that has no name.
+
+        The disk space becomes free when the array is deleted.
+
+        Raises:
+            PageError: a page is damaged or lost.
+            OSError: the disk has too little room.
+        """
+        self.live.check_rows(self.places.count)
+        table, draw = self.tables[name], self.drawn.get(name)
+        most = rows_at_once([table])
+        found = nameless_array(self.folder, table.dtype, table.shape)
+        if self.places.count < len(table):
+            for start in range(0, len(table), most):
+                columns = np.arange(start, min(start + most, len(table)))
+                first = first_values(table, self.places, draw, columns)
+                if any(first.tobytes()):
+                    found[columns] = first
+        for rows, columns in self.places.parts(most):
+            found[columns] = table[rows]
+        return read_only(found)
+
+
+def rows_at_once(tables: Iterable[NDArray[Any]]) -> int:
+    """Return how many rows of tables are handled at a time."""
+    longest: int = max(array[0].nbytes for array in tables)
+    return max(1, min(MOST, MOST_BYTES // longest))
+
+
+def first_values(
+    table: NDArray[Any],
+    places: ColumnPlaces | ColumnsInOrder,
+    draw: Draw | None,
+    columns: NDArray[np.int64],
+) -> NDArray[Any]:
+    """Return the first values of a table for these columns, [1 or columns x numbers].
+
+    draw: makes them; None: a row that no column has got has them.
+    """
+    return table[places.count][None] if draw is None else draw(columns)
