@@ -201,6 +201,8 @@ def _disk_chart(events: Sequence[Mapping[str, Any]]) -> list[Markup]:
     if asked := last.get("table_pages"):
         share = last["table_page_hits"] / asked
         told += f"; {share:.0%} of {asked:,} pages of tables were in memory when asked for"
+    if (waited := last.get("table_wait_s")) is not None:
+        told += f"; training waited {waited:,.1f} s for them"
     chart = line_chart(curves, x_label="seconds", zero=True)
     return [figure("disks, MB", told, chart, legend(latest, colors))]
 

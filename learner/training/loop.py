@@ -51,6 +51,7 @@ class Meter:
         progress.allocations_after_warmup = team.late_allocations
         if team.first.files is not None:
             progress.table_pages = team.first.files.asked
+            progress.table_wait_seconds = team.first.files.live.waited
 
     def meet(self) -> None:
         """Tell the progress the work and the memory of all workers, at a pause."""

@@ -53,6 +53,7 @@ class Progress:
     cache_bytes: memory of all caches, of all workers.
     device_bytes: the part of it on accelerators.
     table_pages: of tables in files, that blocks have asked for; None: tables are in memory.
+    table_wait_seconds: that this process has waited for such pages before it computed a block.
     allocations_after_warmup: arrays that training has made after the first block, of all workers.
     bytes_elsewhere: resident memory of the other workers, when all met the last time.
     finite: the pass, and the blocks done in it, at the last check that found finite numbers.
@@ -78,6 +79,7 @@ class Progress:
     cache_bytes: int = 0
     device_bytes: int = 0
     table_pages: PageCount | None = None
+    table_wait_seconds: float = 0.0
     allocations_after_warmup: int = 0
     bytes_elsewhere: int = 0
     finite: tuple[int, int] = (0, 0)

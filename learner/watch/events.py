@@ -84,6 +84,9 @@ class Event(BaseModel):
     table_page_hits: int | None = Field(
         None, description="Those of them that were in memory already, by a sample."
     )
+    table_wait_s: float | None = Field(
+        None, description="Seconds that training has waited for pages of tables in files."
+    )
     allocations_after_warmup: int = Field(description="Arrays made after the first block; 0.")
     checkpoint: str | None = Field(
         None, description="Folder of the saved checkpoint; in `start`, of the one resumed from."
@@ -212,10 +215,13 @@ class Metrics(Hook):
             self.sinks.remove(sink)
 
 
-def _pages(progress: Progress) -> dict[str, int]:
+def _pages(progress: Progress) -> dict[str, float]:
     """Return the fields of an event that count pages of tables; none if they are in memory."""
     pages = progress.table_pages
-    return {} if pages is None else {"table_pages": pages.asked, "table_page_hits": pages.hits}
+    if pages is None:
+        return {}
+    waited = round(progress.table_wait_seconds, 6)
+    return {"table_pages": pages.asked, "table_page_hits": pages.hits, "table_wait_s": waited}
 
 
 def _traffic() -> dict[str, int]:

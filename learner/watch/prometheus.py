@@ -69,6 +69,12 @@ FAMILIES = (
         kind="counter",
     ),
     Gauge(
+        "table_wait_seconds_total",
+        "Seconds that training has waited for pages of tables in files.",
+        "table_wait_s",
+        kind="counter",
+    ),
+    Gauge(
         "allocations_total",
         "Arrays made after warm-up; 0.",
         "allocations_after_warmup",

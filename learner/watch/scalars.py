@@ -24,6 +24,7 @@ TAGS = {
     "page_waits": "disk/page_waits",
     "table_pages": "disk/table_pages",
     "table_page_hits": "disk/table_page_hits",
+    "table_wait_s": "disk/table_wait_s",
 }
 """Tags by the names of figures in `train` events."""
 

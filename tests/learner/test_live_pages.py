@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -252,6 +253,18 @@ def test_sigbus_elsewhere_ends_the_process_as_before(tmp_path: Path) -> None:
     assert done.returncode == -7
 
 
+def test_a_run_says_how_long_it_waited_for_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock of the thread stands still while it waits."""
+    clock = iter(range(1000))
+    monkeypatch.setattr("blocklearn.learner.files.live_pages.perf_counter", lambda: next(clock))
+    monkeypatch.setattr("blocklearn.learner.files.live_pages.thread_time", lambda: 0.0)
+    monkeypatch.setattr("blocklearn.learner.files.live_pages.seconds_queued", lambda: 0.0)
+    found = learner("glm", tmp_path).fit()
+    assert found.progress.table_wait_seconds == 21.0  # of 21 blocks
+
+
 CONFIG = """\
 model: {kind: glm}
 optimizer: {kind: adagrad}
@@ -270,6 +283,8 @@ def test_learn_ends_with_the_code_of_reading_and_writing(
     Path("run.yaml").write_text(CONFIG)
     arguments = ["train", "--config", "run.yaml", "-q"]
     assert code_of([*arguments, "--out", "good"]) == ExitCode.DONE
+    *_, last = map(json.loads, Path("good/metrics.jsonl").read_text().splitlines())
+    assert last["table_wait_s"] >= 0
     leave, once = PageDigests.leave, iter([flip("W", 8000)])
 
     def harm(digests: PageDigests, rows: Any) -> None:
