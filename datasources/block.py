@@ -23,9 +23,9 @@ from .arrays.validate import (
     check_csr,
     check_dense,
     check_weights,
+    csr_is_good,
     describe_csr,
     not_finite,
-    starts_well,
 )
 from .errors import DataError
 
@@ -345,7 +345,9 @@ class HostBlock:
     def _finish_csr(self, checked: bool) -> None:
         indptr, indices, values = self.csr
         rows, columns = self.rows, self.shape.columns
-        if not checked and not starts_well(indptr, indices, values, rows, columns):
+        if not checked and (
+            indptr.item(0) != 0 or not csr_is_good(indptr, indices, values, rows, columns)
+        ):
             raise DataError(f"{self._name()}: {self._fault()}")
         self.nnz = indptr.item(rows)
         if rows < self.shape.rows:

@@ -44,18 +44,6 @@ def csr_is_good(
     return faults == 0 and falls == allowed
 
 
-@kernel
-def starts_well(
-    indptr: npt.NDArray[Any],
-    indices: npt.NDArray[Any],
-    values: npt.NDArray[Any],
-    rows: int,
-    columns: int,
-) -> bool:
-    """Whether offsets start at 0, and the matrix has no fault; see `check_csr`."""
-    return indptr[0] == 0 and csr_is_good(indptr, indices, values, rows, columns)
-
-
 def check_csr(
     indptr: npt.NDArray[Any],
     indices: npt.NDArray[Any],

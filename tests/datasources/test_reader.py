@@ -26,7 +26,6 @@ from blocklearn.datasources.arrays.validate import (
     check_dense,
     check_weights,
     csr_is_good,
-    starts_well,
 )
 from blocklearn.learner.training.block_input import DEVICE_READERS, readers_for
 from blocklearn.matcache.cpu.transpose import transpose_by_counting, transpose_csr
@@ -148,7 +147,7 @@ def test_kernels_allocate_nothing() -> None:
         with Reader(source) as reader:
             assert len(list(reader.blocks(0))) == 10
     kernels: list[Any] = [
-        csr_is_good, check_dense, check_weights, starts_well,
+        csr_is_good, check_dense, check_weights,
         count_up, expand_csr, gather_csr, gather_dense,
         transpose_by_counting, transpose_csr,
     ]  # fmt: skip
