@@ -167,8 +167,9 @@ def count_words(
         rank = np.empty(len(column), np.int32)
         rank[[column[word] for word in vocabulary]] = np.arange(len(column), dtype=np.int32)
         columns = rank[columns]
+    offsets = np.array(indptr, sparse.get_index_dtype(maxval=len(counts)))  # columns have its type
     matrix = sparse.csr_array(
-        (data.copy(), columns.copy(), np.array(indptr)), shape=(len(names), len(vocabulary))
+        (data.copy(), columns.copy(), offsets), shape=(len(names), len(vocabulary))
     )
     matrix.sum_duplicates()  # and sorts; hashed words may share a column
     return Corpus(matrix, listed(vocabulary), names, dropped)
