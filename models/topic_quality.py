@@ -248,7 +248,8 @@ def closeness(table: NDArray[np.floating], lengths: Floats) -> float:
     lengths[:] = 0.0
     for word in range(table.shape[0]):
         for topic in range(count):
-            lengths[topic] += float(table[word, topic]) ** 2
+            share = float(table[word, topic])
+            lengths[topic] += share * share
     own = 0.0
     for topic in range(count):
         lengths[topic] = np.sqrt(lengths[topic])
