@@ -3,6 +3,7 @@
 Nothing heavy is imported before a command runs, so `--help` is instant.
 """
 
+import gc
 import logging
 import os
 import re
@@ -107,6 +108,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     arguments: without the name of the program; None: those of the process.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments is None:  # modules and compiled kernels are a million objects, which all live on
+        gc.set_threshold(50_000, 20, 50)
     if logging.lastResort is not None:  # it prints warnings if no handler is set up
         logging.lastResort.setFormatter(MessageFormatter())
     try:
