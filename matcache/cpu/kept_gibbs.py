@@ -13,7 +13,9 @@ from numba import njit
 from ..errors import ShapeError
 from .gibbs import GROUP, LANES, grid_of, sample, uniforms
 from .jit import kernel
+from .list_vectors import fetch_line
 
+AHEAD = 8  # entries between fetching the topics of one, and moving their counts
 _f, _i32 = np.float32, np.int32
 _plain = njit(nogil=True, error_model="numpy")
 
@@ -168,9 +170,16 @@ def move_counts(chunk, thread, bounds, active, starts, t_pos, values, first, old
     old, new: [tokens], k or more for none.
     counts: float32 [columns x k], changed in place.
     """
+    last = starts[bounds[bounds.size - 1]] - 1
     for a in range(bounds[chunk], bounds[chunk + 1]):
         word = active[a]
         for e in range(starts[a], starts[a + 1]):
+            i = t_pos[min(e + 2 * AHEAD, last)]
+            fetch_line(first, i)
+            fetch_line(values, i)
+            p = first[t_pos[min(e + AHEAD, last)]]
+            fetch_line(old, p)
+            fetch_line(new, p)
             i = t_pos[e]
             for p in range(first[i], first[i] + np.int64(values[i])):
                 before, after = old[p], new[p]

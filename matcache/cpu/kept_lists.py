@@ -16,8 +16,20 @@ import numpy as np
 from .gibbs import LANES, uniforms
 from .jit import helper, kernel
 from .kept_gibbs import end_row
-from .list_vectors import ALPHA, ENDS, PHI, SUMS, choose, count_up_to, fetch, find, sum_word
+from .list_vectors import (
+    ALPHA,
+    ENDS,
+    PHI,
+    SUMS,
+    choose,
+    count_up_to,
+    fetch,
+    fetch_line,
+    find,
+    sum_word,
+)
 
+AHEAD = 4  # entries between fetching the tokens and the list of one, and drawing them
 SPAN = 4 * LANES  # topics of a group, see `sum_word`
 _f, _i32 = np.float32, np.int32
 _plain = helper()
@@ -152,7 +164,7 @@ def first_entry(t_rows, begin, end, row):
 @kernel()
 def redraw_lists(chunk, thread, bounds, indptr, values, first, row_ids, key, numbers, active,
                  starts, t_rows, t_pos, topics, table, one, alpha, extra, counted, sweeps, old,
-                 moved, scratch, places, u, held, counts, sizes, due):  # fmt: skip
+                 moved, scratch, places, u, held, counts, sizes, due, at, known):  # fmt: skip
     """Draw new topics for the tokens of a chunk of rows: see `redraw_topics`.
 
     numbers: the block's numbers of non-zeros and of active columns.
@@ -161,7 +173,11 @@ def redraw_lists(chunk, thread, bounds, indptr, values, first, row_ids, key, num
     scratch: float32 [threads x 6 widened(k)]: scales of phi, alpha, phi of a word, its sums of
         lanes, sums of a document, and the word's sums of all lanes up to each.
     u, held, counts: scratch float32, int32 and float32, one number per token.
-    sizes, due: scratch int64, one number per row: topics in its list, and its sweeps.
+    sizes, due, at, known: scratch int64, one number per row: topics in its list, its sweeps, where
+        its list begins, and topics in it at first.
+
+    What tokens need is fetched some entries before they are drawn. Rows of other chunks may have
+    no place yet; then something else is fetched.
     """
     k, begin, end = alpha.shape[1], bounds[chunk], bounds[chunk + 1]
     own, width = scratch[thread], scratch.shape[1] // 6
@@ -175,6 +191,8 @@ def redraw_lists(chunk, thread, bounds, indptr, values, first, row_ids, key, num
         size = begin_list(
             d, indptr, values, first, topics, k, old, held, counts, sizes, places[thread]
         )
+        at[d] = list_at(d, indptr, first)
+        known[d] = sizes[d]
         due[d] = np.int64(1) if sizes[d] > 0 else np.int64(sweeps) if size > 0 else np.int64(0)
         most = max(most, due[d])
     for sweep in range(most):
@@ -182,6 +200,7 @@ def redraw_lists(chunk, thread, bounds, indptr, values, first, row_ids, key, num
             if sweep < due[d]:
                 start, size = tokens_of(d, indptr, values, first)
                 uniforms(u, start, size, sweep, row_ids[d, 0], key)
+        last = starts[numbers[1]] - 1
         for a in range(numbers[1]):
             word, stop, total = np.int64(active[a]), starts[a + 1], _f(-1)
             more = extra[word, 0] if counted else _f(0)
@@ -191,16 +210,25 @@ def redraw_lists(chunk, thread, bounds, indptr, values, first, row_ids, key, num
                 d = t_rows[entry]
                 if d >= end:
                     break
+                i = t_pos[min(entry + 2 * AHEAD, last)]
+                fetch_line(first, i)
+                fetch_line(values, i)
+                ahead = min(entry + AHEAD, last)
+                p, start = first[t_pos[ahead]], at[t_rows[ahead]]
+                fetch_line(u, p)
+                fetch_line(topics, p)
+                fetch_line(held, start)
+                fetch_line(counts, start)
                 if sweep >= due[d]:
                     continue
                 if total < 0:
                     total = sum_word(table, word * k, k, more, own, width)
                 i = t_pos[entry]
-                start, length = list_at(d, indptr, first), sizes[d]
+                start, length = at[d], sizes[d]
                 for p in range(first[i], first[i] + np.int64(values[i])):
                     length = draw(
-                        p, u[p], old[p] < k, start, length, k, one, own, width, total, topics, held,
-                        counts,
+                        p, u[p], known[d] > 0, start, length, k, one, own, width, total, topics,
+                        held, counts,
                     )  # fmt: skip
                 sizes[d] = length
     for d in range(begin, end):

@@ -106,6 +106,13 @@ class Vectors:
         return self.b.zext(self.b.call(ctpop, [self.bits(flags)]), _I64)
 
 
+def prefetch(b, place, cache):
+    """Fetch the line at an address into a cache: 3 is the first one, 2 the second."""
+    kind = ir.IntType(8).as_pointer()
+    call = declare(b.module, "llvm.prefetch.p0", ir.VoidType(), [kind, _I32, _I32, _I32])
+    b.call(call, [b.bitcast(place, kind), _I32(0), _I32(cache), _I32(1)])
+
+
 @instruction
 def fetch(typingctx, table, w, k):
     """Fetch table[w : w + k] into the second cache."""
@@ -113,11 +120,20 @@ def fetch(typingctx, table, w, k):
 
     def codegen(context, b, sig, args):
         row = Vectors(context, b, sig, args).pointer(0, args[1])
-        line = [row.type, _I32, _I32, _I32]
-        prefetch = declare(b.module, "llvm.prefetch.p0", ir.VoidType(), line)
         with cgutils.for_range(b, b.lshr(b.add(args[2], _I64(LANES - 1)), _I64(4))) as loop:
-            place = b.gep(row, [b.shl(loop.index, _I64(4))])
-            b.call(prefetch, [place, _I32(0), _I32(2), _I32(1)])
+            prefetch(b, b.gep(row, [b.shl(loop.index, _I64(4))]), 2)
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+@instruction
+def fetch_line(typingctx, array, at):
+    """Fetch the line of array[at] into the first cache; any place is allowed."""
+    signature = types.void(array, types.intp)
+
+    def codegen(context, b, sig, args):
+        prefetch(b, Vectors(context, b, sig, args).pointer(0, args[1]), 3)
         return context.get_dummy_value()
 
     return signature, codegen

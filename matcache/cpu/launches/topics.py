@@ -106,7 +106,7 @@ def _redraw_lists(cache: MatCache, draws: Redraws) -> None:
     places = cache.result(("sampler places", k), (backend.threads, k), np.int32, "places in lists")
     of_rows = [
         cache.result(("sampler lists", name, rows), (1, rows), np.int64, f"{name} of lists")
-        for name in ("sizes", "sweeps")
+        for name in ("sizes", "sweeps", "starts", "known")
     ]
     call = [*_tokens(cache, draws), X.pattern.numbers(), *turned(cache, X.pattern)]
     added = draws.one if extra is None else extra
