@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from blocklearn.matcache import clip, copy, maximum, minimum, rowsum, sqrt
+from blocklearn.matcache import clip, copy, maximum, minimum, repeat, rowsum, sqrt
 
 from .managed import Managed
 from .row import Row, kernel
@@ -20,7 +20,7 @@ def kernels_of(rule: GradientRule, p: Managed) -> dict[str, Any]:
     """
     return {
         "step": kernel(lambda row: step_row(rule, p, row), f"{rule.name} step"),
-        "rest": kernel(lambda row: rest_row(rule, p, row, row.now), f"{rule.name} rest"),
+        "rest": kernel(lambda row: wake_row(rule, p, row), f"{rule.name} rest"),
         "settle": kernel(lambda row: rest_row(rule, p, row, 0.0), f"{rule.name} settle"),
         "catch up": kernel(average_row, "average"),
         "swap": kernel(swap_row, "swap"),
@@ -51,6 +51,18 @@ def rest_row(rule: GradientRule, p: Managed, row: Row, seen: Any = None) -> None
     _flow(p, row, rule.rest(row))
     if row.seen is not None:
         row.seen <<= seen
+
+
+def wake_row(rule: GradientRule, p: Managed, row: Row) -> None:
+    """Apply the penalties that a row has missed before it is read.
+
+    Most rows were in the block before: they have missed nothing, and stay as they are.
+    """
+    if not rule.keeps_time or any(term.flows for term in p.terms):
+        rest_row(rule, p, row, row.now)
+        return
+    for _ in repeat(row.missed() > 0.0):
+        rest_row(rule, p, row, row.now)
 
 
 def average_row(row: Row) -> None:

@@ -160,8 +160,9 @@ class CudaLoops(RowwisePrinter):
 
     def repeat(self, count: Value | int) -> AbstractContextManager[None]:
         """Print a loop of `count` rounds."""
-        rounds = f"(i64)x{count.arg}" if isinstance(count, Value) else str(count)
-        return self.out.block(f"for (i64 round = 0; round < {rounds}; ++round) {{", "}")
+        rounds = f"(i64)({self.scalar(count)})" if isinstance(count, Value) else str(count)
+        head = f"for (i64 round = 0, rounds = {rounds}; round < rounds; ++round) {{"
+        return self.out.block(head, "}")
 
     def leave(self, condition: str) -> None:
         """Print the exit of a loop when the condition is not zero."""

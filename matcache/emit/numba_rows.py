@@ -280,10 +280,12 @@ class NumbaPrinter(RowwisePrinter):
 
     def repeat(self, count: Value | int) -> AbstractContextManager[None]:
         """Print a loop of `count` rounds."""
+        rounds = str(count)
         if isinstance(count, Value):
-            letter = "n" if self.program.arguments[count.arg].form == "number" else "x"
-            return self.out.block(f"for _ in range(np.int64({letter}{count.arg})):")
-        return self.out.block(f"for _ in range({count}):")
+            number = count.access is Access.NUMBER
+            whole = number and self.program.arguments[count.arg].form == "number"
+            rounds = f"np.int64({f'n{count.arg}' if whole else self.scalar(count)})"
+        return self.out.block(f"for _ in range({rounds}):")
 
     def leave(self, condition: str) -> None:
         """Print the exit of a loop when the condition is not zero."""

@@ -22,7 +22,6 @@ from ..program.instructions import (
     Kind,
     Product,
     Program,
-    Repeat,
     reads,
     walk,
 )
@@ -174,7 +173,7 @@ def check_shapes(program: Program, args: tuple[Any, ...]) -> None:
                 expect(instruction.matrix, 0, instruction.vec.length, "numbers in a row vector")
             case _:
                 pass
-        for value in () if isinstance(instruction, Repeat) else reads(instruction):
+        for value in reads(instruction):
             if value.access is Access.ENTRY and value.kind is Kind.VEC:
                 expect(value.arg, 0, value.length, "numbers in a row vector")
             elif value.access in (Access.ENTRY, Access.COLUMN):

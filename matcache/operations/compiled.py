@@ -47,7 +47,8 @@ class Compiled:
     def counts(self) -> list[int]:
         """The numbers of the arguments that are loop counts."""
         loops = [i for i in walk(self.plan.program.body) if isinstance(i, Repeat)]
-        return sorted({i.count.arg for i in loops if isinstance(i.count, Value)})
+        counts = [i.count for i in loops if isinstance(i.count, Value)]
+        return sorted({count.arg for count in counts if count.access is Access.NUMBER})
 
     @functools.cached_property
     def width(self) -> int:

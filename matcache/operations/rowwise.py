@@ -376,6 +376,12 @@ def _rounds(rowwise: Rowwise, found: Compiled, args: tuple[Any, ...]) -> dict[in
     """
     counts = {n: float(args[n]) for n in found.counts}
     for loop in found.must_run:
+        if isinstance(loop.count, Value) and loop.count.access is not Access.NUMBER:
+            raise ShapeError(
+                f"@rowwise {rowwise.name} at {source_line()}: repeat(n): n differs from row to row "
+                "and may be 0, but a value made in the loop is used after it. Make it before the "
+                "loop and assign to it with <<=."
+            )
         rounds = loop.count if isinstance(loop.count, int) else counts[loop.count.arg]
         if not rounds >= 1:
             raise ShapeError(

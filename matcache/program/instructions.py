@@ -8,7 +8,7 @@ Longer than 300 lines: the language of programs is described in one place.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal, NamedTuple
@@ -122,7 +122,10 @@ class Store:
 
 @dataclass(eq=False)
 class Repeat:
-    """Run the body `count` times, or until its `Until` ends it."""
+    """Run the body `count` times, or until its `Until` ends it.
+
+    count: a number, an argument that is one number, or a number of the row.
+    """
 
     count: Value | int
     body: list[Instruction] = field(default_factory=list)
@@ -215,7 +218,7 @@ class Program:
 
 
 def reads(instruction: Instruction) -> list[Value]:
-    """Return the values that an instruction (not a Repeat) reads."""
+    """Return the values that an instruction reads itself, not those of a loop's body."""
     match instruction:
         case Apply():
             return [a for a in instruction.args if isinstance(a, Value)]
@@ -229,6 +232,8 @@ def reads(instruction: Instruction) -> list[Value]:
             return [instruction.value] if isinstance(instruction.value, Value) else []
         case Until():
             return [instruction.condition]
+        case Repeat():
+            return [instruction.count] if isinstance(instruction.count, Value) else []
         case _:
             return []
 
@@ -242,6 +247,16 @@ def writes(instruction: Instruction) -> Value | None:
             return instruction.target
         case _:
             return None
+
+
+def rounds_of(count: Value | int, numbers: Mapping[int, float]) -> float:
+    """Return the rounds of a loop; 1 where they differ from row to row.
+
+    numbers: argument number -> value, for loop counts that are arguments; unknown ones are 1.
+    """
+    if not isinstance(count, Value):
+        return count
+    return numbers.get(count.arg, 1.0) if count.access is Access.NUMBER else 1.0
 
 
 def walk(body: list[Instruction]) -> Iterator[Instruction]:

@@ -36,7 +36,8 @@ eager_loop: ContextVar[EagerLoop | None] = ContextVar("eager_loop", default=None
 def repeat(count: Any) -> Iterator[None]:
     """Run a block `count` times inside a `@rowwise` function, compiled as a loop.
 
-    count: an int, or an argument of the function (a number or a 1 x 1 Mat), the same for all rows.
+    count: an int, or an argument of the function (a number or a 1 x 1 Mat), the same for all rows;
+        or one number per row. `repeat(x > 0.0)` runs the block for rows with such an x alone.
 
     Assign values that a round passes to the next one with `<<=`.
     """
@@ -81,7 +82,13 @@ def _rounds(recorder: Recorder, count: Any) -> Value | int:
         argument = recorder.arguments[count.argument]
         if argument.form == "mat" and argument.rows_one and argument.columns == 1:
             return recorder.argument(count.argument, Access.NUMBER, Kind.UNI)
-    raise ShapeError("@rowwise: repeat(n): n must be an int or an argument that is one number.")
+    value = count.as_value()
+    if value.kind is not Kind.ROW:
+        raise ShapeError(
+            f"@rowwise: repeat(n): n is {described(value)}. It must be an int, an argument that is "
+            "one number, or one number per row."
+        )
+    return value
 
 
 def _names(variables: dict[str, Any]) -> dict[int, str]:

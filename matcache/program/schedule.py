@@ -27,6 +27,7 @@ from .instructions import (
     Until,
     Value,
     reads,
+    rounds_of,
     writes,
 )
 
@@ -127,13 +128,10 @@ def all_values(body: list[Instruction]) -> list[Value]:
 
     def visit(instructions: list[Instruction]) -> None:
         for instruction in instructions:
-            if isinstance(instruction, Repeat):
-                if isinstance(instruction.count, Value):
-                    seen.setdefault(instruction.count.id, instruction.count)
-                visit(instruction.body)
-                continue
             for value in reads(instruction):
                 seen.setdefault(value.id, value)
+            if isinstance(instruction, Repeat):
+                visit(instruction.body)
             if (out := writes(instruction)) is not None:
                 seen.setdefault(out.id, out)
 
@@ -285,8 +283,7 @@ def flops(schedule: Schedule, numbers: dict[int, float], nnz: int, rows: int) ->
         count = 0.0
         for node in nodes:
             if isinstance(node, Loop):
-                times = node.count if isinstance(node.count, int) else numbers[node.count.arg]
-                count += times * visit(node.body)
+                count += rounds_of(node.count, numbers) * visit(node.body)
             elif isinstance(node, Group):
                 count += sum(of(i) for i in node.instructions)
         return count

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .instructions import Dot, Gather, Instruction, Kind, Value, reads
+from .instructions import Dot, Gather, Instruction, Kind, Value, reads, rounds_of
 from .schedule import Group, Loop, Node, Schedule
 
 NUMBER = 4  # bytes
@@ -20,10 +20,7 @@ def gathered_bytes(schedule: Schedule, numbers: dict[int, float], nnz: float) ->
         count = 0.0
         for node in nodes:
             if isinstance(node, Loop):
-                times = (
-                    node.count if isinstance(node.count, int) else numbers.get(node.count.arg, 1)
-                )
-                count += times * visit(node.body)
+                count += rounds_of(node.count, numbers) * visit(node.body)
             elif isinstance(node, Group):
                 count += _of(node.instructions) * nnz
         return count

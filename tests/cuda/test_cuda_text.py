@@ -79,6 +79,7 @@ class Case:
             "weighted": (X, u, rng.normal(size=(1, columns)), rng.normal(size=(rows, 1))),
             "until_settled": (X, u, table, 0.1),
             "moved": (X, u, table, rng.normal(size=(rows, 1))),
+            "by_turns": (X, u, table, rng.normal(size=(rows, 1))),
         }[name]
 
     def compiled(self, dtype: Any) -> Any:
@@ -106,6 +107,7 @@ PROGRAMS = [
     "weighted",
     "until_settled",
     "moved",
+    "by_turns",
 ]
 
 
@@ -395,7 +397,7 @@ def test_programs_on_a_device_match_the_definition(name: str, k: int, half: bool
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", ["lda", "implicit", "until_settled", "moved"])
+@pytest.mark.parametrize("name", ["lda", "implicit", "until_settled", "moved", "by_turns"])
 def test_programs_with_vectors_over_a_whole_block_match_the_definition(name: str) -> None:
     case = Case(name, k=1028, rows=3)
     source = rowwise_source(case.compiled(np.float32), ordered=True)

@@ -43,6 +43,7 @@ PROGRAMS = [
     "softmax_scores",
     "weighted",
     "until_settled",
+    "by_turns",
 ]
 
 

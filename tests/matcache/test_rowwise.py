@@ -144,6 +144,7 @@ MODELS = [
     "glm",
     "until_settled",
     "weighted",
+    "by_turns",
 ]
 
 
@@ -184,6 +185,7 @@ def arguments(name: str, X: Any, k: int) -> tuple[Any, ...]:
         "glm": (X, table, row, (u > 1) * 1.0),
         "until_settled": (X, u, table, 0.1),
         "weighted": (X, u, rng.normal(size=(1, m)), rng.normal(size=(n, 1))),
+        "by_turns": (X, u, table, rng.normal(size=(n, 1))),
     }[name]
 
 
@@ -641,8 +643,16 @@ def test_loops_hand_values_on_by_assignment_only() -> None:
             until(rowsum(u) > 3)
             u <<= u + 1
 
+    @rowwise
+    def made_by_some(X: Any, u: Any) -> Any:
+        for _ in repeat(rownnz(X)):
+            size = rowsum(u)
+        return size
+
     X, (_, u, t, *_) = data("plain"), arguments("nmf", data("plain"), 5)
     x, mat, table = from_sparse(memory(), X), from_array(memory(), u), from_array(memory(), t)
+    with wrong("n differs from row to row and may be 0.*Make it before the loop"):
+        made_by_some(x, mat)
     with wrong("the name 'size' is bound anew in each round"):
         rebinds(x, mat, table)
     with wrong("break or return inside a repeat"):
@@ -711,7 +721,7 @@ def test_what_is_not_row_local_is_refused() -> None:
         ("a number on the host of a value", lambda X, u: u * float(rowsum(u)), (x, u)),
         ("a number on the host of 's'", lambda X, s: X * int(s), (x, scale)),
         ("needs one", lambda X, u: until(u), (x, u)),
-        ("n must be an int or an argument", lambda X, u: list(repeat(rowsum(u))), (x, u)),
+        ("n is a row vector.*one number per row", lambda X, u: list(repeat(u * 2)), (x, u)),
         ("a matrix of 1 row", lambda X, r, t: r @ t, (x, from_array(memory(), np.ones((9, 1))), t)),
     ]  # fmt: skip
     for rule, function, args in cases:

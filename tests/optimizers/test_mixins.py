@@ -12,7 +12,7 @@ from scipy.optimize import minimize_scalar
 import blocklearn as bl
 from blocklearn.learner.configuration.config import RunConfig
 from blocklearn.learner.exit_codes import ExitCode, exit_code
-from blocklearn.matcache import MatCache, from_array, rowwise
+from blocklearn.matcache import MatCache, from_array, from_sparse, rowwise
 from blocklearn.mixins import (
     L1,
     L2,
@@ -25,7 +25,16 @@ from blocklearn.mixins import (
     TopicEntropy,
     TopWeights,
 )
-from blocklearn.optimizers import FTRL, LBFGS, OPTIMIZERS, SGD, AdaGrad, CombinationError, Penalty
+from blocklearn.optimizers import (
+    FTRL,
+    LBFGS,
+    OPTIMIZERS,
+    SGD,
+    AdaGrad,
+    CombinationError,
+    Gradient,
+    Penalty,
+)
 from blocklearn.optimizers.flow import saturation, shrunk
 from tests.support.corpora import planted
 from tests.support.often import rarely
@@ -254,6 +263,23 @@ def test_lazy_penalties_are_stepwise_penalties(rule: str, penalty: str, sparse: 
     want = reference(rule, data, initial(), dense=not sparse, **terms)
     np.testing.assert_allclose(got, want, rtol=0, atol=1e-8)
     assert ((got == 0) == (want == 0)).all()
+
+
+def test_rows_that_missed_no_penalty_are_passed_over() -> None:
+    """A state that is NaN shows where it is read: in the row that has missed one."""
+    with MatCache(threads=1) as cache:
+        w = from_array(cache, np.ones((3, 2)), "W")
+        optimizer = AdaGrad(rate=0.1)
+        optimizer.attach(cache, {"W": w}, terms={"W": [L2(weight=0.3)]})
+        X = from_sparse(cache, sp.csr_array(np.array([[1.0, 2.0, 0.0]])))
+        R = from_array(cache, np.ones((1, 2)))
+        optimizer.begin(X)
+        optimizer.step({"W": Gradient(X, R)})
+        after = w.numpy().copy()
+        optimizer.state["W.G"] <<= np.nan
+        optimizer.begin(from_sparse(cache, sp.csr_array(np.array([[1.0, 0.0, 3.0]]))))
+        np.testing.assert_array_equal(w.numpy()[:2], after[:2])
+        assert np.isnan(w.numpy()[2]).all()
 
 
 @pytest.mark.parametrize(

@@ -93,3 +93,14 @@ def moved(X: Any, u: Any, table: Any, shift: Any) -> Any:
     u <<= u * 2.0 + shift
     shift <<= shift * 0.5
     return score
+
+
+@rowwise
+def by_turns(X: Any, u: Any, table: Any, shift: Any) -> Any:
+    """Loops whose rounds differ from row to row: none, one, or many."""
+    for _ in repeat(shift > 0.0):
+        u <<= u * 0.5 + X @ table
+        shift <<= shift * 0.5
+    for _ in repeat(rownnz(X) - 2.0):
+        u <<= u * 0.5
+    return rowsum(u)
