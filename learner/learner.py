@@ -114,11 +114,11 @@ class Learner:
       `close`, when the learner is deleted, and when the process ends; after a kill, by the next
       learner there. Other files are never touched.
     - table_folder: keeps parameters and optimizer state that have a row for each column of the
-      data in files of `table_folder/learner-tables`, or of several folders in turn, which may lie
-      on several disks; None: in memory. The bits are the same. It is for sparse data and models
-      whose steps change only the rows that occur in a block, while others may rest until the end
-      of a pass; the rest are refused. The folder is held, and left, like `row_folder`. `parameter`
-      returns a file by column, read-only.
+      data in files of `table_folder/learner-tables`, or of several folders, which may lie on
+      several disks and share the pages of each table; None: in memory. The bits are the same. It
+      is for sparse data and models whose steps change only the rows that occur in a block, while
+      others may rest until the end of a pass; the rest are refused. The folder is held, and left,
+      like `row_folder`. `parameter` returns a file by column, read-only.
     - replicas: copies of the model, each with a thread and a share of `threads`, or a device. Block
       i goes to replica i mod replicas. "auto": one for each device of a list, or for each GPU that
       CuPy sees if `device` is "cuda" or "auto"; else one.

@@ -175,8 +175,8 @@ class LearnerConfig(Section):
     table_folder: Path | list[Path] | None = Field(
         None,
         description="keep parameters and optimizer state that have a row for each column of the "
-        "data in files of TABLE_FOLDER/NAME-tables during the run; a list: in turn, for several "
-        "disks; null: in memory",
+        "data in files of TABLE_FOLDER/NAME-tables during the run; a list: of several disks, which "
+        "share the pages of each table; null: in memory",
     )
     ranking: RankingConfig | None = Field(
         None, description="null: ranking is scored for implicit feedback only"

@@ -33,6 +33,14 @@ def new_array(path: Path, dtype: DTypeLike, shape: Sequence[int]) -> NDArray[Any
             file is left.
     """
     nbytes = math.prod(shape) * np.dtype(dtype).itemsize
+    new_file(path, nbytes)
+    if not nbytes:
+        return np.zeros(shape, dtype)
+    return np.memmap(path, dtype, "r+", shape=tuple(shape)).view(np.ndarray)
+
+
+def new_file(path: Path, nbytes: int) -> None:
+    """Make the file `path` of so many zeros; raises the errors of `new_array`."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         with naming(path):
@@ -42,9 +50,6 @@ def new_array(path: Path, dtype: DTypeLike, shape: Sequence[int]) -> NDArray[Any
         raise
     finally:
         os.close(descriptor)
-    if not nbytes:
-        return np.zeros(shape, dtype)
-    return np.memmap(path, dtype, "r+", shape=tuple(shape)).view(np.ndarray)
 
 
 def nameless_array(folder: Path, dtype: DTypeLike, shape: Sequence[int]) -> NDArray[Any]:

@@ -16,6 +16,7 @@ from blocklearn.datasources import HostBlock
 from ..memory import memory_limits
 from .lost_pages import Watched
 from .paging import PagedArray, fetch_rows, file_of, map_of
+from .stripes import one_file
 
 REMEDY = "load a copy of the model from another disk"
 
@@ -36,7 +37,9 @@ class LentTables:
             if array.size and array.flags.writeable and map_of(array) is not None
         }
         files = {file_of(array): array for array in self.arrays.values()}
-        self.watched = [Watched(array, file, REMEDY) for file, array in files.items() if file]
+        self.watched = [
+            Watched(array, one_file(file), REMEDY) for file, array in files.items() if file
+        ]
         nbytes = sum(array.nbytes for array in self.arrays.values())
         large = nbytes > min(memory_limits().values(), default=nbytes)
         tables = [array for array in self.arrays.values() if len(array) == columns and large]

@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from time import perf_counter, thread_time
 from typing import Any
 
@@ -23,6 +22,7 @@ from ..memory import seconds_queued
 from .lost_pages import Watched
 from .page_digests import PageDigests, distinct
 from .paging import PagedArray
+from .stripes import Stripes
 
 AT_ONCE = 2**16  # pages
 
@@ -40,7 +40,7 @@ class LivePages:
         self.lock = threading.Lock()
         self.waited, self.settled = 0.0, False
         self._digests: dict[str, PageDigests] = {}
-        self._files: dict[str, Path] = {}
+        self._places: dict[str, Stripes] = {}
         self._trained: list[PageDigests] = []  # whose rows blocks change
         self._watched: list[Watched] = []
         self._new: list[tuple[int, int, tuple[str, ...]]] = []  # rows with first values, tables
@@ -53,20 +53,21 @@ class LivePages:
         return sum(each.sums.nbytes for each in self._digests.values()) + self._seen.nbytes
 
     def add(
-        self, name: str, table: PagedArray, group: int, file: Path, *, trained: bool = True
+        self, name: str, table: PagedArray, group: int, place: Stripes, *, trained: bool = True
     ) -> None:
         """Know a table of zeros, of which `group` rows are a page.
 
-        trained: whether blocks change its rows.
+        place: its files. trained: whether blocks change its rows.
         """
-        self._digests[name], self._files[name] = PageDigests(table, group), file
+        self._digests[name], self._places[name] = PageDigests(table, group), place
         if trained:
             self._trained.append(self._digests[name])
         self._seen = np.zeros(-(-len(table.array) // 8), np.uint8)
+        self.watch(Watched(table.array, place))
 
-    def watch(self, *watched: Watched) -> None:
-        """Look for lost pages of further arrays, too."""
-        self._watched += watched
+    def watch(self, watched: Watched) -> None:
+        """Look for lost pages of a further array, too."""
+        self._watched.append(watched)
 
     def check_lost(self) -> None:
         """Raise PageError if a page was lost."""
@@ -151,9 +152,9 @@ class LivePages:
             return
         self.check_lost()  # its zeros do not have the digest
         nbytes = digests.group * digests.row_bytes
+        file, byte = self._places[name].at(page * nbytes)
         raise PageError(
-            f"{self._files[name]}: page {page:,} of {name!r} (bytes {page * nbytes:,} to "
-            f"{(page + 1) * nbytes - 1:,}) is damaged: its contents are not what training wrote. "
-            "Find out what changes the file, or choose a folder on another disk, and resume from "
-            "the last checkpoint."
+            f"{file}: page {page:,} of {name!r} (bytes {byte:,} to {byte + nbytes - 1:,}) is "
+            "damaged: its contents are not what training wrote. Find out what changes the file, or "
+            "choose a folder on another disk, and resume from the last checkpoint."
         )

@@ -17,7 +17,6 @@ import sys
 import threading
 import weakref
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -27,6 +26,7 @@ from numpy.typing import NDArray
 
 from ..errors import PageError
 from .paging import PAGE, address_of, map_of
+from .stripes import Stripes
 
 MOST = 4096  # maps that are watched at once
 ADDRESS = 16  # where Linux's siginfo_t has the address, on processors of 64 bits
@@ -47,12 +47,12 @@ class Watched:
     It is watched until its map is deleted.
     """
 
-    def __init__(self, array: NDArray[Any], path: Path, remedy: str = RESUME) -> None:
+    def __init__(self, array: NDArray[Any], place: Stripes, remedy: str = RESUME) -> None:
         """Watch an array, unless it is in memory.
 
-        path: of the file, for messages. remedy: what else to do than to mend the cause.
+        place: its files, for messages. remedy: what else to do than to mend the cause.
         """
-        self._map, self._path, self._remedy, self._entry = map_of(array), path, remedy, -1
+        self._map, self._place, self._remedy, self._entry = map_of(array), place, remedy, -1
         if self._map is None or not _installed() or not _free:
             return
         begin = address_of(self._map)
@@ -65,9 +65,11 @@ class Watched:
         """Raise PageError if a page of the array was lost."""
         if self._entry < 0 or not _maps[self._entry, 2]:
             return
-        page = (int(_maps[self._entry, 2]) - int(_maps[self._entry, 0])) // PAGE
+        begin, _, lost = map(int, _maps[self._entry])
+        file, byte = self._place.at(lost - begin)
+        page = byte // PAGE
         raise PageError(
-            f"{self._path}: page {page:,} (from byte {page * PAGE:,} on) can no longer be read or "
+            f"{file}: page {page:,} (from byte {page * PAGE:,} on) can no longer be read or "
             "written: the file has become shorter, or its disk fails or is full. Mend that, or "
             f"{self._remedy}."
         )

@@ -21,9 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import RunFolderError
-from .allocated import free_bytes, new_array, too_little_room
+from .allocated import free_bytes, new_file, too_little_room
 from .lock import HeldError, Lock, this_process
 from .lost_pages import Watched
+from .stripes import one_file
 
 LOCK = ".blocklearn-rows"
 ENDINGS = (".float32", ".float64", ".uint16", ".uint32")
@@ -47,7 +48,7 @@ class RowFolder:
         self.path = folder / name
         self.owner = owner
         self._remedy = f"Set learner.{setting} ({setting} of a Learner) to another folder."
-        self.watched: dict[Path, Watched] = {}  # finds lost pages of the files
+        self.watched: list[Watched] = []  # finds lost pages of the files
         self._held: _Held | None = None
 
     def check(self, states: Mapping[str, int]) -> None:
@@ -101,18 +102,20 @@ class RowFolder:
             RunFolderError: a file of this name exists.
             OSError: the disk has too little room.
         """
+        file = self.new_file(name, dtype, rows * columns * np.dtype(dtype).itemsize)
+        array: NDArray[Any] = np.memmap(file, dtype, "r+", shape=(rows, columns)).view(np.ndarray)
+        self.watched.append(Watched(array, one_file(file)))
+        return array
+
+    def new_file(self, name: str, dtype: Any, nbytes: int) -> Path:
+        """Make the file `name.DTYPE` of so many zeros, and return its path; see `new`."""
         assert self._held is not None
-        file = self.file_of(name, dtype)
+        file = self.path / f"{name}.{np.dtype(dtype).name}"
         if file.exists():
             raise self._foreign(file.name)
         with self._held.adding(file.name):
-            array = new_array(file, dtype, (rows, columns))
-        self.watched[file] = Watched(array, file)
-        return array
-
-    def file_of(self, name: str, dtype: Any) -> Path:
-        """Return the path of a file that `new` makes."""
-        return self.path / f"{name}.{np.dtype(dtype).name}"
+            new_file(file, nbytes)
+        return file
 
     def release(self) -> None:
         """Remove the files and the folder, and let others take it.

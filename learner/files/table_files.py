@@ -28,6 +28,7 @@ from .live_pages import LivePages
 from .lost_pages import Watched
 from .paging import PageCount, PagedArray, fetch_rows, rows_of_page
 from .row_folder import RowFolder
+from .stripes import Stripes, one_file, part_of, shares, striped_array
 from .table_rows import Draw, TableRows, first_values, rows_at_once
 
 NAME = "{}-tables"
@@ -38,7 +39,7 @@ COLUMNS = "columns-of-rows"
 
 
 class TableFiles:
-    """Files for the tables of one learner, in one or several folders in turn.
+    """Files for the tables of one learner, whose pages are spread over one or several folders.
 
     It holds the folders from the first table to `release`. All tables have as many rows. The first
     one has the longest; `group` of them are a page, if a page has room for one.
@@ -65,18 +66,16 @@ class TableFiles:
     def check(self, tables: Mapping[str, int]) -> None:
         """Check that `new` would work for these tables, and change nothing.
 
-        tables: bytes of each, by the name of its file, in the order of `new`.
+        tables: bytes of each, by the name of its file.
 
         Raises RunFolderError and OSError, as `RowFolder.check` does.
         """
-        shares: list[dict[str, int]] = [{} for _ in self.folders]
-        for number, (file, nbytes) in enumerate(tables.items()):
-            shares[number % len(shares)][file] = nbytes
-        for folder, share in zip(self.folders, shares, strict=True):
-            folder.check(share)
+        for number, folder in enumerate(self.folders):
+            own = {file: shares(nbytes, len(self.folders)) for file, nbytes in tables.items()}
+            folder.check({file: found[number] for file, found in own.items() if found[number]})
 
     def new(self, name: str, shape: tuple[int, int], dtype: DTypeLike) -> NDArray[Any]:
-        """Make the file of a table of zeros, on the next disk, and map it into memory.
+        """Make the files of a table of zeros, one on each disk, and map them into memory.
 
         Zeros take disk space, but are not written.
 
@@ -84,27 +83,29 @@ class TableFiles:
             RunFolderError: another run holds the folder, or a file of this name exists.
             OSError: the disk has too little room.
         """
-        folder = self.folders[len(self.tables) % len(self.folders)]
-        folder.take()
-        array = folder.new(name, *shape, dtype)
         if not self.tables:
-            self.group = rows_of_page(array.nbytes // shape[0])
+            self.group = rows_of_page(shape[1] * np.dtype(dtype).itemsize)
             self.rows = shape[0]
             self.changed = np.zeros(-(-shape[0] // self.group), bool)
             self.unsaved = self.changed.copy()
             self.places = ColumnsInOrder(shape[0])
             if not self.in_order:
-                columns = folder.new(COLUMNS, shape[0], 1, np.uint32)
-                self.places = ColumnPlaces(columns)
-                self._know(COLUMNS, PagedArray(columns), folder)
-        self.tables[name] = PagedArray(array)
-        self._know(name, self.tables[name], folder)
-        return array
+                columns = self._new(COLUMNS, (shape[0], 1), np.uint32)
+                self.places = ColumnPlaces(columns.array)
+        self.tables[name] = self._new(name, shape, dtype)
+        return self.tables[name].array
 
-    def _know(self, name: str, table: PagedArray, folder: RowFolder) -> None:
-        file = folder.file_of(name, table.array.dtype)
-        self.live.add(name, table, self.group, file, trained=name != COLUMNS)
-        self.live.watch(folder.watched[file])
+    def _new(self, name: str, shape: tuple[int, int], dtype: DTypeLike) -> PagedArray:
+        nbytes = shape[0] * shape[1] * np.dtype(dtype).itemsize
+        files = []
+        for folder, share in zip(self.folders, shares(nbytes, len(self.folders)), strict=True):
+            folder.take()
+            if share:
+                files.append(folder.new_file(name, dtype, share))
+        place = Stripes(files, part_of(nbytes, len(self.folders)))
+        table = PagedArray(striped_array(place, dtype, shape))
+        self.live.add(name, table, self.group, place, trained=name != COLUMNS)
+        return table
 
     def begins_with(self, drawn: Mapping[str, Draw]) -> None:
         """Draw the first values of rows of these tables when a column gets them; others are zeros.
@@ -215,7 +216,7 @@ class TableFiles:
         """
         folder = self.folders[0].path.parent
         room = nameless_array(folder, array.dtype, array.shape)
-        self.live.watch(Watched(room, folder))
+        self.live.watch(Watched(room, one_file(folder)))
         return room
 
     def saved_as(self, logs: Any) -> None:

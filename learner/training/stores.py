@@ -49,5 +49,5 @@ def make_stores(
             stores[name].draw(state.init, seed, stream, None if whole else share)
     for replica in team.replicas:
         replica.connect(stores, shares)
-        replica.watched = () if folder is None else tuple(folder.watched.values())
+        replica.watched = () if folder is None else folder.watched
     return stores

@@ -66,6 +66,12 @@ optimizer: {kind: adagrad}
 data: {train: {kind: file, path: x.npz, targets: y.npy}, eval: {kind: holdout}}
 learner: {table_folder: tables}
 """,
+    "glm, averages, tables in files": """\
+model: {kind: glm}
+optimizer: {kind: sgd, rate: 0.3, average_from: 9}
+data: {train: {kind: file, path: x.npz, targets: y.npy}, eval: {kind: holdout}}
+learner: {table_folder: [tables-0, tables-1]}
+""",
     "fm, tables in files": """\
 model: {kind: fm, factors: 3}
 optimizer: {kind: adagrad}

@@ -207,6 +207,20 @@ def test_a_file_that_became_shorter_ends_the_run_not_the_process(
         found.fit()
 
 
+def test_messages_name_the_file_of_several(tmp_path: Path) -> None:
+    with TableFiles([tmp_path / "a", tmp_path / "b"]) as tables:
+        columns = np.arange(3 * PAGE)
+        tables.new("W", (3 * PAGE, 1), np.float32)
+        tables.set(columns, {"W": columns[:, None].astype(np.float32)})
+        flip("W", PAGE + 7)(tmp_path / "a")
+        with pytest.raises(PageError, match=r"a/learner-tables/W\S+ page 2 of 'W' \(bytes 4,096 "):
+            tables.check_pages()
+        flip("W", PAGE + 7)(tmp_path / "a")
+        shorten("W")(tmp_path / "b")
+        with pytest.raises(PageError, match=r"b/learner-tables/W\.float32: page 1 .*no longer"):
+            tables.check_pages()
+
+
 def test_a_state_of_rows_that_became_shorter_ends_the_run(tmp_path: Path) -> None:
     class Shorten(bl.Hook):
         def block(self, learner: bl.Learner, progress: bl.Progress) -> None:
@@ -238,10 +252,11 @@ def test_sigbus_elsewhere_ends_the_process_as_before(tmp_path: Path) -> None:
         from pathlib import Path
         import numpy as np
         from blocklearn.learner.files.lost_pages import Watched
+        from blocklearn.learner.files.stripes import one_file
 
         folder = Path(sys.argv[1])
         ours, other = [np.memmap(folder / name, np.uint8, "w+", shape=9999) for name in "ab"]
-        watched = Watched(ours, folder / "a")
+        watched = Watched(ours, one_file(folder / "a"))
         os.truncate(folder / "a", 0)
         print(ours.sum(), flush=True)
         os.truncate(folder / "b", 0)

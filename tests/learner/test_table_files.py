@@ -27,6 +27,7 @@ from blocklearn.learner.files.paging import (
     pages_of,
 )
 from blocklearn.learner.files.row_folder import LOCK
+from blocklearn.learner.files.stripes import Stripes, part_of, shares
 from blocklearn.learner.files.table_files import TableFiles
 from blocklearn.optimizers import CombinationError
 
@@ -319,16 +320,35 @@ def test_one_learner_holds_the_folder(tmp_path: Path) -> None:
 def test_a_disk_with_too_little_room_is_found_before_files_are_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Tables go to the folders in turn: the second one gets 8 bytes."""
+    """Pages go to the folders in turn: the second one gets two of four, and 8 bytes."""
     folders = [tmp_path / "a", tmp_path / "b"]
     monkeypatch.setattr(
         "blocklearn.learner.files.row_folder.free_bytes",
-        lambda path: 100 if path.parent == folders[0] else 7,
+        lambda path: 3 * PAGE if path.parent == folders[0] else 2 * PAGE + 7,
     )
-    TableFiles(folders).check({"W.float32": 100})
-    with pytest.raises(OSError, match="8 bytes are needed, 7 bytes are free"):
-        TableFiles(folders).check({"W.float32": 100, "optimizer.W.G.float32": 8})
+    TableFiles(folders).check({"W.float32": 4 * PAGE})
+    with pytest.raises(OSError, match="8,200 bytes are needed, 8,199 bytes are free"):
+        TableFiles(folders).check({"W.float32": 4 * PAGE, "optimizer.W.G.float32": PAGE + 8})
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("folders", [1, 2, 3])
+@pytest.mark.parametrize("nbytes", [8, PAGE, PAGE + 8, 7 * PAGE + 16, 3000 * PAGE + 8])
+def test_folders_share_the_pages_of_a_table(folders: int, nbytes: int, tmp_path: Path) -> None:
+    """Each disk has as much as the others, but for a part; and messages find the byte."""
+    names = [tmp_path / str(i) for i in range(folders)]
+    with TableFiles(names) as tables:
+        array = tables.new("W", (nbytes // 8, 2), np.float32).view(np.uint64).ravel()
+        array[:] = np.arange(len(array))
+        tables.check_pages()
+        sizes = shares(nbytes, folders)
+        assert sum(sizes) == nbytes and max(sizes) - min(sizes) <= part_of(nbytes, folders)
+        files = [name / "learner-tables" / "W.float32" for name in names]
+        assert [file.stat().st_size if file.exists() else 0 for file in files] == sizes
+        place = Stripes(files, part_of(nbytes, folders))
+        for number in np.random.default_rng(0).integers(0, len(array), 50).tolist():
+            file, byte = place.at(8 * number)
+            assert int.from_bytes(file.read_bytes()[byte : byte + 8], "little") == number
 
 
 CONFIG = """\
