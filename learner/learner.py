@@ -745,9 +745,17 @@ class Learner:
         The files' disk space becomes free when the learner is deleted, or trains or predicts again,
         which copies the states to new files. Arrays from `row_state` and `state` must be deleted,
         too.
+
+        After the loss of a worker nothing is kept: `fit` begins anew, or at a checkpoint.
+
+        Raises:
+            DeviceLostError: a device has failed, and what was learned is lost.
+            WorkerLostError: a worker is lost now, and with it the states of its rows.
         """
-        self._live.close()
-        self.crew.exchange.dismiss()
+        try:
+            self._live.close()
+        finally:
+            self.crew.exchange.dismiss()
 
     # ------------------------------------------------------------- helpers
 

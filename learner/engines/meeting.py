@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -126,7 +128,11 @@ def _taken(part: NDArray[np.uint8] | list[Any] | None) -> Bytes:
 
 
 class Worker:
-    """An actor that is a worker. It answers `stacks` while it works."""
+    """An actor that is a worker. It answers `place` and `stacks` while it works."""
+
+    def place(self) -> tuple[str, int]:
+        """Return the id of its machine in the cluster, and that of its process."""
+        return imported().get_runtime_context().get_node_id(), os.getpid()
 
     def work(self, task: list[Any], rank: int, size: int, meeting: Any, folder: str) -> None:
         """Do what worker `rank` does, until it is done or has told the others of its error.
@@ -146,3 +152,11 @@ class Worker:
         """Return the stacks of all threads."""
         frames = sys._current_frames().values()
         return "\n".join("".join(traceback.format_stack(frame)) for frame in frames)
+
+
+def woken(process: int) -> bool:
+    """Let a process of this machine continue if it is stopped, and return whether it was."""
+    state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    if state == "T":
+        os.kill(process, signal.SIGCONT)
+    return state == "T"

@@ -17,14 +17,14 @@ from blocklearn.matcache import available_threads
 
 from ..errors import ConfigError, WorkerLostError
 from .exchange import PATIENCE, Exchange
-from .meeting import Meeting, MeetingExchange, Worker, imported
+from .meeting import Meeting, MeetingExchange, Worker, imported, woken
 from .ray_cluster import answering, cores, first_line, imported_for, joined, room
 
 Work = Callable[[Exchange], None]
 
 LOCK = type(threading.Lock())
 
-ANSWER = 10.0  # seconds for a worker that hangs to tell its stacks
+ANSWER = 60.0  # seconds for a worker that hangs to tell its stacks
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +64,7 @@ class RayWorkers(MeetingExchange):
         self.task, self._threads = task, threads
         self._address = None if address in (None, "", "local") else address
         self._workers: list[Any] = []
+        self._places: list[Any] = []  # their machines and processes
         self._runs: dict[Any, int] = {}  # what they do, and their ranks
         self._wanted = size
         self._group: Any = None  # the cores of the other workers
@@ -143,6 +144,7 @@ class RayWorkers(MeetingExchange):
         for rank in range(1, self.size):
             place = PlacementGroupSchedulingStrategy(self._group, rank - 1)
             actor = worker.options(num_cpus=each, scheduling_strategy=place).remote()
+            self._places.append(actor.place.remote())
             run = actor.work.remote([reference], rank, self.size, meeting, folder)
             self._workers.append(actor)
             self._runs[run] = rank
@@ -171,12 +173,29 @@ class RayWorkers(MeetingExchange):
         absent = ray.get(self._meeting.absent.remote(), timeout=ANSWER)
         for rank in absent:
             try:
+                stopped = ray.get(self._wake(rank), timeout=ANSWER)
                 stacks = ray.get(self._workers[rank - 1].stacks.remote(), timeout=ANSWER)
-            except ray.exceptions.RayError:
-                stacks = "it does not answer: its process is stopped, or its machine is gone"
-            log.error("worker %d hangs. Stacks of its threads, latest call last:\n%s", rank, stacks)
+            except ray.exceptions.RayError as error:
+                log.error("worker %d does not tell its stacks: %s", rank, first_line(error))
+                continue
+            how = "was stopped by a signal, and continues for now" if stopped else "hangs"
+            log.error(
+                "worker %d %s. Stacks of its threads, latest call last:\n%s", rank, how, stacks
+            )
         names = " and ".join(f"worker {rank}" for rank in absent)
         return f"{names} did not answer within {self.patience:g} s"
+
+    def _wake(self, rank: int) -> Any:
+        """Let a worker continue that is stopped: only so can it tell its stacks, before it ends.
+
+        A task on its machine does so; its result is whether it was stopped.
+        """
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        ray = imported()
+        machine, process = ray.get(self._places[rank - 1], timeout=ANSWER)
+        there = NodeAffinitySchedulingStrategy(machine, soft=False)
+        return ray.remote(num_cpus=0, scheduling_strategy=there)(woken).remote(process)
 
     def renew(self) -> None:
         """See `Exchange`. The cluster stays."""
@@ -210,7 +229,8 @@ class RayWorkers(MeetingExchange):
             with suppress(Exception):
                 remove_placement_group(self._group)
         super().close()
-        self._workers, self._runs, self._group, self._meeting = [], {}, None, None
+        self._workers, self._places, self._runs = [], [], {}
+        self._group = self._meeting = None
 
     def __del__(self) -> None:
         """End the workers of a learner that is deleted."""

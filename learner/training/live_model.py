@@ -18,6 +18,7 @@ from blocklearn.models.row_share import RowShare
 
 from ..engines.crew import Crew
 from ..engines.rows import Rows, SharedRows, gathered
+from ..errors import WorkerError, WorkerLostError
 from ..files.paging import read_only
 from ..files.row_folder import RowFolder
 from ..files.table_files import TableFiles
@@ -113,25 +114,39 @@ class LiveModel:
     def close(self) -> None:
         """Free the memory; a state stands for the replicas, with the states of rows read-only.
 
+        Where an error has ended the exchange of the workers, no state is left: training begins
+        anew.
+
         Raises:
             DeviceLostError: a device failed, and what was learned is lost. Memory is freed all the
                 same, and training begins anew.
+            WorkerLostError: the same, for a worker.
         """
         if self.team is not None and (lost := self.team.lost):
-            self.drop()
-            self.trained = self._progress.closed = False
-            self._progress.pass_ = self._progress.block = 0
+            self._lose()
             raise DeviceLostError(f"{', '.join(lost)}: what was learned is lost with the device.")
         if self.team is not None and self.restored is not None:
             self.drop()
+        elif self.team is not None and self.crew.exchange.failed:
+            self._lose()
         elif self.team is not None:
             rows = {name: read_only(store.array) for name, store in self.stores.items()}
             if self.crew.exchange.starts:  # the other workers end with the learner
-                rows |= {name: self.row_state(name) for name in self._shared()}
+                try:
+                    rows |= {name: self.row_state(name) for name in self._shared()}
+                except (WorkerError, WorkerLostError):
+                    self._lose()
+                    raise
             state, states = take(self.team, rows, self._progress, copy=True), self._states
             self.drop()
             self.restored = self._unshared = state
             self._states = states
+
+    def _lose(self) -> None:
+        """Free the memory of what is lost: training begins anew."""
+        self.drop()
+        self.trained = self._progress.closed = False
+        self._progress.pass_ = self._progress.block = 0
 
     def drop(self) -> None:
         """Free the memory, and keep nothing."""

@@ -25,6 +25,7 @@ from blocklearn.learner.engines.crew import Crew
 from blocklearn.learner.engines.exchange import Exchange
 from blocklearn.learner.engines.open import opened
 from blocklearn.learner.errors import ConfigError, WorkerError, WorkerLostError
+from blocklearn.models import NMF
 from tests.engines.test_workers import CASES, Stops, data_of, learnt, trained
 from tests.support import exchange_cases
 from tests.support.learn_command import Learn
@@ -65,8 +66,10 @@ def cluster() -> Iterator[Any]:
     pytest.importorskip("ray")
     from blocklearn.learner.engines.ray_cluster import joined
 
-    with joined(None, 4):
-        yield
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_worker_niceness", "0")  # by 15 they would wait for whatever else runs
+        with joined(None, 4):
+            yield
 
 
 def started(size: int, task: Any, patience: float = PATIENCE) -> Any:
@@ -190,6 +193,44 @@ def test_workers_that_a_learner_starts_learn_what_replicas_learn(name: str, clus
         assert learnt(learner) == expected
     finally:
         learner.close()
+
+
+class Mortal(NMF):
+    """Ends the process of a worker at the end of its second pass, once."""
+
+    folder: str
+
+    def end_pass(self) -> None:
+        """See `Model`."""
+        super().end_pass()
+        folder = Path(self.folder)
+        if "RAY_JOB_ID" in os.environ and (folder / "saved" / "pass-0001").exists():
+            with suppress(FileExistsError):
+                (folder / "dead").mkdir()
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.services
+def test_a_learner_closes_after_a_worker_was_lost_and_begins_anew(
+    cluster: Any, tmp_path: Path
+) -> None:
+    """Or at its newest checkpoint."""
+    X = np.random.default_rng(0).random((90, 8), np.float32)
+    model = Mortal(components=3, folder=str(tmp_path))
+    given: dict[str, Any] = {
+        "passes": 3, "block_rows": 10, "threads": 1, "checkpoint": tmp_path / "saved",
+    }  # fmt: skip
+    learner = bl.Learner(model, X, engine="ray", workers=2, verbose=False, **given)
+    with pytest.raises(WorkerLostError, match="worker 1 has ended"):
+        learner.fit()
+    assert (tmp_path / "dead").exists()
+    learner.close()
+    with pytest.raises(ValueError, match="nothing is trained"):
+        learner.parameter("H")
+    found = learnt(learner.fit())
+    learner.close()
+    expected = bl.Learner(model, X, replicas=2, verbose=False, **given | {"checkpoint": None})
+    assert found == learnt(expected.fit())
 
 
 def digests(names: list[str], own: Exchange) -> dict[str, list[str]]:

@@ -12,7 +12,7 @@ import blocklearn as bl
 from blocklearn.datasources import MatrixSource
 from blocklearn.learner.engines import choice
 from blocklearn.learner.engines.exchange import Exchange
-from blocklearn.learner.errors import ConfigError
+from blocklearn.learner.errors import ConfigError, WorkerError
 from tests.support.model_variants import (
     OneSided,
     Variant,
@@ -214,3 +214,25 @@ def test_workers_that_exchange_what_differs_learn_the_same(
     variant = CASES[name]
     expected = learnt(trained(variant, replicas=3))
     assert results(3, lambda own: learnt(trained(variant, engine=own))) == [expected] * 3
+
+
+class Fails(bl.Hook):
+    """Ends its worker with an error."""
+
+    def block(self, learner: bl.Learner, progress: bl.Progress) -> None:
+        raise ValueError("no such luck")
+
+
+def test_nothing_is_kept_by_close_after_a_worker_has_failed() -> None:
+    """Workers may differ: what one of them has learned so far is no model."""
+    variant = CASES["als explicit cg"]
+
+    def work(own: Exchange) -> None:
+        learner = made(variant, engine=own, hooks=[Fails()])
+        with pytest.raises(ValueError if own.rank == 0 else WorkerError, match="no such luck"):
+            learner.fit()
+        learner.close()
+        with pytest.raises(ValueError, match="nothing is trained or loaded yet"):
+            learner.parameter("items")
+
+    results(2, work)
