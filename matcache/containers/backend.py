@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -205,6 +205,12 @@ class Backend(Protocol):
 
     def compile_later(self) -> None:
         """Compile what `later` put off, so that nothing but blocks takes time."""
+
+    def prepare(self, calls: Iterable[tuple[Any, ...]]) -> None:
+        """Compile kernels of the host before they are called, several at once where it can.
+
+        calls: for each, the kernel, and arguments of the types that it will get.
+        """
 
     def later(self) -> AbstractContextManager[None]:
         """Return a context: kernels that are planned in it may be compiled at their first call."""

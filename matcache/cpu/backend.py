@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -121,6 +121,13 @@ class CPU:
         """Compile what was put off, so that nothing but blocks takes time."""
         compile_all(self._put_off, self.threads)
         self._put_off.clear()
+
+    def prepare(self, calls: Iterable[tuple[Any, ...]]) -> None:
+        """Compile kernels that are called directly, with arguments of these types."""
+        wanted: Signatures = {}
+        for kernel, *args in calls:
+            wanted.setdefault(kernel, {})[tuple(map(type_of, args))] = None
+        compile_all(wanted, self.threads)
 
     def allocate(self, nbytes: int) -> Array:
         """Allocate zeroed bytes."""

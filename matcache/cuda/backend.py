@@ -6,7 +6,7 @@ Longer than 300 lines: the protocol of a backend is one class.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -386,6 +386,9 @@ class Cuda:
 
     def compile_later(self) -> None:
         """Do nothing: all kernels are compiled."""
+
+    def prepare(self, calls: Iterable[tuple[Any, ...]]) -> None:
+        """Do nothing: kernels of the host are compiled when they are first called."""
 
     def later(self) -> AbstractContextManager[None]:
         """Put nothing off: kernels take memory of the device, which is allocated once."""

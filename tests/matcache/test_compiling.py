@@ -15,6 +15,7 @@ import numba
 import pytest
 
 from blocklearn.matcache.cpu import compiling, jit
+from blocklearn.matcache.cpu.backend import CPU
 
 TYPES = (numba.types.int64,)
 KERNELS = 3
@@ -65,6 +66,14 @@ def test_code_that_children_compiled_is_loaded(wanted: Any, monkeypatch: Any) ->
     in_children(monkeypatch, None)
     compiling.compile_all(wanted, 2)
     assert loaded(wanted) == KERNELS
+
+
+def test_kernels_that_are_called_directly_are_prepared(wanted: Any, monkeypatch: Any) -> None:
+    in_children(monkeypatch, None)
+    backend = CPU(2)
+    backend.prepare((kernel, 0) for kernel in wanted)
+    assert loaded(wanted) == KERNELS
+    backend.close()
 
 
 def test_children_print_nothing_and_hold_no_lock(

@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import blocklearn as bl
+from blocklearn.matcache.cpu.backend import CPU
+from blocklearn.matcache.cpu.compiled import type_of
 from blocklearn.models.coherence import MEASURES, coherence_of
 from blocklearn.models.relevance import relevant_words, words_by_relevance
 from blocklearn.models.topic_quality import (
@@ -72,6 +74,19 @@ def test_replicas_count_every_document_once() -> None:
     ).fit()
     wanted = expected(learner.parameter("lambda"), X)
     assert quality(learner.progress.scores) == pytest.approx(wanted, rel=1e-6)
+
+
+def test_kernels_are_compiled_for_what_they_are_called_with(monkeypatch: Any) -> None:
+    wanted: list[tuple[Any, Any]] = []
+
+    def noted(_: CPU, calls: Any) -> None:
+        wanted.extend((kernel, tuple(map(type_of, given))) for kernel, *given in calls)
+
+    monkeypatch.setattr(CPU, "prepare", noted)
+    X, _ = planted(90)
+    bl.Learner(bl.models.LDA(topics=3, inference="cvb0"), X, eval=X, passes=1).fit()
+    assert len({kernel for kernel, _ in wanted}) == 4
+    assert all(types in kernel.overloads for kernel, types in wanted)
 
 
 def test_the_memory_of_the_scores_is_planned() -> None:
