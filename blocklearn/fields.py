@@ -32,6 +32,9 @@ PLAIN = {
 }
 """Words of pydantic's messages, and plain ones."""
 
+NOT_TRIED = "default_factory_not_called"
+"""pydantic's error type for a default that depends on a wrong field; it is not reported."""
+
 
 class FieldError(ValueError):
     """A field has an unknown name or a wrong value.
@@ -107,6 +110,10 @@ class Named(BaseModel):
         return card(type(self).__name__, {str(name): v for name, v in self.__repr_args__()})
 
 
+def _tried(problem: Mapping[str, Any]) -> bool:
+    return bool(problem["type"] != NOT_TRIED)
+
+
 class Fields(Named):
     """Base class of models, optimizers and others whose fields are set by name.
 
@@ -121,7 +128,7 @@ class Fields(Named):
         try:
             return handler(data)
         except ValidationError as error:
-            problems = error.errors()
+            problems = list(filter(_tried, error.errors()))
             if not any(_unknown(problem) for problem in problems):
                 raise
             told = [_told(problem, list(cls.model_fields)) for problem in problems]
@@ -138,7 +145,8 @@ def problems_of(
 
     names: of the fields that may be given.
     """
-    items = sorted(error.errors(), key=lambda item: item["type"] != "extra_forbidden")
+    tried = filter(_tried, error.errors())
+    items = sorted(tried, key=lambda item: item["type"] != "extra_forbidden")
     found = [(*_place(item["loc"], given), _rule(item, names)) for item in items]
     places = {name: number for number, (name, *_) in reversed(list(enumerate(found)))}
     found.sort(key=lambda one: places[one[0]])

@@ -9,7 +9,7 @@ Longer than 300 lines: three inferences of one model share its counts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
@@ -56,10 +56,21 @@ from .term_weights import TermWeights, keep_weights, weighed
 from .topic_priors import Given, TopicPriors, problem_of_auto
 from .topic_quality import TopicQuality
 
+FEW = 200  # topics up to which sampling begins best from cvb0, and from many passes drawn afresh
 FLOOR = 1e-15  # of exp E[log beta]: times 1e-20, the floor of exppsi, it is still a normal number
 
 Positive = Annotated[float, Gt(0), Lt(1e30)]
 Replicas = Annotated[int, Ge(1), Le(CAP)]
+
+
+def _by_topics(few: int, many: int) -> Callable[[Mapping[str, object]], int]:
+    """Return a default that is `few` up to FEW topics, else, for gibbs, `many`."""
+
+    def default(fields: Mapping[str, object]) -> int:
+        topics, samples = fields["topics"], fields["inference"] == "gibbs"
+        return many if samples and isinstance(topics, int) and topics > FEW else few
+
+    return default
 
 
 def expected_counts(X: Sparse, theta: Rows, phi: Table) -> Rows:
@@ -204,12 +215,15 @@ class LDA(Model):
         "pass; auto keeps them where the data allow, and draws afresh with `same`",
     )
     warm_up: Annotated[int, Ge(0)] = Field(
-        1, description="gibbs: passes of cvb0 before it; the last pass always samples"
+        default_factory=_by_topics(1, 0),
+        description="gibbs: passes of cvb0 before it; by default 1 up to 200 topics, else 0, since "
+        "it makes many topics alike; the last pass always samples",
     )
     fresh_passes: Annotated[int, Ge(0)] = Field(
-        8,
+        default_factory=_by_topics(8, 2),
         description="gibbs with kept assignments: passes after `warm_up` that draw them afresh, "
-        "which find topics sooner",
+        "which find topics sooner; by default 8 up to 200 topics, else 2, since each costs as many "
+        "sweeps of all topics",
     )
     burn_in: Annotated[int, Ge(0), Lt(2**31)] = Field(
         1, description="gibbs: sweeps that are not counted"

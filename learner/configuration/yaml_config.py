@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from blocklearn.datasources.secrets import hidden_leaves
+from blocklearn.fields import NOT_TRIED
 
 from ..errors import ConfigError
 from .references import Referring, expand
@@ -29,9 +30,6 @@ DELIVERED = Path(__file__).parents[2] / "configs"
 
 PLAIN_WORDS = {"an object": "a mapping", "a valid dictionary": "a mapping", "valid array": "list"}
 """Words of pydantic's messages on JSON, and the words of YAML for them."""
-
-NOT_TRIED = "default_factory_not_called"
-"""pydantic's error type for a default that depends on a wrong field; it is not reported."""
 
 Schema = TypeVar("Schema", bound=BaseModel)
 

@@ -220,6 +220,23 @@ def test_one_pass_of_gibbs_samples() -> None:
     assert not np.allclose(lam_of(runs[1]), lam_of(other))
 
 
+def test_how_sampling_begins_depends_on_the_number_of_topics() -> None:
+    """A pass of cvb0 makes many topics alike, and passes drawn afresh cost more with each topic."""
+    begins = [(m.warm_up, m.fresh_passes) for m in (bl.models.LDA(topics=k) for k in (200, 201))]
+    assert begins == [(1, 8), (0, 2)]
+    given = bl.models.LDA(topics=201, warm_up=3, fresh_passes=4)
+    assert (given.warm_up, given.fresh_passes) == (3, 4)
+
+
+def test_a_wrong_number_of_topics_is_the_only_error() -> None:
+    """Defaults that depend on it are not reported, too."""
+    with pytest.raises(ValueError, match=r"^LDA: topics=0: must be greater than or equal to 1\.$"):
+        bl.models.LDA(topics=0)
+    with pytest.raises(ValueError, match=r"unknown parameter") as error:
+        bl.models.LDA(topics=0, warm=1)
+    assert "factory" not in str(error.value)
+
+
 def test_huge_counts_are_split_in_no_time() -> None:
     X, _ = planted(documents=40)
     X.data *= 1e7
