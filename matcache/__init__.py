@@ -95,10 +95,10 @@ from .operations.algebra import lower as lower
 from .operations.algebra import qr as qr
 from .operations.algebra import solve as solve
 from .operations.algebra import upper as upper
+from .operations.alias import AliasTable as AliasTable
+from .operations.alias import alias_table as alias_table
 from .operations.dense import random as random
-from .operations.draws import AliasTable as AliasTable
 from .operations.draws import Draws as Draws
-from .operations.draws import alias_table as alias_table
 from .operations.exact import ExactSum as ExactSum
 from .operations.exact import fits as fits
 from .operations.exact import grid_for as grid_for

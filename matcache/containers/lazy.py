@@ -141,6 +141,10 @@ class Transposed(Operand):
         found: Mat = self.of._apply("transpose", (self.of,)).mat()
         return found
 
+    def mean(self, axis: int | None = None) -> Any:
+        """Return the mean of all entries, or by axis: see `matcache.mean`."""
+        return self.mat().mean(axis)
+
     @property
     def shape(self) -> Shape:
         """The shape (rows, columns)."""

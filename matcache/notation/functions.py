@@ -210,9 +210,9 @@ def concatenate(parts: Any, axis: int = 0) -> Any:
 
     parts: two dense matrices or more, with equal columns (axis 0) or rows (axis 1).
     """
-    if axis not in (0, 1):
-        raise ValueError(f"concatenate: axis={axis!r}: must be 0 or 1.")
-    return apply("concatenate_rows" if axis == 0 else "concatenate_columns", *parts)
+    if not isinstance(axis, int) or axis not in (0, 1, -1, -2):
+        raise ValueError(f"concatenate: axis={axis!r}: must be 0 or 1; matrices are in one list.")
+    return apply("concatenate_rows" if axis in (0, -2) else "concatenate_columns", *parts)
 
 
 def total(x: Any) -> Any:

@@ -7,12 +7,11 @@ program, and `Ref` computes with NumPy in float64. So the same model code runs o
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from ..errors import source_line
-from .elementwise import ELEMENTWISE
 
 OPERATORS = {
     "add": ("add", False),
@@ -32,8 +31,35 @@ OPERATORS = {
 }
 """NumPy's name of an operation -> its name here, and whether its arguments change places."""
 
-REDUCTIONS = ("colsum", "copy", "rowmax", "rowmin", "rowsum", "sort", "total")
-"""Functions of `functions.py`, not elementwise, to suggest in place of NumPy's of the same name."""
+OURS = (
+    "argmax argmin argsort clip concatenate copy cos exp floor log maximum mean minimum sign sin "
+    "sort sqrt tanh where cholesky diagonal eigh qr solve"
+)
+"""Functions of `blocklearn.matcache` with the names that NumPy has for them."""
+
+INSTEAD = {
+    **{name: f"blocklearn.matcache.{name}" for name in OURS.split()},
+    "absolute": "abs(x)",
+    "max": "rowmax(x) or colmax(x)",
+    "min": "rowmin(x) or colmin(x)",
+    "sum": "x.sum(axis) or total(x)",
+    "dot": "x @ y",
+    "negative": "-x",
+    "square": "x ** 2",
+    "logical_not": "~x",
+    "logical_and": "a & b",
+    "logical_or": "a | b",
+    "floor_divide": "floor(x / y)",
+    "std": "sqrt(mean((x - mean(x)) ** 2))",
+    "var": "mean((x - mean(x)) ** 2)",
+    "inv": "inverse(x)",
+    "slogdet": "logdet(x)",
+    "transpose": "x.T",
+    "tolist": "x.numpy().tolist()",
+    "hstack": "concatenate(parts, axis=1)",
+    "vstack": "concatenate(parts)",
+}
+"""What to write in place of a function or method of NumPy's."""
 
 SUMS = {None: "total", 0: "colsum", -2: "colsum", 1: "rowsum", -1: "rowsum"}
 """Sums by axis."""
@@ -57,19 +83,26 @@ class Operand:
             op, turned = OPERATORS[name]
             args = tuple(a.item() if isinstance(a, np.ndarray) and a.ndim == 0 else a for a in args)
             return self._apply(op, args[::-1] if turned else args)
-        raise self._no_array(name)
+        if method == "at":
+            raise self._no_array(f"{name}.at", "x[positions] += rows")
+        raise self._no_array(name, INSTEAD.get(name))
 
     def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
         """Refuse NumPy's functions."""
-        raise self._no_array(function.__name__)
+        raise self._no_array(function.__name__, INSTEAD.get(function.__name__))
 
-    def _no_array(self, name: str) -> TypeError:
-        known = name in ELEMENTWISE or name in REDUCTIONS
-        ours = name if known else "exp, log, maximum, total and others"
+    def _no_array(self, name: str, instead: str | None) -> TypeError:
+        ours = instead or "blocklearn.matcache.exp, log, maximum, total and others"
         return TypeError(
-            f"np.{name} at {source_line()}: a {type(self).__name__} is no NumPy array; use "
-            f"blocklearn.matcache.{ours}"
+            f"np.{name} at {source_line()}: a {type(self).__name__} is no NumPy array; use {ours}"
         )
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Say what to write in place of a method of NumPy's arrays."""
+            told = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(f"{told}; use {INSTEAD[name]}" if name in INSTEAD else told)
 
     def _apply(self, op: str, args: tuple[Any, ...]) -> Any:
         """Return the result of operation `op` on `args`; at least one is of this family."""

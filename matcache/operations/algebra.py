@@ -50,44 +50,46 @@ class Eigen(NamedTuple):
     vectors: Mat
 
 
-def lower(x: Lazy) -> Triangle:
+def lower(x: Lazy | Transposed) -> Triangle:
     """Return the lower triangle of a square matrix, with its diagonal, for `@` and `solve`."""
-    return Triangle(x, lower=True)
+    return _triangle(x, lower=True)
 
 
-def upper(x: Lazy) -> Triangle:
+def upper(x: Lazy | Transposed) -> Triangle:
     """Return the upper triangle of a square matrix, with its diagonal, for `@` and `solve`."""
-    return Triangle(x, lower=False)
+    return _triangle(x, lower=False)
 
 
-def cholesky(x: Lazy) -> Node:
+def cholesky(x: Lazy | Transposed) -> Node:
     """Return the lower triangular L with `L @ L.T == x`: [k x k] -> [k x k].
 
     x: symmetric and positive definite; only its lower triangle is read. If it is not, the result is
     NaN.
     """
-    source, k = _square("cholesky", x), x.shape[1]
+    source = _square("cholesky", x)
+    k, cache = source.shape[1], source.cache
 
     def compute(slot: Slot) -> None:
-        store(Mat(x.cache, slot), source)
-        launch(x.cache, "cholesky", slot)
-        x.cache.count(k**3 // 3)
+        store(Mat(cache, slot), source)
+        launch(cache, "cholesky", slot)
+        cache.count(k**3 // 3)
 
     return _node("cholesky", (k, k), (source,), compute)
 
 
-def qr(x: Lazy) -> QR:
+def qr(x: Lazy | Transposed) -> QR:
     """Return the orthonormal and the triangular factor of a tall matrix: [n x k], n >= k.
 
     The padding rows of a block count as 0.
     """
-    (n, k), cache = _matrix("qr", x).shape, x.cache
+    given = _matrix("qr", x)
+    (n, k), cache = given.shape, given.cache
     if n < k:
         raise ShapeError(
-            f"qr at {source_line()}: {x.label} is {n} x {k}; must have as many rows as columns, or "
-            "more."
+            f"qr at {source_line()}: {given.label} is {n} x {k}; must have at least as many rows "
+            "as columns."
         )
-    source = real_rows(x).mat()
+    source = real_rows(given).mat()
 
     def compute(q: Slot, r: Slot) -> None:
         store(Mat(cache, q), source)
@@ -99,12 +101,13 @@ def qr(x: Lazy) -> QR:
     return QR(q, r)
 
 
-def eigh(x: Lazy) -> Eigen:
+def eigh(x: Lazy | Transposed) -> Eigen:
     """Return eigenvalues and eigenvectors of a symmetric matrix [k x k].
 
     Only its lower triangle is read.
     """
-    source, k, cache = _square("eigh", x), x.shape[1], x.cache
+    source = _square("eigh", x)
+    k, cache = source.shape[1], source.cache
 
     def compute(values: Slot, vectors: Slot) -> None:
         work = _work(cache, k)
@@ -116,7 +119,7 @@ def eigh(x: Lazy) -> Eigen:
     return Eigen(values, vectors)
 
 
-def solve(matrix: Lazy | Transposed | Triangle, right: Lazy) -> Node:
+def solve(matrix: Lazy | Transposed | Triangle, right: Lazy | Transposed) -> Node:
     """Return the X with `matrix @ X == right`: [k x k] and [k x m] -> [k x m].
 
     matrix: any square matrix, by LU factorization; or a triangle, such as `lower(cholesky(x))` or
@@ -127,7 +130,7 @@ def solve(matrix: Lazy | Transposed | Triangle, right: Lazy) -> Node:
     if isinstance(matrix, Triangle):
         found: Node = triangular("solve", matrix, right, left=True)
         return found
-    a = _square("solve", matrix.mat())
+    a = _square("solve", matrix)
     b = _matrix("solve", right)
     (k, m), cache = b.shape, b.cache
     _fits("solve", a.shape, b.shape, left=True)
@@ -142,27 +145,28 @@ def solve(matrix: Lazy | Transposed | Triangle, right: Lazy) -> Node:
     return _node("solve", (k, m), (a, b), compute)
 
 
-def inverse(x: Lazy) -> Node:
+def inverse(x: Lazy | Transposed) -> Node:
     """Return the inverse of a square matrix: [k x k] -> [k x k].
 
     It is NaN or infinite if the matrix is singular. Prefer `solve` where the inverse is multiplied.
     """
-    k, cache = _square("inverse", x).shape[1], x.cache
+    source = _square("inverse", x)
+    k, cache = source.shape[1], source.cache
     slot = cache.result(("identity", k), (k, k), np.float64, "the identity matrix")
-    return solve(x, filled(cache, slot, np.eye(k) if slot.computed < 0 else None))
+    return solve(source, filled(cache, slot, np.eye(k) if slot.computed < 0 else None))
 
 
-def diagonal(x: Lazy) -> Node:
+def diagonal(x: Lazy | Transposed) -> Node:
     """Return the diagonal of a square matrix: [k x k] -> [1 x k]."""
     source = _square("diagonal", x)
 
     def compute(slot: Slot) -> None:
-        launch(x.cache, "diagonal", source.slot, slot)
+        launch(source.cache, "diagonal", source.slot, slot)
 
-    return _node("diagonal", (1, x.shape[1]), (source,), compute, source.dtype)
+    return _node("diagonal", (1, source.shape[1]), (source,), compute, source.dtype)
 
 
-def logdet(x: Lazy) -> Any:
+def logdet(x: Lazy | Transposed) -> Any:
     """Return the log-determinant of a symmetric positive definite matrix: [k x k] -> 1 x 1.
 
     Only the lower triangle of x is read. If x is not positive definite, the result is NaN.
@@ -192,6 +196,11 @@ def triangular(what: str, triangle: Triangle, other: Any, *, left: bool) -> Node
     name = f"triangle {what}" if left else "rows times triangle"
     facts = (what, triangle.lower, triangle.turned)
     return _node(name, b.shape, (b, table), compute, facts=facts)
+
+
+def _triangle(x: Lazy | Transposed, *, lower: bool) -> Triangle:
+    turned = isinstance(x, Transposed)
+    return Triangle(x.of if isinstance(x, Transposed) else x, lower=lower, turned=turned)
 
 
 def _node(

@@ -25,7 +25,7 @@ from ..program.instructions import Ending
 from . import dense
 from .dense import linearise
 from .elementwise import broadcast, elementwise, text_of
-from .indexing import argsort, concatenate, sort
+from .indexing import argsort, concatenate, filled, sort
 from .products import gram, matmul, matmul_transposed, sddmm, transpose, transposed_matmul
 from .rowwise import Rowwise, run
 
@@ -187,9 +187,7 @@ def _sum(ending: Ending) -> Callable[[MatCache, Lazy], Any]:
     def reduce(cache: MatCache, x: Lazy) -> Any:
         if x.pattern is not None:
             if ending == "colsum":
-                raise ShapeError(
-                    f"colsum at {source_line()}: of a sparse matrix, use x.T @ ones instead."
-                )
+                return transpose(cache, transposed_matmul(cache, x, _ones(cache, x)))
             x = apply("rowsum", x)
         x = real_rows(x)
         shape = (1, 1) if ending == "total" else (1, x.shape[1])
@@ -197,6 +195,13 @@ def _sum(ending: Ending) -> Callable[[MatCache, Lazy], Any]:
         return dense.result(cache, x, ending, shape, dtype, f"{ending}({x.label})")
 
     return reduce
+
+
+def _ones(cache: MatCache, x: Lazy) -> Mat:
+    """Return a column of ones, as long as x."""
+    shape = (x.shape[0], 1)
+    slot = cache.result(("ones", shape, x.dtype.name), shape, x.dtype, "a column of ones")
+    return filled(cache, slot, np.ones(shape) if slot.computed < 0 else None)
 
 
 def _colmax(cache: MatCache, x: Lazy) -> Any:

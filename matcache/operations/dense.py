@@ -67,6 +67,11 @@ def random(cache: MatCache, shape: tuple[int, int], key: Mat, stream: int = 0) -
             f"random at {source_line()}: the key {key.label} is {key.shape} {key.dtype}; it must "
             "be int64 of shape (1, 3): seed, pass, block."
         )
+    sides = shape if isinstance(shape, tuple) else ()
+    if len(sides) != 2 or any(not isinstance(s, int | np.integer) or s < 0 for s in sides):
+        raise ShapeError(
+            f"random at {source_line()}: shape={shape!r}: must be (rows, columns), whole numbers."
+        )
     return Random(cache, shape, key, stream)
 
 

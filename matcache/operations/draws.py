@@ -7,7 +7,7 @@ is the same in every run, for any number of threads, and after a resume.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,11 +16,12 @@ from ..containers.dispatch import launch
 from ..containers.expressions import Node
 from ..containers.lazy import Lazy, Shape
 from ..containers.local import LocalPattern
-from ..containers.matrices import Mat, SparseMat, handle
+from ..containers.matrices import Mat, SparseMat
 from ..containers.patterns import filled_beside
 from ..containers.slots import Slot
 from ..errors import ShapeError, source_line
 from ..notation.operand import apply
+from .alias import AliasTable, check_table
 from .dense import Random, random
 from .indexing import filled
 from .products import cast
@@ -47,47 +48,6 @@ CODES = {
 }
 
 
-class AliasTable(NamedTuple):
-    """Weights of positions, prepared for drawing: see `alias_table`.
-
-    chance: float32 [1 x m], of staying at a position that was drawn evenly.
-    other: int64 [1 x m], the position to take instead.
-    """
-
-    chance: Mat
-    other: Mat
-
-
-def alias_table(weights: Lazy) -> AliasTable:
-    """Return the table for drawing positions with chances in proportion to their weights.
-
-    weights: [1 x m] or [m x 1], not negative. Popularity is `counts`, or `counts ** 0.75`.
-
-    It is made anew when the weights have changed, in m steps of one thread. A draw then takes two
-    reads, for any m. If a weight is negative or NaN, or all are 0, all drawn positions are -1.
-    (Walker 1977; Vose, IEEE Transactions on Software Engineering 17, 1991.)
-    """
-    if 1 not in weights.shape or weights.pattern is not None or 0 in weights.shape:
-        raise ShapeError(
-            f"alias_table at {source_line()}: weights are {_x(weights.shape)}; must be dense, one "
-            "row or one column."
-        )
-    given, cache = cast(weights, np.dtype(np.float64)), weights.cache
-    m = given.shape[0] * given.shape[1]
-    parts = {"chance": np.float32, "other": np.int64, "rest": np.float64, "stack": np.int64}
-    slots = [
-        cache.result((("alias", part), given.guid), (1, m), dtype, f"{part} of {given.label}")
-        for part, dtype in parts.items()
-    ]
-    if any([cache.begin(slot) for slot in slots]):  # noqa: C419 - each must begin
-        for slot in slots:
-            slot.written()
-        launch(cache, "alias_table", given.slot, *slots)
-        for slot in slots:
-            slot.computed_from(given.slot)
-    return AliasTable(handle(cache, slots[0]), handle(cache, slots[1]))
-
-
 class Draws:
     """Random numbers by counter, for one key.
 
@@ -104,7 +64,13 @@ class Draws:
 
         key: int64 [1 x 3] with (seed, pass, block), such as `block.key`.
         """
+        if not isinstance(key, Mat):
+            raise ShapeError(
+                f"Draws at {source_line()}: key={key!r}: must be an int64 matrix of shape (1, 3): "
+                "block.key, or from_array(cache, np.array([[seed, 0, 0]]))."
+            )
         self.key, self.cache = key, key.cache
+        random(self.cache, (1, 1), key)  # raises for a wrong key
 
     def uniform(self, shape: Shape, *, stream: int = 0) -> Random:
         """Return uniform numbers in (0, 1), as `random` does."""
@@ -134,12 +100,15 @@ class Draws:
 
         end: 1 to 2^31. Chances differ by less than end / 2^32 of themselves.
         """
-        if not 1 <= end <= 2**31:
-            raise ShapeError(f"integers at {source_line()}: end={end}: must be 1 to 2^31.")
+        if not isinstance(end, int | np.integer) or not 1 <= end <= 2**31:
+            raise ShapeError(
+                f"integers at {source_line()}: end={end}: must be 1 to 2^31, and whole."
+            )
         return self._node("integers", shape, stream, (end,), np.int64)
 
     def choice(self, shape: Shape, table: AliasTable, *, stream: int = 0) -> Node:
         """Return positions, int64, with the chances of a table: see `alias_table`."""
+        check_table("choice", table)
         return self._node("choice", shape, stream, tuple(table), np.int64)
 
     def beside(self, x: Lazy, table: AliasTable, *, stream: int = 0) -> SparseMat:
@@ -156,6 +125,7 @@ class Draws:
 
         Raises ShapeError if x is dense, or the table has not m weights.
         """
+        check_table("beside", table)
         source, m = x.mat(), table.chance.shape[1]
         if not isinstance(source, SparseMat) or isinstance(source.pattern, LocalPattern):
             raise ShapeError(
@@ -249,7 +219,7 @@ class Draws:
     def _node(
         self, name: str, shape: Shape, stream: int, given: tuple[Any, ...], dtype: Any = np.float32
     ) -> Node:
-        random(self.cache, shape, self.key)  # raises for a wrong key
+        random(self.cache, shape, self.key)  # raises for a wrong shape
         number = _number("binomial" if name == "multinomial" else name, stream)
         params = tuple(self._parameter(name, shape, value) for value in given)
         cache, key = self.cache, self.key
@@ -287,9 +257,9 @@ class Draws:
 
 def _number(name: str, stream: int) -> int:
     """Return the number of a stream that no other distribution has."""
-    if not 0 <= stream < STREAMS:
+    if not isinstance(stream, int | np.integer) or not 0 <= stream < STREAMS:
         raise ShapeError(
-            f"{name} at {source_line()}: stream={stream}: must be 0 to {STREAMS - 1:,}."
+            f"{name} at {source_line()}: stream={stream}: must be 0 to {STREAMS - 1:,}, and whole."
         )
     return (CODES[name] << 28) + stream * ATTEMPTS
 

@@ -48,6 +48,8 @@ def grad(loss: Callable[..., Any], *by: str, value: bool = False) -> Gradients:
     Raises ShapeError for operations without a derivative, and loops of unknown length. See
     `program/derivatives.py` for the rules, and `program/straight.py` for loops.
     """
+    if not callable(loss):
+        raise ShapeError(f"grad: loss={loss!r}: must be a @rowwise function.")
     if not by:
         raise ShapeError("grad: by=(): must name at least one argument of the loss.")
     return Gradients(loss, by, value=value)

@@ -61,6 +61,8 @@ class Rowwise:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         """Wrap `function`; nothing is traced yet."""
+        if not callable(function):
+            raise ShapeError(f"rowwise: {function!r}: must be a function.")
         self.function = function
         self.name = function.__name__
         self._compiled: dict[Hashable, Compiled] = {}

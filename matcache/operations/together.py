@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..containers.expressions import result_dtype
-from ..containers.lazy import Lazy, Shape
+from ..containers.lazy import Lazy, Shape, Transposed
 from ..containers.matrices import Mat, handle
 from ..errors import ShapeError, source_line
 from ..notation import functions
@@ -42,7 +42,8 @@ def together(*wanted: tuple[Any, Any]) -> tuple[Mat, ...]:
 
     Raises ShapeError if a pair is something else, or if shapes differ.
     """
-    cache = next((x.cache for _, x in wanted if isinstance(x, Lazy)), None)
+    given = [x.of if isinstance(x, Transposed) else x for _, x in wanted]
+    cache = next((x.cache for x in given if isinstance(x, Lazy)), None)
     if cache is None:
         raise ShapeError(f"together at {source_line()}: no matrix; must be pairs (what, matrix).")
     cache.require_open("together")

@@ -242,6 +242,23 @@ def test_a_device_replays_what_is_around_it() -> None:
     assert driver.replayed > 0
 
 
+def test_turned_matrices_are_factorized(memory: MatCache) -> None:
+    x, s, b = general(7, 7), positive(7), general(2, 7)
+    X, S, B = (from_array(memory, each).T for each in (x, s, b))
+    found = [lower(X) @ B, upper(X).T @ B, solve(lower(X), B), inverse(X), solve(S, B), logdet(S)]
+    low = np.tril(x.T)
+    wanted = [low @ b.T, np.triu(x.T).T @ b.T, np.linalg.solve(low, b.T), np.linalg.inv(x.T)]
+    wanted += [np.linalg.solve(s, b.T), [[np.linalg.slogdet(s)[1]]]]
+    for got, want in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(got.numpy(), want, rtol=1e-9, atol=1e-11)
+    np.testing.assert_array_equal(diagonal(X).numpy()[0], np.diag(x))
+    np.testing.assert_allclose(eigh(S).values.numpy()[0], np.linalg.eigvalsh(s), rtol=1e-9)
+    np.testing.assert_allclose((qr(B).Q @ qr(B).R).numpy(), b.T, atol=1e-12)
+    np.testing.assert_allclose(cholesky(S).numpy(), np.linalg.cholesky(s), rtol=1e-9, atol=1e-12)
+    with pytest.raises(ShapeError, match="is 2 x 7; must have at least as many rows as columns"):
+        qr(B.of)
+
+
 def test_what_does_not_fit_is_named() -> None:
     with MatCache(threads=1) as cache:
         square, tall = from_array(cache, np.eye(3)), from_array(cache, np.ones((5, 3)))
@@ -257,7 +274,7 @@ def test_what_does_not_fit_is_named() -> None:
             (f"@{here}3 x 5 and 3 x 3", lambda: tall.T @ lower(square)),
             (f"@{here}float; must be a dense", lambda: lower(square) @ 2.0),
             (f"triangle{here}.*5 x 3", lambda: lower(tall)),
-            (f"qr{here}.* is 3 x 5; must have as many rows", lambda: qr(tall.T.mat())),
+            (f"qr{here}.* is 3 x 5; must have at least as", lambda: qr(tall.T.mat())),
             (f"qr{here}a sparse matrix; must", lambda: qr(sparse)),
             (f"inverse{here}a sparse matrix", lambda: inverse(sparse)),
             (f"add{here}a triangle of .* factor of @", lambda: lower(square) + square),

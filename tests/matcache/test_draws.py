@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -230,7 +231,8 @@ def test_numbers_of_a_plan_need_no_memory_and_change_with_the_key() -> None:
 
 def test_what_does_not_fit_is_named() -> None:
     with MatCache(threads=1) as cache:
-        draws, wide = draws_of(cache), from_array(cache, np.ones((2, 5)))
+        draws: Any = draws_of(cache)
+        wide, key = from_array(cache, np.ones((2, 5))), cast(Any, 7)
         sparse, numbers = from_sparse(cache, np.eye(3)), from_array(cache, np.ones((1, 3)))
         here = r" at .*test_draws\.py:\d+: "
         cases: list[tuple[str, Callable[[], Any]]] = [
@@ -240,7 +242,16 @@ def test_what_does_not_fit_is_named() -> None:
             (f"integers{here}end=0: must be 1", lambda: draws.integers((4, 5), 0)),
             (f"alias_table{here}weights are 2 x 5", lambda: alias_table(wide)),
             (f"alias_table{here}weights are 3 x 3", lambda: alias_table(sparse)),
-            (f"random{here}the key", lambda: Draws(numbers).poisson((2, 2), 1.0)),
+            (f"random{here}the key", lambda: Draws(numbers)),
+            (f"Draws{here}key=7: must be an int64 matrix", lambda: Draws(key)),
+            (f"radius{here}stream=0.5: must be 0 to", lambda: draws.normal((4, 5), stream=0.5)),
+            (f"integers{here}end=2.5: must be 1", lambda: draws.integers((4, 5), 2.5)),
+            (f"choice{here}Mat in place of a table", lambda: draws.choice((4, 5), numbers)),
+            (f"beside{here}Mat in place of a table", lambda: draws.beside(sparse, numbers)),
+            *(
+                (rf"random{here}shape=.*: must be \(rows, columns\)", partial(draws.normal, shape))
+                for shape in (3, (1, 2, 3), (1.5, 2), (-1, 2), [1, 2])
+            ),
         ]  # fmt: skip
         for message, wrong in cases:
             with pytest.raises(ShapeError, match=message):

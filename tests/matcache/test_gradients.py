@@ -262,6 +262,11 @@ def test_what_cannot_be_differentiated_is_named() -> None:
     for message, loss, args in cases:
         with pytest.raises(ShapeError, match=message):
             grad(loss, "x")(*args)
+    number: Any = 3
+    with pytest.raises(ShapeError, match="grad: loss=3: must be a @rowwise function"):
+        grad(number, "x")
+    with pytest.raises(ShapeError, match="rowwise: 3: must be a function"):
+        rowwise(number)
     with pytest.raises(ShapeError, match="must name at least one"):
         grad(logistic)
     with pytest.raises(ShapeError, match="within a @rowwise function"):

@@ -155,6 +155,11 @@ def test_columns_and_axes(memory: MatCache) -> None:
     np.testing.assert_allclose(x.mean(axis=1).numpy().ravel(), X.toarray().mean(axis=1), rtol=1e-6)
     assert float(mean(b)) == pytest.approx(B.mean(), rel=1e-5)
     assert float(x.mean()) == pytest.approx(X.toarray().mean())
+    for turned, T in ((b.mat().T, B.T), (x, X.toarray())):
+        for axis in (0, 1):
+            found = [turned.sum(axis=axis), turned.mean(axis=axis), mean(turned, axis)]
+            for got, want in zip(found, (T.sum(axis), T.mean(axis), T.mean(axis)), strict=True):
+                np.testing.assert_allclose(got.numpy().ravel(), want, rtol=1e-5, atol=1e-6)
     with pytest.raises(ValueError, match="axis=2"):
         a.sum(axis=2)
     with pytest.raises(ShapeError, match="dense"):
@@ -258,6 +263,13 @@ def test_matrices_are_joined(memory: MatCache) -> None:
     a, b = from_array(memory, A), from_array(memory, A[:, :2] + 1)
     same(concatenate([a, b, a * 2.0], axis=1), np.concatenate([A, A[:, :2] + 1, A * 2], axis=1))
     same(concatenate([a, a[3:5]]), np.concatenate([A, A[3:5]]))
+    same(concatenate([a, a[3:5]], axis=-2), np.concatenate([A, A[3:5]]))
+    same(concatenate([a, b], axis=-1), np.concatenate([A, A[:, :2] + 1], axis=1))
+    wrong: Any = b  # in place of the axis
+    with pytest.raises(
+        ValueError, match=r"axis=<Mat .*>: must be 0 or 1; matrices are in one list"
+    ):
+        concatenate(a, wrong)
     with pytest.raises(ShapeError, match="equal columns"):
         concatenate([a, b])
     with pytest.raises(ShapeError, match="sparse"):

@@ -144,6 +144,13 @@ def test_padding_rows_do_not_count_and_updates_are_repeated() -> None:
     np.testing.assert_allclose(parameters["most"][0], -np.exp(data).min(0), rtol=1e-5)
 
 
+def test_turned_matrices_are_summed_together(memory: MatCache) -> None:
+    a = matrix(memory, (5, 3))
+    columns, whole = together((colsum, a.T), (total, a.T))
+    np.testing.assert_allclose(columns.numpy()[0], a.numpy().sum(axis=1), rtol=1e-6)
+    assert float(whole) == pytest.approx(a.numpy().sum(dtype=np.float64), rel=1e-6)
+
+
 def test_what_cannot_be_computed_together_is_named(memory: MatCache) -> None:
     a, b = matrix(memory, (5, 3)), matrix(memory, (5, 1))
     X = from_sparse(memory, sp.csr_array(np.eye(5, 3, dtype=np.float32)))
