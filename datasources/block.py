@@ -230,6 +230,12 @@ class HostBlock:
         """The positions of the non-zeros in `values`, sorted by feature."""
         return self.turned.t_pos
 
+    def occurring(self) -> npt.NDArray[np.int32]:
+        """Return the columns of the non-zeros, each once."""
+        if self._transposed:
+            return self.active[: self.n_active]
+        return np.unique(self.indices[: self.indptr[self.rows]])
+
     def finish(self, *, pass_: int, index: int, rows: int, checked: bool = False) -> None:
         """Declare `rows` rows filled: pad, check, and drop the old transpose.
 

@@ -69,6 +69,10 @@ class Model(Fields):
     recorded: after the first blocks, launches of `update` are repeated without calling it; False:
         it is called for every block.
 
+    reads_occurring: of parameters with a row for each column, `update` and scores of training read
+        only rows of columns that occur in the block. Several workers may then have old rows of
+        others. A subclass must say so itself.
+
     Attributes of a replica, see `attach`: `parameters` are saved, merged and resumed. `update` may
     fill `updates`, expressions by parameter, for the optimizer.
     """
@@ -87,6 +91,7 @@ class Model(Fields):
     least_block: ClassVar[int] = 32
     largest_block: ClassVar[int] = 1024
     recorded: ClassVar[bool] = True
+    reads_occurring: ClassVar[bool] = False
     model_config = ConfigDict(
         arbitrary_types_allowed=True, validate_assignment=True, validate_default=True
     )

@@ -267,6 +267,11 @@ class Optimizer(Fields):
     def settle(self) -> None:
         """Make the whole of the parameters exact for readers other than training."""
 
+    @property
+    def rests(self) -> bool:
+        """Whether `settle` may change rows of columns that do not occur in a block."""
+        return False
+
     def unsettled(self, *, ever: bool = False) -> list[Mat]:
         """Return the Mats to restore after a `settle` that training must not see.
 

@@ -148,6 +148,11 @@ class GradientOptimizer(GradientRule):
                     p.kernels["swap"](w=p.w, average=p.average)
                     self._reading = True
 
+    @property
+    def rests(self) -> bool:
+        """See `Optimizer.rests`: rows with penalties do, and averages."""
+        return any(p.rests or p.average is not None for p in self._managed.values())
+
     def unsettled(self, *, ever: bool = False) -> list[Mat]:
         """Return the Mats to put back after `settle`: see `Optimizer.unsettled`.
 

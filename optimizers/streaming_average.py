@@ -94,6 +94,11 @@ class StreamingAverage(StatisticsOptimizer):
                 p.wake_all(self._now)
         self._set_clock(0.0)
 
+    @property
+    def rests(self) -> bool:
+        """See `Optimizer.rests`."""
+        return bool(self._resting)
+
     def unsettled(self, *, ever: bool = False) -> list[Mat]:
         """Return the resting parameters and their state."""
         if not (ever or self._time):

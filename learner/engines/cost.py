@@ -62,6 +62,25 @@ class Sizes:
         return self.lines * DIGEST, wishes, to_owners, self.union * self.line_bytes
 
 
+@dataclass(frozen=True)
+class Needs:
+    """What is merged where workers fetch the rows that their blocks need: see `NeededRows`.
+
+    - workers: number of them.
+    - rounds: blocks of each from one merge to the next.
+    - touched: rows of a worker's blocks in these, at most.
+    - row_bytes: of a row of all tables.
+    """
+
+    workers: int
+    rounds: int
+    touched: float
+    row_bytes: int
+
+
+ID = 4  # bytes
+
+
 def dense_seconds(sizes: Sizes, network: Network = ASSUMED) -> float:
     """Return the seconds of a merge in which every number travels."""
     one = [sizes.workers]
@@ -74,6 +93,23 @@ def sparse_seconds(sizes: Sizes, network: Network = ASSUMED) -> float:
         network.exchange(nbytes, best_degrees(sizes.workers, nbytes, network))
         for nbytes in sizes.sparse_bytes
     )
+
+
+def needed_seconds(needs: Needs, network: Network = ASSUMED) -> float:
+    """Return the seconds from one merge to the next in which rows travel that blocks need.
+
+    Each round asks for rows and gets them; a merge gives them to their owners.
+    """
+
+    def exchanges(count: int) -> float:
+        each = needs.touched / count
+        both = ID * each, needs.row_bytes * each
+        return count * sum(
+            network.exchange(nbytes, best_degrees(needs.workers, nbytes, network))
+            for nbytes in both
+        )
+
+    return exchanges(needs.rounds) + exchanges(1)
 
 
 def best_degrees(workers: int, nbytes: float, network: Network = ASSUMED) -> tuple[int, ...]:

@@ -3,61 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import prod
-
-from blocklearn.datasources import BlockShape
-from blocklearn.matcache import Mat
 
 from ..engines.choice import FEW
-from ..engines.cost import ASSUMED, Network, Sizes, best_degrees, dense_seconds, sparse_seconds
-from ..engines.lines import LINE
+from ..engines.cost import (
+    ASSUMED,
+    Network,
+    best_degrees,
+    dense_seconds,
+    needed_seconds,
+    sparse_seconds,
+)
 from ..figures import duration, size
 from ..learner import Learner
+from ..training.merged_sizes import sizes_of
+from ..training.needed_tables import needs_of
 
 
 def exchange_lines(learner: Learner, workers: int, network: Network = ASSUMED) -> Iterator[str]:
-    """Yield the bytes and the seconds of a merge, for a learner that has tried some blocks.
-
-    Where the rows of a table are the columns of sparse data, a worker changes at most as many rows
-    as its blocks since the last merge have non-zeros.
-    """
+    """Yield the bytes and the seconds of a merge, for a learner that has tried some blocks."""
     if workers == 1 or learner.team is None or learner.train is None:
         return
-    tables = [mat for rule, mat in learner.team.first.learned() if rule != "same"]
-    numbers = sum(prod(mat.shape) for mat in tables)
-    shape, blocks = learner.train.shape, learner.sync_every * learner.replicas
-    touched, union = [touched_lines(tables, shape, blocks * several) for several in (1, workers)]
-    lines = sum(lines_of(mat) for mat in tables)
-    nbytes = sum(prod(mat.shape) * mat.dtype.itemsize for mat in tables)
-    sizes = Sizes(workers, lines, nbytes // max(1, lines), touched, union)
+    first = learner.team.first
+    sizes = sizes_of(first, workers, learner.sync_every * learner.replicas)
     dense = dense_seconds(sizes, network)
     yield (
-        f"a merge of {workers} workers: {size(nbytes)} of each, about {duration(dense)} at "
-        f"{network.bandwidth * 8e-9:g} Gb/s and {network.latency * 1e6:g} us (assumed)"
+        f"a merge of {workers} workers: {size(int(sizes.dense_bytes))} of each, about "
+        f"{duration(dense)} at {network.bandwidth * 8e-9:g} Gb/s and {network.latency * 1e6:g} us "
+        "(assumed)"
     )
-    if numbers < FEW:
+    if sum(mat.shape[0] * mat.shape[1] for rule, mat in first.learned() if rule != "same") < FEW:
         yield "  all numbers are exchanged: they are few"
         return
     sparse = sparse_seconds(sizes, network)
     layers = best_degrees(workers, sizes.sparse_bytes[0], network)
     yield (
-        f"  where workers differ, at most {union / lines:.0%} of it: about {duration(sparse)}"
+        f"  where workers differ, at most {sizes.union / sizes.lines:.0%} of it: about "
+        f"{duration(sparse)}"
         + (f", in layers of {' x '.join(map(str, layers))} workers" if len(layers) > 1 else "")
     )
+    alone = learner.replicas == 1 and learner.sync_weight == 1.0
+    needs = needs_of(first, workers, learner.sync_every) if alone else None
+    if needs is not None:
+        needed = needed_seconds(needs, network)
+        yield (
+            f"  the rows that the next blocks need, at most {needs.touched:,}: about "
+            f"{duration(needed)}, and what differs at the end of a pass"
+        )
+        if needed < min(dense, sparse):
+            yield "  chosen by these times: the rows that the next blocks need"
+            return
     chosen = "what differs" if sparse < dense else "all numbers, after a first merge"
     yield f"  chosen by these times, and by what differed before: {chosen}"
-
-
-def touched_lines(tables: list[Mat], shape: BlockShape, blocks: int) -> int:
-    """Return in how many lines so many blocks change what is merged, at most."""
-    found = 0
-    for mat in tables:
-        by_column = not shape.dense and mat.shape[0] == shape.columns
-        each = -(-mat.shape[-1] // LINE)
-        found += min(lines_of(mat), shape.nnz * blocks * each if by_column else lines_of(mat))
-    return found
-
-
-def lines_of(mat: Mat) -> int:
-    """Return the number of lines of a table."""
-    return -(-prod(mat.shape) // LINE)

@@ -165,7 +165,8 @@ class Training:
             own = team.crew.own(range(count))
             done += count
             team.begin()
-            for _ in team.train(islice(blocks, len(own)), side, self._scores):
+            own_blocks, rounds = islice(blocks, len(own)), -(-count // team.crew.size)
+            for _ in team.train(own_blocks, side, self._scores, rounds=rounds):
                 progress.ahead += 1
             team.finish()
             team.merge(complete=done == end)

@@ -70,6 +70,15 @@ def _hindrances(replica: Replica) -> Any:
             yield f"{array.label!r} at {array.where} is as large as a table, in memory. {REMEDY}"
 
 
+def of_rows_alone(replica: Replica) -> bool:
+    """Return whether training reads and changes only rows of tables that occur in a block.
+
+    No row rests either, to be brought up to date before a merge.
+    """
+    rests = replica.optimizer is None or replica.optimizer.rests
+    return not rests and next(_hindrances(replica), None) is None
+
+
 def in_order(replica: Replica) -> bool:
     """Return whether rows of tables must lie in the order of columns.
 

@@ -154,7 +154,7 @@ def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
     team.resume(paused)
     for replica in team.replicas:
         replica.refresh()  # a device has a copy of the state of rows
-    team.apart = replicas_of(state.tensors) > 1
+    team.given(apart=replicas_of(state.tensors) > 1)
 
 
 def shared(

@@ -26,6 +26,7 @@ from ..engines.merging import CrewMerger
 from ..engines.rows import gathered
 from .block_input import TRAINED_AHEAD
 from .lane import Errand, Lane, Piece
+from .needed_tables import needed_tables
 from .replica import Look, Replica
 from .work import Counter, Work, counted
 
@@ -65,6 +66,7 @@ class Team:
         self.apart = False  # whether replicas may differ
         self.counter = Counter() if self._lanes else self.first.counter  # of the calling thread
         self._merger: Merger | None = None
+        self._needed = needed_tables(replicas, crew, sync_every, sync_weight)
         self._tally, self._rows_scored = Tally({}), -1
 
     @property
@@ -108,13 +110,19 @@ class Team:
                 errand.wait()
 
     def train(
-        self, blocks: Iterable[HostBlock], side: int, look: Look | None = None
+        self,
+        blocks: Iterable[HostBlock],
+        side: int,
+        look: Look | None = None,
+        *,
+        rounds: int = 0,
     ) -> Iterator[None]:
         """Train the replicas on `blocks` in turn, and yield after each block.
 
         While a replica is at work, its next block waits for it already.
 
         look: shown blocks of the first replica; see `Replica.train`.
+        rounds: blocks of the worker that has the most of them, where there are several.
         """
         first = self.first if self.crew.leads else None
         states = self.first.model.states.values()
@@ -124,6 +132,8 @@ class Team:
         def train(replica: Replica, host: HostBlock) -> None:
             replica.train(host, side, look if replica is first else None)
 
+        if self._needed is not None:
+            blocks = self._needed.brought(iter(blocks), rounds)
         return self._in_turn(blocks, train, TRAINED_AHEAD)
 
     def waiting(self, blocks: Iterator[HostBlock]) -> Iterator[HostBlock]:
@@ -174,6 +184,8 @@ class Team:
         paused = [replica.pause() for replica in self.replicas]
         weight = 1.0 if complete else self.sync_weight
         self._merging().merge(self._learned(), weight)
+        if self._needed is not None:
+            self._needed.merge()
         for replica, numbers in zip(self.replicas, paused, strict=True):
             replica.resume(numbers)
         self.apart = weight < 1.0
@@ -182,10 +194,13 @@ class Team:
         self.counter.lap("merge")
 
     def gather(self) -> None:
-        """Give all workers the rows of states that are read as tables, if others changed them."""
-        if not self._stale:
+        """Give all workers the rows of tables that others changed: states, and what is needed."""
+        needed = self._needed if self._needed is not None and self._needed.behind else None
+        if not self._stale and needed is None:
             return
         with self.crew.ordered("gather"):
+            if needed is not None:
+                needed.gather()
             for state in self.first.model.states.values():
                 for ids in state.ranges() if state.whole and state.side in self._stale else ():
                     state.set_rows(ids, gathered(state, ids, self.crew, everywhere=True))
@@ -216,9 +231,10 @@ class Team:
             yield i * self.crew.size + self.crew.rank, replica
 
     def _learned(self) -> Iterator[tuple[Merge, list[Mat]]]:
-        """Yield the merge rule of each learned Mat, and that Mat of all replicas."""
+        """Yield the rule of each Mat that is merged whole, and that Mat of all replicas."""
         found = [replica.mats() for replica in self.replicas]
-        for name in found[0]:
+        apart = () if self._needed is None else self._needed.names
+        for name in [name for name in found[0] if name not in apart]:
             yield self.first.merge_rule(name), [mats[name] for mats in found]
 
     def _merging(self) -> Merger:
@@ -249,6 +265,12 @@ class Team:
             for replica in self.replicas:
                 replica.refresh()
             yield
+
+    def given(self, *, apart: bool) -> None:
+        """Note that all workers were given the same state. apart: whether replicas may differ."""
+        self.apart = apart
+        if self._needed is not None:
+            self._needed.alike()
 
     def tally(self, rows: int) -> Tally:
         """Return memory for the scores of so many rows; it is kept and reused."""

@@ -8,7 +8,7 @@ any number of outputs is trained at once. Field-aware factors: see `fields.py`.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from annotated_types import Ge
@@ -55,6 +55,7 @@ class FM(GLM):
     there are F * F times as many columns, those of a pair of fields side by side.
     """
 
+    reads_occurring: ClassVar[bool] = True
     kind: Literal["fm"] = "fm"  # type: ignore[assignment]
     factors: int = Field(8, ge=1, description="numbers that describe a feature in pairs, K")
     factor_l2: Weight | None = Field(

@@ -47,6 +47,7 @@ class GLM(Model):
     """
 
     needs_targets: ClassVar[bool] = True
+    reads_occurring: ClassVar[bool] = True
     meaning: ClassVar[Meaning | None] = "gradients"
     steps_of_pass: ClassVar[int] = 1  # default rates are for blocks of 1024; smaller ones defy l1
     kind: Literal["glm"] = "glm"

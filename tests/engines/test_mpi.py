@@ -19,7 +19,7 @@ from blocklearn.datasources import MatrixSource
 from blocklearn.datasources.blocks.write import write_blocks
 from blocklearn.learner.command_line.launching import launched
 from tests.engines.test_workers import CASES, learnt, trained
-from tests.support import exchange_cases
+from tests.support import exchange_cases, needed_cases
 from tests.support.learn_command import Learn
 
 ROOT = Path(__file__).parents[2]
@@ -80,6 +80,13 @@ def test_processes_merge_hostile_shapes_with_the_bits_of_numpy(tmp_path: Path) -
     assert run.returncode == 0, run.stderr
     found = [pickle.loads((tmp_path / f"worker-{rank}").read_bytes()) for rank in range(3)]
     exchange_cases.check(found, exchange_cases.CASES)
+
+
+def test_processes_fetch_rows_with_the_bits_of_numpy(tmp_path: Path) -> None:
+    run = mpiexec(3, "-m", "tests.support.needed_cases", tmp_path)
+    assert run.returncode == 0, run.stderr
+    found = [pickle.loads((tmp_path / f"worker-{rank}").read_bytes()) for rank in range(3)]
+    needed_cases.check(found, needed_cases.CASES)
 
 
 def test_the_command_trains_with_the_workers_of_mpirun(tmp_path: Path, command: Learn) -> None:

@@ -27,7 +27,7 @@ from blocklearn.learner.engines.open import opened
 from blocklearn.learner.errors import ConfigError, WorkerError, WorkerLostError
 from blocklearn.models import NMF
 from tests.engines.test_workers import CASES, Stops, data_of, learnt, trained
-from tests.support import exchange_cases
+from tests.support import exchange_cases, needed_cases
 from tests.support.learn_command import Learn
 
 PATIENCE = 600.0  # seconds, far more than any test needs
@@ -93,16 +93,20 @@ def test_each_worker_gets_what_each_gave_to_it(cluster: Any) -> None:
 
 
 @pytest.mark.services
-def test_actors_merge_hostile_shapes_with_the_bits_of_numpy(cluster: Any, tmp_path: Path) -> None:
+def test_actors_merge_and_fetch_with_the_bits_of_numpy(cluster: Any, tmp_path: Path) -> None:
+    """Tables of hostile shapes, and rows that blocks need."""
+
     def work(own: Exchange) -> None:
-        found = [exchange_cases.merged(case, own) for case in exchange_cases.CASES]
-        (tmp_path / f"worker-{own.rank}").write_bytes(pickle.dumps(found))
+        merged = [exchange_cases.merged(case, own) for case in exchange_cases.CASES]
+        fetched = [needed_cases.by_workers(case, own) for case in needed_cases.CASES]
+        (tmp_path / f"worker-{own.rank}").write_bytes(pickle.dumps((merged, fetched)))
         own.exchange([np.zeros(0)] * own.size)  # all have written
 
     with started(3, work) as own:
         work(own)
     found = [pickle.loads((tmp_path / f"worker-{rank}").read_bytes()) for rank in range(3)]
-    exchange_cases.check(found, exchange_cases.CASES)
+    exchange_cases.check([merged for merged, _ in found], exchange_cases.CASES)
+    needed_cases.check([fetched for _, fetched in found], needed_cases.CASES)
 
 
 def ports(process: psutil.Process) -> list[tuple[str, str]]:

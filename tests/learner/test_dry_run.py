@@ -156,6 +156,29 @@ def test_what_workers_exchange(learn: Any, monkeypatch: pytest.MonkeyPatch) -> N
     assert "where workers differ, at most " in out and "in layers of 2 x 2 x 2 x 2 workers" in out
 
 
+def test_workers_of_a_wide_glm_exchange_what_blocks_need(learn: Any) -> None:
+    """Unless rows rest, or a worker has several replicas."""
+    rng = np.random.default_rng(0)
+    columns = np.sort(rng.choice(10**6, (64, 4), replace=False), axis=1)
+    columns[-1, -1] = 10**6
+    rows = [" ".join(f"{each}:1" for each in row) for row in columns]
+    Path("wide.svm").write_text("\n".join(f"{i % 2} {row}" for i, row in enumerate(rows)))
+    config = """
+model: {kind: glm}
+data: {train: {kind: blocks, paths: [wide]}, block_rows: 16}
+learner: {passes: 1}
+"""
+    Path("wide.yaml").write_text(config)
+    assert learn("convert", "wide.svm", "wide")[0] == 0
+    given = ["--config", "wide.yaml", "--dry-run", "--engine", "mpi", "--workers", "4"]
+    code, out, said = learn(*given)
+    assert code == 0, said
+    assert re.search(r"the rows that the next blocks need, at most 2,048: about .* at the end", out)
+    assert "chosen by these times: the rows that the next blocks need" in out
+    for other in ("learner.replicas=2", "model.l2=0.1", "learner.sync_weight=0.5"):
+        assert "the rows that the next blocks" not in learn(*given, "--set", other)[1]
+
+
 @pytest.mark.parametrize("dry", [True, False])
 def test_too_much_is_refused_with_what_to_lower(
     learn: Any, dry: bool, monkeypatch: pytest.MonkeyPatch

@@ -1,0 +1,119 @@
+"""Tables of which workers exchange only the rows that blocks need: which ones, and when it pays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blocklearn.datasources import HostBlock
+from blocklearn.matcache import Mat
+from blocklearn.matcache.merge import opened
+
+from ..engines.choice import FEW, Choice
+from ..engines.cost import Needs, dense_seconds, needed_seconds, sparse_seconds
+from ..engines.crew import Crew
+from ..engines.needed_rows import NeededRows
+from .merged_sizes import sizes_of
+from .paged_tables import of_rows_alone, tables_of
+from .replica import Replica
+
+Ids = NDArray[np.int32]
+
+
+def needs_of(replica: Replica, workers: int, sync_every: int) -> Needs | None:
+    """Return what workers of one replica each would exchange; None: they cannot do so.
+
+    Training must read and change those rows of tables only that occur in a block. Merges must take
+    the mean of float32: then a row that no block has read stays as it is.
+    """
+    if not vars(type(replica.model)).get("reads_occurring") or replica.mixins:
+        return None
+    tables = tables_of(replica)
+    rules = {replica.merge_rule(name) for name in tables} - {"same"}
+    if (
+        replica.cache.backend.kind != "cpu"
+        or replica.files is not None
+        or replica.shapes.sides > 1
+        or rules != {"mean"}
+        or {mat.dtype.str for mat in tables.values()} != {np.dtype(np.float32).str}
+        or not of_rows_alone(replica)
+    ):
+        return None
+    merged = merged_tables(replica).values()
+    touched = min(replica.shapes.columns, sync_every * replica.intakes[0].shape.nnz)
+    return Needs(workers, sync_every, touched, sum(4 * mat.shape[1] for mat in merged))
+
+
+def merged_tables(replica: Replica) -> dict[str, Mat]:
+    """Return the tables that are merged, by name."""
+    tables = tables_of(replica)
+    return {name: mat for name, mat in tables.items() if replica.merge_rule(name) == "mean"}
+
+
+def needed_tables(
+    replicas: Sequence[Replica], crew: Crew, sync_every: int, sync_weight: float
+) -> NeededTables | None:
+    """Return the tables whose rows travel where blocks need them; None: all that differ do.
+
+    It is decided by sizes, so all workers decide the same.
+    """
+    first = replicas[0]
+    if crew.size == 1 or len(replicas) > 1 or sync_weight < 1.0:
+        return None
+    needs = needs_of(first, crew.size, sync_every)
+    if needs is None or sum(prod(mat.shape) for mat in merged_tables(first).values()) < FEW:
+        return None
+    sizes = sizes_of(first, crew.size, sync_every)
+    if needed_seconds(needs) >= min(sparse_seconds(sizes), dense_seconds(sizes)):
+        return None
+    return NeededTables(first, crew, needs)
+
+
+class NeededTables:
+    """The tables of the only replica of a worker that `NeededRows` merges.
+
+    names: of these Mats.
+    """
+
+    def __init__(self, replica: Replica, crew: Crew, needs: Needs) -> None:
+        tables = merged_tables(replica)
+        self.names, self._mats = tables.keys(), list(tables.values())
+        swap = Choice(crew.exchange).swap(int(needs.touched * needs.row_bytes))
+        self._rows = NeededRows(crew, replica.shapes.columns, swap)
+
+    @property
+    def behind(self) -> bool:
+        """Whether workers may have old rows. It is the same on all."""
+        return self._rows.behind
+
+    def brought(self, blocks: Iterator[HostBlock], rounds: int) -> Iterator[HostBlock]:
+        """Yield each block when the tables have its rows.
+
+        rounds: blocks of the worker that has the most: all take part in what it fetches.
+        """
+        for block in blocks:
+            rounds -= 1
+            self._rows.fetch(self._tables(), block.occurring())
+            yield block
+        for _ in range(rounds):
+            self._rows.fetch(self._tables(), np.empty(0, np.int32))
+
+    def merge(self) -> None:
+        """Merge the rows that blocks have read since the last merge."""
+        self._rows.merge(self._tables())
+
+    def gather(self) -> None:
+        """Give all workers the rows that have changed."""
+        self._rows.gather(self._tables())
+
+    def alike(self) -> None:
+        """Note that all workers have the same tables."""
+        self._rows.alike()
+
+    def _tables(self) -> list[NDArray[Any]]:
+        arrays = opened(self._mats)
+        return [array.reshape(mat.shape) for array, mat in zip(arrays, self._mats, strict=True)]

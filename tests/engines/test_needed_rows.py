@@ -1,0 +1,193 @@
+"""Workers fetch only the rows that their blocks need; all of them are threads here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import blocklearn as bl
+from blocklearn.learner.engines.cost import Needs, Network, Sizes, needed_seconds, sparse_seconds
+from blocklearn.learner.engines.crew import Crew
+from blocklearn.learner.engines.exchange import Exchange
+from blocklearn.learner.engines.needed_rows import NeededRows
+from blocklearn.learner.training import needed_tables
+from blocklearn.models import FM, GLM, LDA, Model
+from blocklearn.optimizers import FTRL, LBFGS, AdaGrad, Adam
+from tests.engines.test_workers import Stops, learnt
+from tests.support import needed_cases
+from tests.support.needed_cases import Case
+from tests.support.workers import results
+
+
+@pytest.mark.parametrize("workers, degrees", [(1, ()), (2, ()), (5, ()), (4, (2, 2))])
+def test_fetched_rows_have_the_bits_of_numpy(workers: int, degrees: tuple[int, ...]) -> None:
+    """Whole tables at the end, and every row that a block has read."""
+    cases = needed_cases.CASES
+    found = results(
+        workers, lambda own: [needed_cases.by_workers(case, own, degrees) for case in cases]
+    )
+    needed_cases.check(found, cases)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.integers(1, 7),
+    st.builds(
+        Case,
+        st.sampled_from([1, 2, 3, 40, 300]),
+        st.lists(st.integers(1, 4), min_size=1, max_size=3),
+        st.sampled_from([0.0, 0.05, 0.5, 1.0]),
+        st.integers(1, 3),
+        st.integers(1, 4),
+        st.lists(st.integers(0, 3), max_size=2),
+        st.integers(0, 2**31),
+    ),
+)
+def test_any_number_of_workers_has_the_bits_of_numpy(workers: int, case: Case) -> None:
+    needed_cases.check(results(workers, lambda own: [needed_cases.by_workers(case, own)]), [case])
+
+
+def test_few_rows_travel() -> None:
+    """A worker sends rows that its blocks have read, and those that others ask for."""
+    case = Case(20_000, [4], share=0.01, merges=3)
+
+    def work(own: Exchange) -> int:
+        sent, swap = [0], own.exchange
+
+        def counted(parts: Any) -> Any:
+            sent[0] += sum(part.nbytes for rank, part in enumerate(parts) if rank != own.rank)
+            return swap(parts)
+
+        own.exchange = counted  # type: ignore[method-assign]
+        tables, rows = case.before(), NeededRows(Crew(own), case.rows, counted)
+        for merge in range(case.merges):
+            for ids in case.blocks(0, merge):
+                rows.fetch(tables, ids)
+            rows.merge(tables)
+        return sent[0]
+
+    for sent in results(2, work):
+        assert 0 < sent < 0.1 * case.merges * case.rows * 16
+
+
+@pytest.fixture
+def always(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Let all models that can fetch rows do so; returns their tables, as workers open them."""
+    found: list[str] = []
+
+    class Noted(needed_tables.NeededTables):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            found.extend(self.names)
+
+    monkeypatch.setattr(needed_tables, "FEW", 0)
+    monkeypatch.setattr(needed_tables, "needed_seconds", lambda needs: 0.0)
+    monkeypatch.setattr(needed_tables, "NeededTables", Noted)
+    return found
+
+
+def data() -> Any:
+    """Rows of few columns each: most columns occur in no block."""
+    X = sp.random(90, 400, 0.01, format="csr", dtype=np.float32, random_state=0)
+    return X, (np.random.default_rng(1).random(90) < 0.5).astype(np.float32)
+
+
+class Own(GLM):
+    """May read whole tables: it does not say otherwise."""
+
+
+PER_ROW, PER_BLOCK = AdaGrad(rate=0.5, step_per="row"), AdaGrad(rate=0.5)
+CAN: dict[str, tuple[Model, Any]] = {
+    "rows": (GLM(), PER_ROW),
+    "blocks": (GLM(), PER_BLOCK),
+    "ftrl": (GLM(), FTRL()),
+    "adam": (GLM(), Adam()),
+    "factors": (FM(factors=3), PER_BLOCK),
+}
+CANNOT: dict[str, tuple[Model, Any]] = {
+    "lasso": (GLM(l1=1e-3), PER_BLOCK),
+    "ridge by rows": (GLM(l2=1e-2), PER_ROW),
+    "average": (GLM(), AdaGrad(rate=0.5, average_from=3)),
+    "full pass": (GLM(l2=1e-2), LBFGS(memory=2)),
+    "other class": (Own(), PER_BLOCK),
+    "counts": (LDA(topics=3), None),
+}
+
+
+def learner(model: Model, optimizer: Any, **given: Any) -> bl.Learner:
+    """A learner after two passes, with scores within a pass, which read the whole table."""
+    X, y = data()
+    train = X if isinstance(model, LDA) else (X, y)
+    options: dict[str, Any] = {"passes": 2, "block_rows": 10, "seed": 3, "sync_every": 2, **given}
+    return bl.Learner(
+        model, train, train, optimizer=optimizer, threads=1, verbose=False,
+        evaluation=bl.Evaluation(every_blocks=4), **options,
+    ).fit()  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CAN)
+@pytest.mark.parametrize("workers", [2, 4])
+def test_workers_that_fetch_rows_learn_what_replicas_learn(
+    name: str, workers: int, always: list[str]
+) -> None:
+    model, optimizer = CAN[name]
+    expected = learnt(learner(model, optimizer, replicas=workers))
+    assert not always
+    found = results(workers, lambda own: learnt(learner(model, optimizer, engine=own)))
+    assert "W" in always
+    assert found == [expected] * workers
+
+
+@pytest.mark.parametrize("name", CANNOT)
+def test_others_exchange_what_differs(name: str, always: list[str]) -> None:
+    """Where rows rest, updates read whole tables, or may."""
+    model, optimizer = CANNOT[name]
+    results(2, lambda own: learner(model, optimizer, engine=own, passes=1))
+    assert not always
+
+
+@pytest.mark.parametrize("given", [{"replicas": 2}, {"sync_weight": 0.5}])
+def test_several_replicas_and_replicas_apart_exchange_what_differs(
+    given: dict[str, Any], always: list[str]
+) -> None:
+    results(2, lambda own: learner(GLM(), PER_ROW, engine=own, passes=1, **given))
+    assert not always
+
+
+def test_a_hook_reads_the_whole_table_and_a_run_resumes_within_a_pass(always: list[str]) -> None:
+    """Workers have old rows when the hook stops them; the state has none."""
+    expected = Stops(4)
+    whole = learnt(learner(GLM(), PER_ROW, replicas=2))
+    stopped = learnt(learner(GLM(), PER_ROW, replicas=2, hooks=[expected]))
+    hooks = [Stops(4), Stops(4)]
+
+    def work(own: Exchange) -> tuple[dict[str, Any], dict[str, Any]]:
+        early = learner(GLM(), PER_ROW, engine=own, hooks=[hooks[own.rank]])
+        state = early.state()
+        other = bl.Learner(
+            GLM(), data(), data(), optimizer=PER_ROW, threads=1, verbose=False, engine=own,
+            passes=2, block_rows=10, seed=3, sync_every=2,
+            evaluation=bl.Evaluation(every_blocks=4),
+        )  # fmt: skip
+        if own.rank == 0:  # the others get it from worker 0
+            other.restore(state)
+        return learnt(early), learnt(other.fit())
+
+    assert results(2, work) == [(stopped, whole)] * 2
+    assert hooks[0].seen == expected.seen
+    assert always
+
+
+def test_the_cost_model_knows_when_fetching_is_faster() -> None:
+    network = Network(5e-5, 1.25e9)
+    few = Needs(64, 1, 20_000, 8)
+    sizes = Sizes(64, 2**23, 256, 20_000, 64 * 20_000)
+    assert needed_seconds(few, network) < 0.2 * sparse_seconds(sizes, network)
+    assert needed_seconds(Needs(64, 8, 8 * 20_000, 8), network) > needed_seconds(few, network)
+    every = Needs(4, 1, 2**20, 8)
+    assert needed_seconds(every, network) > sparse_seconds(Sizes(4, 2**15, 256, 9, 9), network)

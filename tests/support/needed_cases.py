@@ -1,0 +1,128 @@
+"""Tables whose rows workers of any engine fetch as they need them, and NumPy alone.
+
+mpiexec -n 3 python -m tests.support.needed_cases OUT
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blocklearn.learner.engines.crew import Crew
+from blocklearn.learner.engines.exchange import Exchange
+from blocklearn.learner.engines.needed_rows import NeededRows
+from blocklearn.learner.engines.nested import Nested
+from blocklearn.learner.engines.open import opened
+
+Tables = list[NDArray[Any]]
+
+
+class Case(NamedTuple):
+    """Blocks that change the rows that occur in them.
+
+    - rows, widths: of the tables.
+    - share: of the rows that a block reads.
+    - rounds: blocks of a worker from one merge to the next; only some workers have the last one.
+    - gathered: after which merges all workers get all rows, as where a hook reads the tables.
+    """
+
+    rows: int
+    widths: Sequence[int]
+    share: float = 0.1
+    rounds: int = 1
+    merges: int = 4
+    gathered: Sequence[int] = ()
+    seed: int = 0
+
+    def before(self) -> Tables:
+        """Draw the tables that all workers start from."""
+        rng = np.random.default_rng(self.seed)
+        return [rng.normal(size=(self.rows, width)).astype(np.float32) for width in self.widths]
+
+    def blocks(self, rank: int, merge: int) -> Iterator[NDArray[np.int32]]:
+        """Yield the rows that the blocks of a worker read before a merge."""
+        for block in range(self.rounds if rank % 2 == 0 else self.rounds - 1):
+            rng = np.random.default_rng([self.seed, rank, merge, block])
+            yield np.flatnonzero(rng.random(self.rows) < self.share).astype(np.int32)
+
+
+def trained(tables: Tables, ids: NDArray[np.int32], rank: int) -> bytes:
+    """Change the rows of a block, each by what it was; return what it was."""
+    seen = [table[ids].tobytes() for table in tables]
+    for table in tables:
+        table[ids] = np.sin(3 * table[ids] + np.float32(rank))
+    return b"".join(seen)
+
+
+CASES = [
+    Case(rows, widths, share, rounds, gathered=gathered)
+    for (rows, widths), (share, rounds, gathered) in product(
+        [(1, [1]), (2, [3, 1]), (200, [1, 1]), (57, [5])],
+        [(0.1, 1, []), (0.5, 3, [1]), (1.0, 2, [0, 1]), (0.0, 2, [2])],
+    )
+]
+
+
+def by_workers(case: Case, own: Exchange, degrees: Sequence[int] = ()) -> list[bytes]:
+    """Return what the blocks of this worker have read, and the tables at the end."""
+    swap = Nested(own, degrees).exchange if degrees else own.exchange
+    tables, rows = case.before(), NeededRows(Crew(own), case.rows, swap)
+    found = []
+    for merge in range(case.merges):
+        blocks = [*case.blocks(own.rank, merge)]
+        for ids in blocks:
+            rows.fetch(tables, ids)
+            found.append(trained(tables, ids, own.rank))
+        for _ in range(case.rounds - len(blocks)):
+            rows.fetch(tables, np.empty(0, np.int32))
+        rows.merge(tables)
+        assert rows.behind
+        if merge in case.gathered:
+            rows.gather(tables)
+            assert not rows.behind
+            found.append(b"".join(table.tobytes() for table in tables))
+    rows.gather(tables)
+    return [*found, b"".join(table.tobytes() for table in tables)]
+
+
+def by_numpy(case: Case, workers: int) -> list[list[bytes]]:
+    """Return the same of all workers, each of which has whole tables: means are in float64."""
+    tables, found = case.before(), [list[bytes]() for _ in range(workers)]
+    for merge in range(case.merges):
+        replicas = [[table.copy() for table in tables] for _ in range(workers)]
+        for rank, own in enumerate(replicas):
+            found[rank] += [trained(own, ids, rank) for ids in case.blocks(rank, merge)]
+        for i, table in enumerate(tables):
+            total = np.zeros(table.shape)
+            for own in replicas:
+                total += own[i]
+            table[:] = total * (1.0 / workers)
+        if merge in case.gathered:
+            for seen in found:
+                seen.append(b"".join(table.tobytes() for table in tables))
+    return [[*seen, b"".join(table.tobytes() for table in tables)] for seen in found]
+
+
+def check(found: Sequence[list[list[bytes]]], cases: Sequence[Case]) -> None:
+    """Compare what each worker has of each case with NumPy. found: by rank."""
+    for number, case in enumerate(cases):
+        for rank, expected in enumerate(by_numpy(case, len(found))):
+            assert found[rank][number] == expected, f"worker {rank}: {case}"
+
+
+def main(out: Path) -> None:
+    """Train on all cases, and write what comes out to `out/worker-RANK`."""
+    own: Any = opened("auto", task=lambda: lambda own: None)
+    found = [by_workers(case, own) for case in CASES]
+    (out / f"worker-{own.rank}").write_bytes(pickle.dumps(found))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
