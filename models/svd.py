@@ -40,6 +40,7 @@ from .score import Score, Sum
 
 TINY = 1e-30
 NOISE = 1e-7  # of the largest square: smaller ones are errors of float32
+FAR = 1e30  # squared distance of the mean from the origin of sums, in deviations of the rows
 
 
 def positive(values: Mat) -> Mat:
@@ -55,7 +56,8 @@ class SVD(Model):
     [1 x k] are the lengths of the columns of Z = X @ V. If `center`, the mean of the rows is
     subtracted, as in principal component analysis; sparse rows stay sparse.
 
-    Each pass makes the basis more exact; one already gives a result. Rows count by their weights.
+    Each pass makes the basis more exact; one already gives a result. If `exact`, training ends when
+    a pass has nothing to add. Rows count by their weights.
     """
 
     scores_new_rows: ClassVar[bool] = True
@@ -70,6 +72,11 @@ class SVD(Model):
     oversampling: int = Field(
         10, ge=0, description="further directions while training: more need fewer passes"
     )
+    exact: bool = Field(
+        False,
+        description="sum up X.T X itself [columns x columns], and find its directions: one pass, "
+        "or two where means are far from 0. For few columns, 1,000 or so",
+    )
 
     def allocate(self, shapes: Shapes, rng: Randomness) -> None:
         """Create the directions, a random basis, and the sums of a pass."""
@@ -78,15 +85,18 @@ class SVD(Model):
             raise ModelConfigError(
                 f"SVD: components={k}, but the data have {d} columns; at most {d} are possible."
             )
-        self.q = min(k + self.oversampling, d)
+        self.q = d if self.exact else min(k + self.oversampling, d)
         self.shifted = self.center and shapes.dense
         self.V = self.parameter("components", d, k)
         self.lengths = self.parameter("singular_values", 1, k)
         self.means = self.parameter("means", d, 1)
         self.squares = self.parameter("sum_of_squares", 1, 1)
         self.rows = self.parameter("rows", 1, 1)
-        self.basis = self.parameter("basis", d, self.q, rng.normal(d, self.q), saved=False)
-        self.products = self.statistic("products", d, self.q, np.float64)  # X.T X basis
+        if self.exact:
+            self.offset = self.parameter("offset", 1, 1, FAR, saved=False)  # of the sums
+        else:
+            self.basis = self.parameter("basis", d, self.q, rng.normal(d, self.q), saved=False)
+        self.products = self.statistic("products", d, self.q, np.float64)  # X.T X, or X.T X basis
         self.sums = self.statistic("sums", d, 1, np.float64)
         self.square = self.statistic("square", 1, 1, np.float64)
         self.weight = self.statistic("weight", 1, 1, np.float64)
@@ -96,21 +106,43 @@ class SVD(Model):
     def update(self, block: Block) -> None:
         """Add the block to the sums of the pass."""
         Z, weights = self.centred(block.X), block.weights
-        self.products <<= self.products + Z.T @ ((Z @ self.basis) * weights)
+        if self.exact:
+            self.products <<= self.products + gram(Z * sqrt(weights))
+        else:
+            self.products <<= self.products + Z.T @ ((Z @ self.basis) * weights)
         self.sums <<= self.sums + Z.T @ weights
         self.square <<= self.square + total(rowsum(Z * Z) * weights)
         self.weight <<= self.weight + total(weights)
 
     def end_pass(self) -> None:
         """Set directions and lengths, and the next basis, from the sums of the pass."""
-        weight, basis = maximum(self.weight, TINY), self.basis
+        weight = maximum(self.weight, TINY)
         mean = self.sums / weight
         self.means <<= self.means + mean if self.shifted else mean
         self.squares <<= self.square
         self.rows <<= self.weight
         if self.center:
-            self.products <<= self.products - self.sums @ (self.sums.T @ basis / weight)
-            self.squares <<= maximum(self.square - total(self.sums * self.sums) / weight, 0.0)
+            row = self.sums.T if self.exact else self.sums.T @ self.basis
+            self.products <<= self.products - self.sums @ (row / weight)
+            apart = (total(self.sums * self.sums) / weight).mat()
+            self.squares <<= maximum(self.square - apart, 0.0)
+        if self.exact:
+            self.offset <<= apart / maximum(self.squares, TINY) if self.shifted else 0.0
+        values, vectors = self.of_gram() if self.exact else self.of_products()
+        self.V <<= vectors[:, : self.components]
+        self.lengths <<= sqrt(values)[:, : self.components]
+        for sums in (self.products, self.sums, self.square, self.weight):
+            sums <<= 0.0
+
+    def of_gram(self) -> tuple[Mat, Mat]:
+        """Return eigenvalues [1 x columns] and eigenvectors of X.T X, the largest first."""
+        values, vectors = eigh(self.products)
+        real = where(values > NOISE * total(positive(values)), values, 0.0)
+        return (real @ self.largest_first).mat(), (vectors @ self.largest_first).mat()
+
+    def of_products(self) -> tuple[Mat, Mat]:
+        """Return the same of the next basis [1 x q] and [columns x q], which this also sets."""
+        basis = self.basis
         inner, overlaps = (basis.T @ self.products).mat(), gram(basis).mat()
         shift = self.shift(inner, overlaps)
         self.products <<= self.products - shift * basis
@@ -119,12 +151,13 @@ class SVD(Model):
         root = where(real, 1.0 / sqrt(where(real, values, 1.0)), 0.0)
         Q, R = qr(self.products @ (vectors * root))
         values, turn = eigh(R @ R.T)
-        found = sqrt(positive(values) + shift) @ self.largest_first
         self.basis <<= Q @ (turn @ self.largest_first)
-        self.V <<= self.basis[:, : self.components]
-        self.lengths <<= found[:, : self.components]
-        for sums in (self.products, self.sums, self.square, self.weight):
-            sums <<= 0.0
+        return ((positive(values) + shift) @ self.largest_first).mat(), self.basis
+
+    @property
+    def converged(self) -> bool:
+        """Whether X.T X is known: rows were summed up near enough to their mean to keep digits."""
+        return self.exact and bool(self.offset.numpy()[0, 0] <= 1.0)
 
     def shift(self, inner: Table, overlaps: Table) -> Mat:
         """Return half of a number that no eigenvalue of X.T X in the basis B is below [1 x 1].

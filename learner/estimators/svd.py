@@ -99,7 +99,8 @@ class TruncatedSVD(Directions):
     ----------
         n_components: number of directions.
         n_oversamples: further directions while training: more need fewer passes.
-        max_iter: passes. All of them are made; there is no tolerance.
+        exact: whether X.T X itself is summed up: for few features, 1,000 or so.
+        max_iter: passes. All of them are made, if not `exact`; there is no tolerance.
         batch_size: rows of a block, at most. None: about 8 blocks a pass.
         random_state: seed.
         n_jobs: threads; None: all that the process may use. The result does not depend on it.
@@ -126,6 +127,7 @@ class TruncatedSVD(Directions):
         n_components: int = 2,
         *,
         n_oversamples: int = 10,
+        exact: bool = False,
         max_iter: int = 8,
         batch_size: int | None = None,
         random_state: Any = None,
@@ -134,6 +136,7 @@ class TruncatedSVD(Directions):
     ) -> None:
         self.n_components = n_components
         self.n_oversamples = n_oversamples
+        self.exact = exact
         self.max_iter = max_iter
         self.batch_size = batch_size
         self.random_state = random_state
@@ -147,7 +150,7 @@ class TruncatedSVD(Directions):
         return found
 
     def _model(self) -> SVD:
-        names = {"components": "n_components", "oversampling": "n_oversamples"}
+        names = {"components": "n_components", "oversampling": "n_oversamples", "exact": "exact"}
         return configured(self, SVD, names)
 
     def _learned(self, tensors: Tensors) -> dict[str, Any]:
@@ -170,7 +173,8 @@ class PCA(Directions):
     ----------
         n_components: number of components; None: as many as rows or features, whichever are fewer.
         whiten: whether coordinates are divided by their standard deviations.
-        n_oversamples, max_iter, batch_size, random_state, n_jobs, device: as in `TruncatedSVD`.
+        n_oversamples, exact, max_iter, batch_size, random_state, n_jobs, device: as in
+            `TruncatedSVD`.
 
     Attributes
     ----------
@@ -198,6 +202,7 @@ class PCA(Directions):
         *,
         whiten: bool = False,
         n_oversamples: int = 10,
+        exact: bool = False,
         max_iter: int = 8,
         batch_size: int | None = None,
         random_state: Any = None,
@@ -207,6 +212,7 @@ class PCA(Directions):
         self.n_components = n_components
         self.whiten = whiten
         self.n_oversamples = n_oversamples
+        self.exact = exact
         self.max_iter = max_iter
         self.batch_size = batch_size
         self.random_state = random_state
@@ -234,7 +240,7 @@ class PCA(Directions):
         return np.sqrt(variances).astype(np.float32)
 
     def _model(self) -> SVD:
-        names = {"oversampling": "n_oversamples"}
+        names = {"oversampling": "n_oversamples", "exact": "exact"}
         if self.n_components is None:
             return configured(self, SVD, names, components=self._k, center=True)
         return configured(self, SVD, names | {"components": "n_components"}, center=True)

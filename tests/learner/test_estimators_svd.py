@@ -25,6 +25,17 @@ def test_whitened_coordinates_are_scikit_learns() -> None:
     np.testing.assert_allclose(ours.inverse_transform(Z), back, atol=1e-4)
 
 
+def test_exact_components_are_scikit_learns() -> None:
+    ours, theirs = bl.PCA(3, exact=True).fit(X), decomposition.PCA(3).fit(X)
+    assert ours.n_iter_ <= 2
+    np.testing.assert_allclose(np.abs(ours.components_), np.abs(theirs.components_), atol=1e-4)
+    np.testing.assert_allclose(ours.explained_variance_, theirs.explained_variance_, rtol=1e-4)
+    short = bl.TruncatedSVD(3, exact=True).fit(X)
+    assert short.n_iter_ == 1
+    lengths = np.linalg.svd(X, compute_uv=False)[:3]
+    np.testing.assert_allclose(short.singular_values_, lengths, rtol=1e-4)
+
+
 def test_directions_without_variance_are_whitened_to_numbers() -> None:
     found = bl.PCA(3, whiten=True, random_state=0).fit_transform(
         np.outer(np.arange(9.0), [1, 2, 3])

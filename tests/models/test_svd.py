@@ -22,18 +22,22 @@ def falling(rows: int, columns: int, seed: int = 0) -> Any:
     return X.astype(np.float32)
 
 
-def trained(X: Any, k: int, center: bool, passes: int = 4, weights: Any = None) -> bl.Learner:
+def trained(
+    X: Any, k: int, center: bool, passes: int = 4, weights: Any = None, exact: bool = False
+) -> bl.Learner:
     data = X if weights is None else (X, np.zeros((X.shape[0], 1)), weights)
-    model = SVD(components=k, center=center)
+    model = SVD(components=k, center=center, exact=exact)
     return bl.Learner(model, data, passes=passes, block_rows=32, threads=1, verbose=False).fit()
 
 
+@pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("center", [False, True])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_directions_are_numpys(sparse: bool, center: bool) -> None:
+def test_directions_are_numpys(sparse: bool, center: bool, exact: bool) -> None:
     X = falling(90, 20)
     given = sp.csr_array(X) if sparse else X
-    learner = trained(given, 4, center)
+    learner = trained(given, 4, center, exact=exact)
+    assert not exact or learner.progress.pass_ == 1
     moved = (X - X.mean(axis=0) * center).astype(np.float64)
     _, lengths, Vt = np.linalg.svd(moved, full_matrices=False)
     V = learner.parameter("components").astype(np.float64)
@@ -45,10 +49,12 @@ def test_directions_are_numpys(sparse: bool, center: bool) -> None:
     np.testing.assert_allclose(learner.predict(given), moved @ V, atol=1e-4)
 
 
-def test_principal_components_of_rows_far_from_0() -> None:
+@pytest.mark.parametrize("exact", [False, True])
+def test_principal_components_of_rows_far_from_0(exact: bool) -> None:
     """Their squares have lost the digits of what differs: 10,000^2 has a unit of 8 in float32."""
     X = falling(90, 20) + np.float32(1e4)
-    learner = trained(X, 4, center=True)
+    learner = trained(X, 4, center=True, exact=exact)
+    assert not exact or learner.progress.pass_ == 2
     moved = X - X.mean(axis=0, dtype=np.float64)
     lengths = np.linalg.svd(moved, compute_uv=False)
     np.testing.assert_allclose(learner.parameter("singular_values")[0], lengths[:4], rtol=1e-3)
@@ -56,10 +62,11 @@ def test_principal_components_of_rows_far_from_0() -> None:
     assert learner.evaluate(X)["explained"] == pytest.approx(kept, rel=1e-3)
 
 
+@pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("k, rows", [(1, 40), (20, 40), (5, 3), (3, 1)])
-def test_more_directions_than_the_data_have(k: int, rows: int) -> None:
+def test_more_directions_than_the_data_have(k: int, rows: int, exact: bool) -> None:
     X = falling(rows, 20)
-    learner = trained(X, k, center=False)
+    learner = trained(X, k, center=False, exact=exact)
     lengths = np.zeros(k)
     exact = np.linalg.svd(X.astype(np.float64), compute_uv=False)[:k]
     lengths[: len(exact)] = exact
@@ -69,16 +76,18 @@ def test_more_directions_than_the_data_have(k: int, rows: int) -> None:
     np.testing.assert_allclose(V.T @ V, np.eye(k), atol=1e-5)
 
 
-def test_nothing_has_no_length() -> None:
-    learner = trained(np.zeros((40, 6), np.float32), 2, center=True)
+@pytest.mark.parametrize("exact", [False, True])
+def test_nothing_has_no_length(exact: bool) -> None:
+    learner = trained(np.zeros((40, 6), np.float32), 2, center=True, exact=exact)
     assert (learner.parameter("singular_values") == 0.0).all()
     assert np.isfinite(learner.parameter("components")).all()
 
 
-def test_a_weight_is_a_repeated_row() -> None:
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_weight_is_a_repeated_row(exact: bool) -> None:
     X, often = falling(60, 12), np.arange(60) % 3
-    weighed = trained(X, 3, center=True, weights=often.astype(np.float32))
-    repeated = trained(np.repeat(X, often, axis=0), 3, center=True)
+    weighed = trained(X, 3, center=True, weights=often.astype(np.float32), exact=exact)
+    repeated = trained(np.repeat(X, often, axis=0), 3, center=True, exact=exact)
     for name in ("singular_values", "means", "rows", "sum_of_squares"):
         np.testing.assert_allclose(weighed.parameter(name), repeated.parameter(name), rtol=1e-4)
 
