@@ -19,6 +19,7 @@ from blocklearn.matcache import (
     rowsum,
     total,
 )
+from blocklearn.matcache.notation.operand import Operand
 from blocklearn.optimizers import Adam, Gradient, Meaning, Objective, Optimizer
 
 from .base import Model
@@ -102,7 +103,13 @@ class LossModel(Model):
 
         def weighted(*args: Rows) -> Number:
             *given, weights, norm = args
-            return rowsum(self.loss(*given)) * (weights / norm)
+            found: object = self.loss(*given)
+            if not isinstance(found, Operand):
+                raise ShapeError(
+                    f"{type(self).__name__}.loss returns {type(found).__name__}, but must return "
+                    "the loss of a row, computed from its arguments."
+                )
+            return rowsum(found) * (weights / norm)
 
         weighted.__name__ = f"{type(self).__name__}.loss"
         weighted.__wrapped__ = self.loss  # type: ignore[attr-defined]

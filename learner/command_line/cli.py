@@ -155,13 +155,17 @@ def _say_what_is_meant(arguments: list[str]) -> None:
 
 def _report(error: BaseException, verbose: bool) -> int:
     """Print an error on stderr, with a traceback if internal or `verbose`."""
+    from ..configuration.class_names import LOADED
     from ..exit_codes import ExitCode, exit_code, message
 
     code = exit_code(error)
     lines = []
     if verbose or code == ExitCode.INTERNAL:
         lines += traceback.format_exception(error)
-    if code == ExitCode.INTERNAL:
+    if code == ExitCode.INTERNAL and LOADED:
+        own = ", ".join(LOADED)
+        lines.append(f"learn: an error in {own}, or else a bug in blocklearn: see the text above")
+    elif code == ExitCode.INTERNAL:
         lines.append("learn: a bug in blocklearn; please report it with the text above")
     elif code == ExitCode.CONFIG and re.match(r"\S+: |--", str(error)):
         lines.append(message(error))  # lines that begin with file:line:column, for editors

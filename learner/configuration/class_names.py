@@ -26,6 +26,9 @@ Base = TypeVar("Base", bound=BaseModel)
 
 FORM = "FILE.py:CLASS or package.module:CLASS"
 
+LOADED: dict[str, None] = {}
+"""Names of the classes that this process has loaded, in order: an error may be theirs."""
+
 
 class ClassNameError(ValueError):
     """A name of a class that cannot be loaded; the message begins with a rule."""
@@ -108,6 +111,7 @@ def load_class(named: ClassName, base: type[Base]) -> tuple[type[Base], str]:
     if isabstract(found):
         lacking = ", ".join(sorted(found.__abstractmethods__))
         raise ClassNameError(f"must be {a_base} with all of its methods. Define {lacking}.")
+    LOADED[str(named)] = None
     return found, digest
 
 

@@ -149,6 +149,18 @@ def test_a_model_of_a_file_is_trained_and_used_by_all_commands(
     assert served.kind == "Sums"
 
 
+def test_an_error_of_an_own_class_is_not_called_a_bug_of_ours(
+    command: Learn, project: Path
+) -> None:
+    file = project / "code" / "sums.py"
+    file.write_text(file.read_text().replace("(block.X @ self.sums).mat()", "block.X"))
+    code, _, err = command("train", "--config", "a.yaml")
+    last = err.splitlines()[-1]
+    assert code == 70 and "Sums.predict returns a sparse matrix" in err
+    assert last.startswith("learn: an error in ") and "please report" not in err
+    assert "sums.py:Sums, or else a bug in blocklearn" in last
+
+
 def test_a_run_folder_never_causes_an_import(command: Learn, project: Path) -> None:
     assert command("train", "--config", "a.yaml")[0] == 0
     assert imported(project)

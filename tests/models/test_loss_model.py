@@ -157,7 +157,12 @@ def test_what_a_loss_cannot_take_is_named() -> None:
         def loss(self, X: Any, W: Any) -> Any:  # type: ignore[override]
             return exppsi(X @ W)
 
+    class Nothing(Logistic):
+        def loss(self, X: Any, W: Any) -> Any:  # type: ignore[override]
+            _ = X @ W
+
     for model, message in (
+        (Nothing(), "Nothing.loss returns NoneType, but must return the loss of a row"),
         (Unknown(), "parameter 'margin': must be X, Y or row_ids"),
         (Untrained(), r"loss\(X, Y\): must take a parameter of the model: W, b"),
         (NoRule(), r"exppsi at .*test_loss_model\.py:\d+: has no derivative"),
