@@ -258,6 +258,7 @@ class Learner:
         self.target_names: Sequence[str] | None = None
         self.row_names: Sequence[str] | None = None
         self.targets: int | None = None
+        self.columns: int | None = None  # of the training data
         visits = self.passes if self.model.steps_by_pass else 1  # blocks are the same in all
         reading = Reading(block_rows, self._shuffles(), self.seed, visits)
         held = replace(reading, shuffle=False, visits=self.evaluation.visits(self.passes))
@@ -294,6 +295,7 @@ class Learner:
         self.names = self.names if self.names is not None else source.names
         self.target_names = self.target_names or target_names(source)
         self.row_names, self.targets = row_names(source), source.shape.targets
+        self.columns = source.shape.columns
 
     def _score_on(self, source: DataSource) -> None:
         """Take the data of scores."""

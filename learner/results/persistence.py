@@ -92,6 +92,7 @@ def save(learner: Learner, path: Path | str) -> None:
             **learner.progress.scores,
         },
         targets=learner.targets or 0,
+        columns=learner.columns,
         target_names=learner.target_names,
         row_names=learner.row_names if 0 in model.row_states.values() else None,
         outputs=outputs_of(learner),
@@ -185,6 +186,7 @@ def load(
     )
     learner.names, learner.row_names = saved.names, saved.row_names
     learner.targets, learner.target_names = saved.targets, saved.target_names
+    learner.columns = saved.columns
     position = {there: saved.metrics.get(name, 0) for name, there in POSITION.items()}
     position |= {name: saved.metrics[name] for name in STEPS if name in saved.metrics}
     learner.restore(State(tensors=saved.tensors, position=position))
@@ -240,7 +242,8 @@ def check_tensors(saved: Saved, model: Model, file: Place) -> None:
         for name, array in tensors.items()
         if array.ndim and name not in model.row_states
     ]
-    columns = rows.get(1, max(lengths, default=1)) if saved.names is None else len(saved.names)
+    columns = rows.get(1, max(lengths, default=1)) if saved.columns is None else saved.columns
+    columns = columns if saved.names is None else len(saved.names)
     shapes = Shapes(
         rows=1,
         columns=columns,

@@ -87,6 +87,8 @@ def columns_of(learner: Learner) -> int:
     """Return the number of columns that data for a loaded model must have."""
     if learner.names is not None:
         return len(learner.names)
+    if learner.columns is not None:
+        return learner.columns
     for name, side in learner.model.row_states.items():
         if side == 1:
             return len(learner.row_state(name))

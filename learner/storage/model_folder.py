@@ -60,6 +60,7 @@ class Saved:
         metrics: scores at the end of training, and its length.
         libraries: the versions of the libraries that wrote the folder.
         targets: the number of targets.
+        columns: the number of columns of the training data; None: not recorded.
         target_names: the names of the targets; None: unknown.
         row_names: the names of the rows that the model keeps a state of; None: unknown.
         outputs: name and properties of each column of predictions; None: the model has none.
@@ -73,6 +74,7 @@ class Saved:
     metrics: dict[str, Any]
     libraries: dict[str, str]
     targets: int = 0
+    columns: int | None = None
     target_names: list[str] | None = None
     row_names: Ids | None = None
     outputs: list[dict[str, str]] | None = None
@@ -88,6 +90,7 @@ def save(
     fingerprint: str,
     metrics: Mapping[str, Any],
     targets: int = 0,
+    columns: int | None = None,
     target_names: Sequence[str] | None = None,
     row_names: Sequence[str] | None = None,
     outputs: Sequence[Mapping[str, str]] | None = None,
@@ -132,6 +135,7 @@ def save(
             "tensors": entries,
             "hash_bits": names.bits if isinstance(names, HashedWords) else None,
             "targets": targets,
+            "columns": columns,
             "target_names": None if target_names is None else list(target_names),
             "outputs": None if outputs is None else [dict(output) for output in outputs],
             "fingerprint": fingerprint,
@@ -201,6 +205,7 @@ def _load(folder: Path, mapped: Mapped) -> Saved:
         metrics=metrics,
         libraries=manifest["libraries"],
         targets=manifest.get("targets", 0),
+        columns=manifest.get("columns"),
         target_names=manifest.get("target_names"),
         row_names=rows,
         outputs=manifest.get("outputs"),

@@ -76,6 +76,7 @@ class ModelManifest(Manifest):
     kind: str
     hash_bits: Annotated[int, Field(ge=1, le=MOST_BITS)] | None = None
     targets: Count = 0
+    columns: Count | None = None
     target_names: list[str] | None = None
     outputs: list[Output] | None = None
     created: str

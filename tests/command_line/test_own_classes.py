@@ -161,6 +161,20 @@ def test_an_error_of_an_own_class_is_not_called_a_bug_of_ours(
     assert "sums.py:Sums, or else a bug in blocklearn" in last
 
 
+def test_a_model_without_a_table_by_column_knows_its_columns(command: Learn, project: Path) -> None:
+    """Its only parameter is a row, so no table has as many rows as the data have columns."""
+    file = project / "code" / "sums.py"
+    text = file.read_text().replace('"sums", shapes.columns, 1,', '"sums", 1, shapes.columns,')
+    text = text.replace("block.X.T @ block.weights", "(block.X.T @ block.weights).T")
+    file.write_text(text.replace("block.X @ self.sums", "block.X @ self.sums.T"))
+    assert command("train", "--config", "a.yaml")[0] == 0
+    named = ["--model-class", "code/sums.py:Sums"]
+    assert command("evaluate", "run", "--data", "rows.svm", *named)[0] == 0
+    (project / "wide.svm").write_text("0 5:1\n")
+    code, _, err = command("evaluate", "run", "--data", "wide.svm", *named)
+    assert code == 65 and "6 columns, but the model has 3" in err
+
+
 def test_a_run_folder_never_causes_an_import(command: Learn, project: Path) -> None:
     assert command("train", "--config", "a.yaml")[0] == 0
     assert imported(project)
