@@ -3,9 +3,10 @@
     python -m tests.support.large_tables --folder /var/tmp/tables
 
 First a linear model of 20 million features, then an NMF with a state of 10 million rows, then 200
-topics of 2 million words; state and topics lie in files of the folder. Rows are drawn while they
-are read. Each model has a child in a control group of its own (root, cgroup v1 or v2), which prints
-rows per second, memory, and bytes read and written in every pass.
+topics of 2 million words, then ALS of 20 million users and 2 million items; states and topics lie
+in files of the folder. Rows are drawn while they are read. Each model has a child in a control
+group of its own (root, cgroup v1 or v2), which prints rows per second, memory, and bytes read and
+written in every pass; of ALS, every so many seconds.
 """
 
 import argparse
@@ -28,15 +29,29 @@ from blocklearn.learner.memory import disk_traffic
 from tests.support.larger_than_memory import control_group, most, status
 
 BLOCK, ENTRIES, WORDS = 4096, 20, 2000
-TABLES = ("features", "rows", "words")
+TABLES = ("features", "rows", "words", "ratings")
+EACH, RANK = 5, 32  # ratings of a user; factors
 
 
 class Report(bl.Hook):
-    """Prints what a pass took. group: folder of the control group."""
+    """Prints what a pass took. group: folder of the control group.
 
-    def __init__(self, group: Path) -> None:
-        self._group, self._rows = group, 0
+    every: seconds between further lines; 0: none. most: seconds after which training stops.
+    """
+
+    def __init__(self, group: Path, every: float = 0.0, most: float = 0.0) -> None:
+        self._group, self._rows, self._every, self._most = group, 0, every, most
+        self._begun = 0.0
         self._clock, self._busy = time.monotonic(), time.process_time()
+
+    def block(self, learner: bl.Learner, progress: bl.Progress) -> None:
+        """A line now and then."""
+        self._begun = self._begun or time.monotonic()
+        if self._every and time.monotonic() >= self._clock + self._every:
+            print(f"block {progress.block:,} of {progress.blocks:,}", end=", ")
+            self.pass_end(learner, progress)
+        late = 0 < self._most < time.monotonic() - self._begun
+        progress.stop = progress.stop or late
 
     def pass_end(self, learner: bl.Learner, progress: bl.Progress) -> None:
         """A line."""
@@ -82,6 +97,41 @@ def source(rows: int, columns: int, targets: int = 0) -> IterableSource:
     return IterableSource(lambda pass_: batches(rows, columns, targets), shape)
 
 
+class Ratings(IterableSource):
+    """EACH ratings of every user, in both orientations: user u rates the items u k + c_j mod n."""
+
+    STEP, FIRST = 7_368_787, (0, 11, 237, 5_003, 99_991)
+
+    def __init__(self, users: int, items: int, *, side: int = 0) -> None:
+        """users: a multiple of items. side: 1: rows are items."""
+        assert users % items == 0
+        self._users, self._items, self._side = users, items, side
+        rows, columns = (items, users) if side else (users, items)
+        each = EACH * users // items if side else EACH
+        shape = BlockShape(rows=BLOCK, columns=columns, nnz=BLOCK * each, total_rows=rows)
+        super().__init__(lambda pass_: self._blocks(rows, columns, each), shape)
+
+    def _blocks(self, rows: int, columns: int, each: int) -> Iterator[Any]:
+        first = np.array(self.FIRST)
+        for start in range(0, rows, BLOCK):
+            own = np.arange(start, min(start + BLOCK, rows))[:, None]
+            if self._side:
+                least = (own - first) * pow(self.STEP, -1, self._items) % self._items
+                rounds = np.arange(0, self._users, self._items)
+                found = (least[:, :, None] + rounds).reshape(len(own), -1)
+            else:
+                found = (own * self.STEP + first) % self._items
+            found.sort(axis=1)
+            values = (1 + found * 7 % 5).astype(np.float32)
+            starts = np.arange(0, found.size + 1, each)
+            given = (values.ravel(), found.astype(np.int32).ravel(), starts)
+            yield sp.csr_array(given, shape=(len(own), columns))
+
+    def transposed(self) -> IterableSource:
+        """The items, with their users."""
+        return Ratings(self._users, self._items, side=1 - self._side)
+
+
 def train(table: str, size: int, folder: Path, group: Path, passes: int) -> None:
     """In the child: `size` features of a linear model, rows of an NMF's state, or words."""
     (group / "cgroup.procs").write_text(str(os.getpid()))
@@ -90,6 +140,10 @@ def train(table: str, size: int, folder: Path, group: Path, passes: int) -> None
         data = source(200_000, size, targets=1)
         step = bl.optimizers.AdaGrad(rate=0.1)
         learner = bl.Learner(bl.models.GLM(), data, optimizer=step, **options)
+    elif table == "ratings":
+        options["hooks"] = [Report(group, every=10.0, most=150.0)]
+        model = bl.models.ALS(rank=RANK)
+        learner = bl.Learner(model, Ratings(size, size // 10), row_folder=folder, **options)
     elif table == "words":
         data = source(40_960, size)
         model = bl.models.LDA(topics=200, inference="vb")
@@ -107,6 +161,7 @@ def main() -> int:
     parser.add_argument("--features", type=int, default=20_000_000)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--words", type=int, default=2_000_000)
+    parser.add_argument("--ratings", type=int, default=20_000_000, help="users")
     parser.add_argument("--only", choices=TABLES, action="append", help="[all]")
     parser.add_argument("--limit", type=float, default=0.8, help="gigabytes of memory")
     parser.add_argument("--passes", type=int, default=2)
