@@ -2,13 +2,15 @@
 
     scripts/bench scale --json scale.json
 
-Simulated: the network, of a stated latency and bandwidth, and up to 256 workers. Measured on this
-machine, by one thread: a block of training, and loops of a merge (digests, copies, sums). Drawn:
-which rows the blocks of each worker touch, by Zipf's law. A worker sends and receives at the same
-time; an exchange ends when the last worker has all; nothing overlaps with training.
+Simulated: the network, of a stated latency and bandwidth, and up to 256 workers, each a processor
+of this kind with one thread. Measured on this machine, by one thread: a block of training, and
+loops of a merge (digests, copies, sums). Drawn: which rows the blocks of each worker touch, by
+Zipf's law. A worker sends and receives at the same time; an exchange ends when the last worker has
+all; nothing overlaps with training.
 
-Three merges: "dense" sends all numbers; "differing" sends what differs to all, as `--engine mpi`
-does; "needed" would send to each worker only what its next blocks read, which is not built.
+"dense" sends all numbers; "differing" sends what differs to all; "needed" fetches the rows of a
+block from their owners, and gives them back: of a GLM. Rows of LDA rest, so for LDA it is not
+built, and simulated as if they did not. ALS gives all workers the factors of a side ("rows").
 Efficiency is the time of training / the time of training and merging.
 
 `--workers` of MPI on this machine calibrate it: their merges are measured and predicted.
@@ -30,30 +32,35 @@ from numpy.typing import NDArray
 
 import blocklearn as bl
 from blocklearn.learner.command_line.launching import mpiexec
-from blocklearn.learner.engines.cost import Network, best_degrees
+from blocklearn.learner.engines.cost import Needs, Network, best_degrees, needed_seconds
+from blocklearn.learner.engines.crew import Crew
 from blocklearn.learner.engines.lines import LINE, Lines
+from blocklearn.learner.engines.needed_rows import NeededRows
 from blocklearn.matcache.merge import add
 
+from . import scale_als
 from .data import power_law
 from .machine import describe
 from .report import Report, Row, table
+from .scale_network import NETWORKS
 
 PEER_NAMES: tuple[str, ...] = ()
 NBYTES = 4 * LINE
-NETWORKS = {
-    "10 Gb/s, 50 us": Network(5e-5, 1.25e9),
-    "100 Gb/s, 10 us": Network(1e-5, 1.25e10),
-}
 
 
 @dataclass(frozen=True)
 class Local:
-    """Seconds of the loops of a merge for one line, by one thread, on this machine."""
+    """Seconds of the loops of a merge for one line, by one thread, on this machine.
+
+    narrow, wide: all of `NeededRows` for a row of one number, and for one of a line.
+    """
 
     digest: float
     take: float
     put: float
     add: float
+    narrow: float
+    wide: float
 
     @staticmethod
     def measured(lines: int) -> Local:
@@ -66,7 +73,22 @@ class Local:
             seconds(lambda: own.take(ids)) / ids.size,
             seconds(lambda: own.put(ids, part)) / ids.size,
             seconds(lambda: add(array, total)) / lines,
+            per_needed_row(lines, 1),
+            per_needed_row(lines // 4, LINE),
         )
+
+
+def per_needed_row(rows: int, width: int) -> float:
+    """Return the seconds in which a worker fetches and merges a row of its own."""
+    crew = Crew()
+    tables, ids = [np.zeros((rows, width), np.float32)], np.arange(0, rows, 4, dtype=np.int32)
+    own = NeededRows(crew, rows, crew.exchange.exchange)
+
+    def work() -> None:
+        own.fetch(tables, ids)
+        own.merge(tables)
+
+    return seconds(work) / ids.size
 
 
 @dataclass(frozen=True)
@@ -91,13 +113,18 @@ class Workload:
         return -(-self.rows * self.width // LINE)
 
     def touched(self, rng: np.random.Generator, blocks: int) -> NDArray[np.int64]:
-        """Draw the lines that so many blocks of one worker touch, ascending."""
+        """Draw the rows that so many blocks of one worker touch, ascending."""
         words = zipf(rng, self.rows, blocks * self.tokens)
         if self.width < LINE:  # features are hashed: frequent ones are not neighbours
             words = words * 2654435761 % self.rows
-            return np.unique(words * self.width // LINE)
+        return np.unique(words)
+
+    def lines_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the lines of rows, ascending."""
+        if self.width < LINE:
+            return np.unique(rows * self.width // LINE)
         each = -(-self.width // LINE)
-        return (np.unique(words)[:, None] * each + np.arange(each)).reshape(-1)
+        return (rows[:, None] * each + np.arange(each)).reshape(-1)
 
 
 def zipf(rng: np.random.Generator, rows: int, count: int) -> NDArray[np.int64]:
@@ -117,7 +144,11 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trained", type=int, default=2**22, help="features that are trained on")
     parser.add_argument("--sync", default="1,8", help="blocks of a worker between merges")
     parser.add_argument("--counts", default="2,4,16,64,256", help="numbers of workers")
-    parser.add_argument("--workers", default="2", help="of MPI here, to calibrate; '': none")
+    parser.add_argument("--workers", default="2,4", help="of MPI here, to calibrate; '': none")
+    parser.add_argument("--users", type=int, default=10_000_000, help="of ALS")
+    parser.add_argument("--items", type=int, default=1_000_000, help="of ALS")
+    parser.add_argument("--ratings", type=int, default=10**9, help="of ALS")
+    parser.add_argument("--rank", type=int, default=64, help="of ALS")
 
 
 def run(args: argparse.Namespace, peers: list[str]) -> Report:
@@ -127,6 +158,7 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
         args.words, args.topics, args.features, args.trained = 2000, 64, 2**14, 2**12
         args.trained_topics = 16
         args.counts, args.workers, rows, lines = "2,4", "", 32, 2**8
+        args.users, args.items, args.ratings, args.rank = 2000, 500, 20_000, 8
     local = Local.measured(lines)
     report = Report("scale", "a block and its share of a merge", asdict(local), describe())
     for workers in filter(None, args.workers.split(",")):
@@ -135,6 +167,8 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
         for sync in map(int, args.sync.split(",")):
             for workers in map(int, args.counts.split(",")):
                 report.rows += simulated(load, sync, workers, local)
+    sizes = scale_als.Sizes(args.users, args.items, args.ratings, args.rank)
+    report.rows += scale_als.simulated(sizes, [*map(int, args.counts.split(","))], quick=args.quick)
     return report
 
 
@@ -175,18 +209,20 @@ def block_seconds(learner: Any) -> float:
 def simulated(load: Workload, sync: int, workers: int, local: Local) -> list[Row]:
     """Return a row for each way and network."""
     rng = np.random.default_rng(workers)
-    touched = [load.touched(rng, sync) for _ in range(workers)]
-    traffic = {
-        "dense": None,
-        "differing": Traffic.of(load.lines, touched, needed=False),
-        "needed": Traffic.of(load.lines, touched, needed=True),
-    }
+    rows = [load.touched(rng, sync) for _ in range(workers)]
+    lines = [load.lines_of(some) for some in rows]
+    differing = Traffic.of(load.lines, lines)
     found = []
-    for network_name, network in NETWORKS.items():
-        for way, lines in traffic.items():
-            merge = load.tables * merge_seconds(load.lines, workers, lines, local, network)
+    for name, network in NETWORKS.items():
+        ways = {
+            "dense": load.tables * merge_seconds(load.lines, workers, None, local, network),
+            "differing": load.tables
+            * merge_seconds(load.lines, workers, differing, local, network),
+            "needed": needed_merge(load, rows, sync, local, network),
+        }
+        for way, merge in ways.items():
             train = sync * load.block
-            settings = {"model": load.name, "sync": sync, "network": network_name}
+            settings = {"model": load.name, "sync": sync, "network": name}
             quality = {
                 "block": load.block,
                 "merge": merge,
@@ -195,6 +231,23 @@ def simulated(load: Workload, sync: int, workers: int, local: Local) -> list[Row
             }
             found.append(Row(way, "simulated", settings, (train + merge) / sync, quality))
     return found
+
+
+def needed_merge(
+    load: Workload, rows: Sequence[NDArray[np.int64]], rounds: int, local: Local, network: Network
+) -> float:
+    """Return the seconds of `NeededRows` from one merge to the next, of the busiest worker.
+
+    A row costs its owner and the worker that reads it the same, so half of what it costs alone.
+    """
+    n, row_bytes = len(rows), 4 * load.width * load.tables
+    by_owner = np.array([np.bincount(some % n, minlength=n) for some in rows])
+    most = max(int(by_owner.sum(axis=0).max()), int(by_owner.sum(axis=1).max()))
+    needs = Needs(n, rounds, most, row_bytes)
+    share = (load.width * load.tables - 1) / (LINE - 1)
+    each = local.narrow + share * max(0.0, local.wide - local.narrow)
+    arriving, sent = by_owner.sum(axis=0).max(), by_owner.sum(axis=1).max()
+    return needed_seconds(needs, network) + float(each * (arriving + sent) / 2)
 
 
 @dataclass(frozen=True)
@@ -210,11 +263,8 @@ class Traffic:
     back_in: int
 
     @staticmethod
-    def of(lines: int, touched: Sequence[NDArray[np.int64]], *, needed: bool) -> Traffic:
-        """Count them. touched: lines that differ, by worker.
-
-        needed: return only what a worker's next blocks read: as much as another worker's did now.
-        """
+    def of(lines: int, touched: Sequence[NDArray[np.int64]]) -> Traffic:
+        """Count them. touched: lines that differ, by worker."""
         n = len(touched)
         counts, by_owner = np.zeros(lines, np.int32), np.zeros(lines, np.bool_)
         for rank, own in enumerate(touched):
@@ -226,14 +276,7 @@ class Traffic:
         arriving = np.bincount(differ % n, counts[differ] - by_owner[differ], n)
         lacking = differ[by_owner[differ] & (counts[differ] < n)]  # another gives the old line
         extra = np.bincount(lacking % n, minlength=n)
-        back_out, back_in = owned * (n - 1), differ.size - owned
-        if needed:
-            following = [*touched[1:], touched[0]]
-            back_in = np.array(
-                [np.count_nonzero(own % n != rank) for rank, own in enumerate(following)]
-            )
-            back_out = sum(np.bincount(own % n, minlength=n) for own in following)
-        most = (sent + np.roll(extra, 1), arriving + extra, back_out, back_in)
+        most = sent + np.roll(extra, 1), arriving + extra, owned * (n - 1), differ.size - owned
         return Traffic(*(int(part.max()) for part in most))
 
 
@@ -279,9 +322,14 @@ def calibrated(workers: int, local: Local) -> list[Row]:
         touched = [
             np.flatnonzero(rng.random(found["lines"]) < float(share)) for _ in range(workers)
         ]
-        traffic = {"dense": None, "differing": Traffic.of(found["lines"], touched, needed=False)}
-        for way, moved in traffic.items():
-            predicted = merge_seconds(found["lines"], workers, moved, local, network)
+        load = Workload("", found["lines"], LINE, 0, 0.0)
+        traffic = Traffic.of(found["lines"], touched)
+        ways = {
+            "dense": merge_seconds(found["lines"], workers, None, local, network),
+            "differing": merge_seconds(found["lines"], workers, traffic, local, network),
+            "needed": needed_merge(load, touched, 1, local, network),
+        }
+        for way, predicted in ways.items():
             settings = {"model": f"{float(share):.0%} touched", "sync": 1, "network": "here, MPI"}
             quality = {
                 "merge": times[way],

@@ -14,6 +14,7 @@ from blocklearn.learner.engines.crew import Crew
 from blocklearn.learner.engines.lines import LINE
 from blocklearn.learner.engines.merging import CrewMerger
 from blocklearn.learner.engines.mpi import connect
+from blocklearn.learner.engines.needed_rows import NeededRows
 from blocklearn.matcache import MatCache, from_array
 
 LINES = 2**17
@@ -22,7 +23,7 @@ ROUNDS = 7
 
 
 def main() -> None:
-    """Measure latency, bandwidth, and merges of both ways."""
+    """Measure latency, bandwidth, and merges of all ways."""
     crew = Crew(connect(120.0))
     swap, size = crew.exchange.exchange, crew.size
     small, large = np.zeros(1, np.uint8), np.zeros(2**25 // size, np.uint8)
@@ -52,9 +53,28 @@ def main() -> None:
                 table[:] = mat.numpy()
 
             times[way] = timed(crew, merge, prepare)
+        times["needed"] = needed_seconds(crew, rng, share)
         found["merges"][str(share)] = times
     if crew.leads:
         print(json.dumps(found))
+
+
+def needed_seconds(crew: Crew, rng: np.random.Generator, share: float) -> float:
+    """Return the least seconds in which rows are fetched, and merged at their owners."""
+    tables, rows = (
+        [np.zeros((LINES, LINE), np.float32)],
+        NeededRows(crew, LINES, crew.exchange.exchange),
+    )
+    read = [np.empty(0, np.int32)]
+
+    def draw() -> None:
+        read[0] = np.flatnonzero(rng.random(LINES) < share).astype(np.int32)
+
+    def fetch() -> None:
+        rows.fetch(tables, read[0])
+        rows.merge(tables)
+
+    return timed(crew, fetch, draw)
 
 
 def timed(crew: Crew, work: Callable[[], Any], prepare: Callable[[], Any] = lambda: None) -> float:

@@ -100,8 +100,10 @@ def test_scale(tmp_path: Path) -> None:
     file = tmp_path / "scale.json"
     assert main(["scale", "--quick", "--json", str(file)]) == 0
     rows = Report.read(file).rows
-    assert {row.system for row in rows} == {"dense", "differing", "needed"}
-    assert len(rows) == 2 * 2 * 2 * 2 * 3  # models, blocks, workers, networks, ways
+    ways = [row for row in rows if row.settings["model"] != "ALS"]
+    assert {row.system for row in ways} == {"dense", "differing", "needed"}
+    assert len(ways) == 2 * 2 * 2 * 4 * 3  # models, blocks, workers, networks, ways
+    assert len(rows) - len(ways) == 2 * 4  # ALS: workers, networks
     assert all(0 < row.quality["efficiency"] < 1 for row in rows)
 
 
