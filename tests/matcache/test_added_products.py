@@ -26,7 +26,7 @@ from blocklearn.matcache import (
     total,
 )
 from blocklearn.matcache.containers import dispatch
-from blocklearn.matcache.cuda import Cuda
+from blocklearn.matcache.cuda import Cuda, devices
 from tests.support import cuda_host
 from tests.support.cuda_device import HostDriver
 
@@ -277,6 +277,22 @@ def test_a_plan_has_no_table_of_sums() -> None:
     assert {name for name in large if not name.startswith("ring of")} == {"items"}
     learner.fit()
     assert learner.progress.allocations_after_warmup == 0
+
+
+@pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
+def test_a_training_on_a_device_gives_the_numbers_of_the_cpu(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(devices, "open_driver", lambda number: HostDriver(seed=number))
+    x = sp.random_array((90, 30), density=0.2, format="csr", rng=0, dtype=np.float32)
+    found = []
+    for device in ("cpu", "cuda"):
+        learner = bl.Learner(
+            Factors(), x, passes=3, block_rows=16, device=device, verbose=False
+        ).fit()
+        assert learner.progress.allocations_after_warmup == 0
+        found.append(learner.parameter("items").copy())
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-4, atol=1e-5)
 
 
 def test_a_model_keeps_all_promises() -> None:
