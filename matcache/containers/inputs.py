@@ -23,7 +23,14 @@ BUFFERS = 2  # blocks on a device at a time: one in use, one being copied
 
 
 def named(cache: MatCache, name: str, shape: tuple[int, int], dtype: Any = np.float32) -> Mat:
-    """Return the container called `name`; a new one is filled with zeros."""
+    """Return the container called `name`; a new one is filled with zeros.
+
+    Raises ShapeError unless both sides are whole numbers, such as `columns // 2`.
+    """
+    if any(not isinstance(side, int | np.integer) or side < 0 for side in shape):
+        raise ShapeError(
+            f"{name} at {source_line()}: {shape[0]} x {shape[1]}; must be whole numbers from 0."
+        )
     return handle(cache, cache.result(("named", name), shape, dtype, name))
 
 

@@ -214,7 +214,13 @@ def test_a_parameter_starts_from_an_array_or_a_matrix_of_its_shape() -> None:
         def allocate(self, shapes: Any, rng: Any) -> None:
             self.sums = self.parameter("sums", 1, 3, rng.uniform(3, 1))
 
+    class Halves(Mean):
+        def allocate(self, shapes: Any, rng: Any) -> None:
+            self.sums = self.parameter("sums", 1, shapes.columns / 2)
+
     line = r"at .*test_contract\.py:\d+: "
+    with pytest.raises(ShapeError, match=f"^sums {line}1 x 1.5; must be whole numbers"):
+        fit(Halves())
     np.testing.assert_allclose(fit(Started()).predict(X), X @ start.T, rtol=1e-5)
     with pytest.raises(ShapeError, match=r"sums.set at .*shape \(3, 1\), expected \(1, 3\)"):
         fit(Ones())
