@@ -272,6 +272,11 @@ class Optimizer(Fields):
         """Whether `settle` may change rows of columns that do not occur in a block."""
         return False
 
+    @property
+    def derives(self) -> bool:
+        """Whether `settle` computes rows anew that training computes, too, before it reads them."""
+        return False
+
     def unsettled(self, *, ever: bool = False) -> list[Mat]:
         """Return the Mats to restore after a `settle` that training must not see.
 

@@ -153,6 +153,12 @@ class GradientOptimizer(GradientRule):
         """See `Optimizer.rests`: rows with penalties do, and averages."""
         return any(p.rests or p.average is not None for p in self._managed.values())
 
+    @property
+    def derives(self) -> bool:
+        """See `Optimizer.derives`: rows with penalties do that need no clock."""
+        late = any(p.sparse and p.rests for p in self._managed.values())
+        return late and not self.keeps_time and self._time > 0
+
     def unsettled(self, *, ever: bool = False) -> list[Mat]:
         """Return the Mats to put back after `settle`: see `Optimizer.unsettled`.
 

@@ -168,11 +168,20 @@ class TableFiles:
         if not self.in_order:
             yield
             return
+        with self.refreshed():
+            yield
+        self.changed[:] = self.unsaved[:] = True
+
+    @contextmanager
+    def refreshed(self) -> Iterator[None]:
+        """Bring rows up to date that training brings up to date itself, in a `with` statement.
+
+        So no checkpoint needs their new numbers. Raises PageError if a page is damaged or lost.
+        """
         with self.read_whole():
             self.check_pages()
             yield
             self.renew(self.tables)
-        self.changed[:] = self.unsaved[:] = True
 
     @contextmanager
     def settled(self) -> Iterator[None]:

@@ -663,7 +663,8 @@ class Replica:
         tables = self.files if kept else None
         with nullcontext() if tables is None else tables.settled():
             before = [(mat, self._copy(mat)) for mat in {mat.guid: mat for mat in kept}.values()]
-            self.settle()
+            with nullcontext() if tables is not None else self._refreshed():
+                self.settle()
             try:
                 yield
             finally:
@@ -672,6 +673,12 @@ class Replica:
                     self._copies[mat.guid].append(array)
                 if before:
                     self.resume(paused)
+
+    def _refreshed(self) -> AbstractContextManager[None]:
+        """Return the change of tables in files by `settle` that is not undone."""
+        if self.files is None or self.optimizer is None or not self.optimizer.derives:
+            return nullcontext()
+        return self.files.refreshed()
 
     def _copy(self, mat: Mat) -> NDArray[Any]:
         """Copy the contents of `mat` to memory, or to a file, that is allocated once."""
@@ -698,7 +705,10 @@ class Replica:
     def end_pass(self) -> None:
         """Finish a pass."""
         self.counter.start()
-        with nullcontext() if self.files is None else self.files.changing_all():
+        with (
+            nullcontext() if self.files is None else self.files.changing_all(),
+            self._refreshed(),
+        ):
             self.model.end_pass()
             if self.optimizer is not None:
                 self.optimizer.end_pass()

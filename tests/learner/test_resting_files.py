@@ -96,6 +96,20 @@ def test_penalties_and_averages_have_the_bits_of_memory(given: Any, tmp_path: Pa
     scored_alike(found, memory)
 
 
+@pytest.mark.parametrize("rule", [{"kind": "ftrl"}, {"kind": "ftrl", "step_per": "row"}], ids=str)
+def test_rows_that_ftrl_computes_anew_are_no_damage(rule: Any, tmp_path: Path) -> None:
+    """Its rows follow from their state, so evaluations leave them as they made them."""
+    given = {"model": {"kind": "glm", "l2": 0.1, "l1": 0.01}, "optimizer": rule}
+    memory = linear(None, evaluation=OFTEN, **given).fit()
+    files, saved = tmp_path / "files", tmp_path / "saved"
+    found = linear(files, evaluation=OFTEN, checkpoint=saved, every_blocks=2, passes=1, **given)
+    found.fit().close()
+    found = linear(files, evaluation=OFTEN, checkpoint=saved, every_blocks=2, **given).fit()
+    assert found.table_files is not None and not found.table_files.in_order
+    alike(found, memory)
+    found.close()
+
+
 @pytest.mark.parametrize("tables", [True, False], ids=["to files", "to memory"])
 @pytest.mark.parametrize("stop", [12, 15, 19], ids=lambda stop: f"after {stop} of 21 blocks")
 def test_a_run_resumes_with_the_same_bits(tables: bool, stop: int, tmp_path: Path) -> None:
