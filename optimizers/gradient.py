@@ -6,6 +6,8 @@ penalties. For a sparse `Gradient` it runs over the features that occur in the b
 - The state of a row *rests* while its feature does not occur (as in torch.optim.SparseAdam).
 - Penalties do not rest. When a row is read next (`begin`, `settle`), it makes up exactly for the
   penalties that it has missed: see `flow.py`. Their clock is the sum of the rates of past steps.
+
+Longer than 300 lines: steps share their clock with what keeps resting rows and averages exact.
 """
 
 from __future__ import annotations
@@ -73,9 +75,9 @@ class GradientOptimizer(GradientRule):
 
     def begin(self, X: Any) -> None:
         """Bring up to date the rows that the block will read."""
+        if self._reading or self.cache.reserving:
+            self._swap(float(self._averaged_steps()))
         for p in self._managed.values():
-            if self._reading or (self.cache.reserving and p.average is not None):
-                p.kernels["swap"](w=p.w, average=p.average)
             resting = p.sparse and p.rests and self._rows is None  # single rows wake by themselves
             if resting and X.pattern is not None and X.shape[1] == p.w.shape[0]:
                 p.kernels["rest"](XT=X.T, now=self._now, rate=self._rate, seen=p.seen, **p.common())
@@ -145,8 +147,8 @@ class GradientOptimizer(GradientRule):
                     p.kernels["catch up"](
                         w=p.w, average=p.average, averaged=p.averaged, count=self._count
                     )
-                    p.kernels["swap"](w=p.w, average=p.average)
                     self._reading = True
+            self._swap(0.0)  # in all replicas, whose numbers of steps differ
 
     @property
     def rests(self) -> bool:
@@ -200,12 +202,12 @@ class GradientOptimizer(GradientRule):
             if p.seen is not None and self._time == 0:
                 p.seen <<= 0.0
             if p.averaged is not None and self._reading:
-                p.averaged <<= float(self._averaged_steps())
+                p.averaged <<= 0.0  # older states have the steps of the first replica
 
     def merge_rule(self, name: str) -> Merge:
-        """Return how replicas combine a state; counters stay each replica's own.
+        """Return how replicas combine a state.
 
-        At a merge no row has missed a penalty.
+        At a merge no row has missed a penalty or an average: counters are 0 in all replicas.
         """
         return "same" if name.endswith((".seen", ".averaged")) else "mean"
 
@@ -269,6 +271,13 @@ class GradientOptimizer(GradientRule):
         return minimum(self.clip_global_norm / sqrt(squares), 1.0)
 
     # ------------------------------------------------------------- helpers
+
+    def _swap(self, averaged: float) -> None:
+        """Swap parameters and their averages. averaged: what to note as the steps averaged."""
+        for p in self._managed.values():
+            if p.average is not None and p.averaged is not None:
+                p.kernels["swap"](w=p.w, average=p.average)
+                p.averaged <<= averaged
 
     def _averaged_steps(self) -> int:
         return 0 if self.average_from is None else max(0, self.steps - self.average_from)

@@ -13,6 +13,8 @@ from blocklearn.datasources import MatrixSource
 from blocklearn.learner.engines import choice
 from blocklearn.learner.engines.exchange import Exchange
 from blocklearn.learner.errors import ConfigError, WorkerError
+from blocklearn.models import GLM
+from blocklearn.optimizers import OPTIMIZERS, Optimizer
 from tests.support.model_variants import (
     OneSided,
     Variant,
@@ -83,6 +85,31 @@ def test_workers_learn_what_replicas_learn(name: str, workers: int) -> None:
     for found, rows in results(workers, work):
         assert found == learnt(expected)
         np.testing.assert_array_equal(rows, expected.predict(features_of(data_of(variant))))
+
+
+def averaging() -> dict[str, Optimizer]:
+    """Every optimizer that can average its iterates; averages begin within the first pass."""
+    kinds = {k: kind for k, kind in OPTIMIZERS.items() if "average_from" in kind.model_fields}
+    return {k: kind(rate=0.1, average_from=3) for k, kind in kinds.items()}
+
+
+@pytest.mark.parametrize("kind", averaging())
+def test_workers_have_the_averages_of_replicas_and_their_states_resume(kind: str) -> None:
+    """Replicas differ in how many blocks they have had: five and four of a pass."""
+    variant = Variant(GLM(), averaging()[kind])
+    expected = trained(variant, replicas=2)
+    assert expected.state().tensors["optimizer.W.average"].any()
+    whole = learnt(trained(variant, replicas=2, passes=5))
+
+    def work(own: Exchange) -> tuple[dict[str, Any], Any]:
+        learner = trained(variant, engine=own)
+        return learnt(learner), learner.state()
+
+    for found, state in results(2, work):
+        assert found == learnt(expected)
+        resumed = made(variant, replicas=2, passes=5)
+        resumed.restore(state)
+        assert learnt(resumed.fit()) == whole
 
 
 def test_workers_may_have_several_replicas() -> None:
