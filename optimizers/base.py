@@ -3,6 +3,8 @@
 The learner calls `attach` once. For every block it calls `begin`, before the model reads its
 parameters, and `step`. It calls `settle` before other readers, and `end_pass` after the last block
 of a pass. Between two blocks a run can stop (`pause`) and continue (`resume`).
+
+Longer than 300 lines: the updates that models hand over belong to the same contract.
 """
 
 from __future__ import annotations
