@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..errors import source_line
 from .operand import apply
 
 
@@ -208,11 +209,14 @@ def mean(x: Any, axis: int | None = None) -> Any:
 def concatenate(parts: Any, axis: int = 0) -> Any:
     """Return matrices side by side (axis 1), or one below the other (axis 0).
 
-    parts: two dense matrices or more, with equal columns (axis 0) or rows (axis 1).
+    parts: dense matrices, one or more, with equal columns (axis 0) or rows (axis 1).
     """
     if not isinstance(axis, int) or axis not in (0, 1, -1, -2):
         raise ValueError(f"concatenate: axis={axis!r}: must be 0 or 1; matrices are in one list.")
-    return apply("concatenate_rows" if axis in (0, -2) else "concatenate_columns", *parts)
+    found = tuple(parts)
+    if not found:
+        raise ValueError(f"concatenate at {source_line()}: no parts; pass one matrix or more.")
+    return apply(f"concatenate(axis={axis % 2})", *found)
 
 
 def total(x: Any) -> Any:

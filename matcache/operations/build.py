@@ -267,8 +267,8 @@ _BUILDERS: dict[str, Callable[..., Any]] = {
     "argmax": _rowreduce("argmax"),
     "argmin": _rowreduce("argmin"),
     "colmax": _colmax,
-    "concatenate_rows": partial(concatenate, axis=0),
-    "concatenate_columns": partial(concatenate, axis=1),
+    "concatenate(axis=0)": partial(concatenate, axis=0),
+    "concatenate(axis=1)": partial(concatenate, axis=1),
     "sort": sort,
     "argsort": argsort,
 }

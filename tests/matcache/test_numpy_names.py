@@ -274,6 +274,10 @@ def test_matrices_are_joined(memory: MatCache) -> None:
         concatenate([a, b])
     with pytest.raises(ShapeError, match="sparse"):
         concatenate([from_sparse(memory, X), a])
+    with pytest.raises(ValueError, match="concatenate at .*: no parts; pass one matrix or more"):
+        concatenate([])
+    with pytest.raises(ShapeError, match=r"concatenate\(axis=1\) at .*: 2.0 is not a matrix"):
+        concatenate([a, 2.0], axis=1)
     with pytest.raises(ValueError, match="axis=2"):
         concatenate([a, b], axis=2)
 
