@@ -74,7 +74,7 @@ def operand(cache: MatCache, op: str, arg: Any) -> Any:
     if arg is None:
         raise ShapeError(
             f"{op} at {source_line()}: None in place of a matrix; block.Y is None where the data "
-            "have no targets: pass (X, Y)."
+            "have no targets: pass (X, Y). A @rowwise function without return gives None, too."
         )
     raise ShapeError(
         f"{op} at {source_line()}: {type(arg).__name__} is not a matrix of this cache. Bring "

@@ -137,6 +137,12 @@ class Rowwise:
         arguments, made = recorder.arguments, tuple(recorder.made)
         program = Program(self.name, arguments, body, tuple(values), dtype, made=made)
         writes = tuple(sorted({v.arg for v in recorder.argument_values.values() if v.mutable}))
+        if not values and not writes:
+            raise ShapeError(
+                f"@rowwise {self.name} at {source_line()}: returns None and assigns to no "
+                "argument, so it has no effect. Return what it computes, or assign to an argument "
+                "with <<=."
+            )
         self._check_writes(program, recorder, writes)
         return Compiled(
             schedule(program),

@@ -663,6 +663,24 @@ def test_loops_hand_values_on_by_assignment_only() -> None:
         used_after_the_loop(x, mat, table, 0)
 
 
+def test_a_function_without_results_must_assign() -> None:
+    @rowwise
+    def forgotten(u: Any) -> None:
+        u + 1.0
+
+    @rowwise
+    def doubled(u: Any) -> None:
+        u <<= 2.0 * u
+
+    u = from_array(memory(), np.ones((9, 5)))
+    with wrong("forgotten at .*: returns None and assigns to no argument, so it has no effect"):
+        forgotten(u)
+    target = from_array(memory(), np.zeros((9, 5)))
+    with wrong("None in place of a matrix.*A @rowwise function without return gives None"):
+        target <<= doubled(u)
+    np.testing.assert_array_equal(u.numpy(), np.full((9, 5), 2.0))
+
+
 def test_shapes_that_do_not_fit() -> None:
     X = data("plain")
     x = from_sparse(memory(), X)
