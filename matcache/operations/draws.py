@@ -54,7 +54,7 @@ class Draws:
     Each method takes the shape of its result, and a `stream` from 0 to 2^20 - 1, which tells draws
     of one distribution with the same key apart. Parameters are numbers, or matrices that fit the
     shape: 1 x 1, one row, one column, or all entries. A draw whose parameters are out of range is
-    NaN.
+    NaN; see `bernoulli` for its chances.
 
     Methods without loops return expressions, which are not stored but computed where they are used.
     """
@@ -91,8 +91,13 @@ class Draws:
         return found
 
     def bernoulli(self, shape: Shape, chance: Any, *, stream: int = 0) -> Lazy:
-        """Return 1 with this chance, else 0: an expression, of `uniform` with the same stream."""
-        found: Lazy = self.uniform(shape, stream=stream) < chance
+        """Return 1 with this chance, else 0: an expression, of `uniform` with the same stream.
+
+        chance: below 0 it counts as 0, above 1 as 1, since computed chances may be off by rounding.
+        NaN gives NaN.
+        """
+        drawn: Lazy = self.uniform(shape, stream=stream) < chance
+        found: Lazy = apply("where", chance == chance, drawn, chance)  # NaN equals nothing
         return found
 
     def integers(self, shape: Shape, end: int, *, stream: int = 0) -> Node:
@@ -167,6 +172,10 @@ class Draws:
         """Return numbers of the beta distribution; it takes the streams 2 `stream` and the next.
 
         a, b: positive.
+
+        Numbers above 1 - 2^-24 become 1, and those below 1e-38 become 0: many, if a or b is small.
+        The difference of two `log_gamma` with these streams tells them apart: it is the logarithm
+        of x / (1 - x).
         """
         sides = (self.log_gamma(shape, x, stream=2 * stream + n) for n, x in enumerate((a, b)))
         found: Lazy = apply("sigmoid", next(sides) - next(sides))

@@ -80,6 +80,35 @@ def test_continuous_distributions(memory: MatCache, name: str) -> None:
     assert stats.kstest(found.ravel(), wanted.cdf).pvalue > 1e-3
 
 
+def test_a_beta_of_small_parameters_is_rounded_at_its_ends_only(memory: MatCache) -> None:
+    """Most numbers are too close to 0 or 1 for float32; the others, and their share, are right."""
+    found = draws_of(memory).beta(SHAPE, 0.05, 0.03).numpy().ravel().astype(np.float64)
+    wanted, turned = stats.beta(0.05, 0.03), stats.beta(0.03, 0.05)  # of x, and of 1 - x
+    for end, chance in ((0.0, wanted.cdf(1.2e-38)), (1.0, turned.cdf(2.0**-24))):
+        assert stats.binomtest(int((found == end).sum()), found.size, chance).pvalue > 1e-3
+    least, most = 1e-30, 0.5
+    below = wanted.cdf(least)
+    between = found[(found > least) & (found < most)]
+    share = wanted.cdf(most) - below
+    assert stats.binomtest(between.size, found.size, share).pvalue > 1e-3
+    assert stats.kstest(between, lambda x: (wanted.cdf(x) - below) / share).pvalue > 1e-3
+
+
+def test_the_ends_of_a_beta_are_told_apart_by_logarithms(memory: MatCache) -> None:
+    draws = draws_of(memory)
+    odds = draws.log_gamma(SHAPE, 0.4, stream=6) - draws.log_gamma(SHAPE, 2.5, stream=7)
+    beta = draws.beta(SHAPE, 0.4, 2.5, stream=3).numpy()
+    np.testing.assert_allclose(1 / (1 + np.exp(-odds.numpy())), beta, rtol=1e-5)
+
+
+def test_chances_out_of_range_count_as_the_nearest_and_nan_stays(memory: MatCache) -> None:
+    draws = draws_of(memory)
+    for chance, wanted in ((-0.5, 0.0), (1.5, 1.0), (np.inf, 1.0), (np.nan, np.nan)):
+        np.testing.assert_array_equal(draws.bernoulli((5, 2), chance).numpy(), wanted)
+    row = from_array(memory, np.array([[-1.0, np.nan, 2.0]]))
+    np.testing.assert_array_equal(draws.bernoulli((2, 3), row).numpy(), [[0.0, np.nan, 1.0]] * 2)
+
+
 @pytest.mark.parametrize("name", WHOLE)
 def test_whole_numbers(memory: MatCache, name: str) -> None:
     """By the chi-squared of frequencies; rare numbers are joined."""
