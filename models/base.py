@@ -52,7 +52,8 @@ class Model(Fields):
 
     needs_targets: `update` and `score` read `block.Y`; the learner refuses data without targets.
     takes_counts: X must be sparse and not negative; the learner converts dense arrays and checks.
-    nonnegative: X, sparse or dense, must not be negative; the learner checks every block.
+    nonnegative: X, sparse or dense, must not be negative; the learner checks every block. Without
+        this and `takes_counts`, files of `{kind: file}` may have negative numbers.
     scores_new_rows: `score` receives new rows, whose state is unknown. Otherwise a model with a
         state of rows is scored by further entries of the training rows.
     meaning: of the updates, "gradients" or "estimates"; None where any optimizer will do.

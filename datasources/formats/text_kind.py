@@ -12,7 +12,7 @@ from ..arrays.feature_hashing import MOST_BITS, HashedWords
 from ..data_kind import MemoryKind
 from ..errors import DataError
 from ..examples.docstrings import python_docs
-from ..holdout.samples import Samples
+from ..holdout.samples import Reading, Samples
 from ..source import DataSource
 from ..text.corpus import Corpus
 from ..text.read_targets import read_weights
@@ -112,8 +112,15 @@ class FileData(MemoryKind):
 
     def load(self, like: DataSource | None = None) -> Samples:
         """Load the counts of all documents, and check that there are dates if they are wanted."""
+        return self._load(like, signed=False)
+
+    def rows_for(self, reading: Reading, like: DataSource | None = None) -> Samples:
+        """Load all rows; negative numbers are refused for models that take counts only."""
+        return self._load(like, signed=not reading.counts)
+
+    def _load(self, like: DataSource | None, *, signed: bool) -> Samples:
         next(self.dates(), None)
-        samples = self.open(None if like is None else like.names).samples()
+        samples = self.open(None if like is None else like.names, signed=signed).samples()
         if self.weights is None:
             return samples
         return replace(samples, weights=read_weights(self.weights, samples.X.shape[0]))
@@ -145,10 +152,11 @@ class FileData(MemoryKind):
                 "2024, 2024-05 or 2024-05-17."
             )
 
-    def open(self, vocabulary: Sequence[str] | None = None) -> Corpus:
+    def open(self, vocabulary: Sequence[str] | None = None, *, signed: bool = False) -> Corpus:
         """Count the words of all documents; `vocabulary`: count only these words.
 
-        With targets, the numbers are features and may be negative.
+        signed: whether numbers of .npz and .mtx files may be negative. With targets they always
+        may: they are features.
         """
         hashed = None if self.hash_bits is None else HashedWords(self.hash_bits)
         limited = self.min_df > 1 or self.max_df < 1.0
@@ -160,7 +168,7 @@ class FileData(MemoryKind):
             min_df=self.min_df,
             max_df=self.max_df,
             targets=self.targets,
-            signed=self.targets is not None,
+            signed=signed or self.targets is not None,
             text=self.text,
             separator=self.separator,
         )

@@ -24,12 +24,15 @@ class Reading:
     - block_rows: rows of a block, or a function that chooses them by the size of the data.
     - shuffle, seed: as for `MatrixSource`.
     - visits: passes over the source that the run will make. If 1, no block is worth keeping.
+    - counts: whether a file of counts may have no negative number; False for models that take
+      others, too.
     """
 
     block_rows: int | Sizing = 1024
     shuffle: Shuffle = False
     seed: int = 0
     visits: int = 1
+    counts: bool = True
 
     @property
     def keep_bytes(self) -> int:

@@ -60,7 +60,8 @@ def read_sparse(path: Path, signed: bool) -> Any:
         row = int(np.searchsorted(csr.indptr, negative[0], side="right")) - 1
         raise DataError(
             f"{path}: row {row}, column {csr.indices[negative[0]]} is {csr.values[negative[0]]}, "
-            "but a count must not be negative."
+            "but a count must not be negative. Give features that are no counts to a model that "
+            "takes them, such as svd or kmeans."
         )
     return sparse.csr_array(
         (csr.values.astype(np.float32, copy=False), csr.indices, csr.indptr), shape=matrix.shape

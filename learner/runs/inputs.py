@@ -42,7 +42,8 @@ def open_data(config: RunConfig) -> tuple[DataSource, DataSource | None]:
     size = config.model.rows_of_block if data.block_rows == "auto" else data.block_rows
     in_order = config.model.steps_by_pass or config.model.rows_in_order
     shuffle = False if in_order else data.shuffle
-    reading = Reading(size, shuffle, seed, passes)
+    counts = config.model.takes_counts or config.model.nonnegative
+    reading = Reading(size, shuffle, seed, passes, counts)
     held = replace(reading, shuffle=False, visits=config.evaluation.visits(passes))
     if isinstance(data.eval, Holdout):
         return data.train.hold_out(data.eval.share, reading, held, data.eval.by)

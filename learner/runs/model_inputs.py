@@ -231,7 +231,9 @@ def open_counts(learner: Learner, path: Path, targets: Path | None) -> DataSourc
         require(file)
     if targets is not None:
         require(targets)
-    corpus = read_counts(path, learner.names, targets=targets, signed=bool(learner.targets))
+    counts = learner.model.takes_counts or learner.model.nonnegative
+    signed = bool(learner.targets) or not counts
+    corpus = read_counts(path, learner.names, targets=targets, signed=signed)
     known = float(corpus.counts.sum())
     if corpus.dropped and not corpus.counts.nnz:
         raise DataError(f"{path}: none of its {corpus.dropped:,} words is known to the model")

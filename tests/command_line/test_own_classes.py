@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from ruamel.yaml import YAML
+from scipy.sparse import csr_array, save_npz
 
 import blocklearn as bl
 from blocklearn.learner.configuration.kinds import named_class
@@ -147,6 +148,31 @@ def test_a_model_of_a_file_is_trained_and_used_by_all_commands(
     assert "must be one of" not in Path("again.html").read_text()
     served = Served(Path("run"), model=named_class(named[1], "models"))
     assert served.kind == "Sums"
+
+
+@pytest.mark.parametrize("held_out", ["", "  eval: {kind: holdout, share: 0.5}\n"])
+def test_a_model_that_takes_no_counts_takes_negative_numbers(
+    command: Learn, project: Path, held_out: str
+) -> None:
+    X = np.array([[1, 0, -2], [0, -3, 0], [0, 0, 1], [2, 0, 0]], np.float32)
+    save_npz(project / "x.npz", csr_array(X))
+    data = "{kind: file, path: x.npz}"
+    own = CONFIG.replace("{kind: libsvm, path: rows.svm, zero_based: true}", data)
+    (project / "a.yaml").write_text(own.replace("  block_rows", f"{held_out}  block_rows"))
+    assert command("train", "--config", "a.yaml")[0] == 0
+    named = ["--model-class", "code/sums.py:Sums"]
+    code, out, _ = command("predict", "run", "--data", "x.npz", "--out", "-", *named)
+    predicted = [json.loads(line)["prediction"][0] for line in out.splitlines()]
+    sums = bl.load("run", model=named_class(named[1], "models")).parameter("sums")
+    assert code == 0 and predicted == (X @ sums)[:, 0].tolist()
+    if not held_out:
+        assert sums[:, 0].tolist() == (2 * X.sum(axis=0)).tolist()  # two passes
+    for kind in ("lda", "nmf"):
+        config = f"model: {{kind: {kind}}}\ndata:\n  train: {data}\n{held_out}"
+        (project / "b.yaml").write_text(config)
+        code, _, err = command("train", "--config", "b.yaml")
+        assert code == 65 and "x.npz: row 0, column 2 is -2.0, but a count must not" in err
+        assert "a model that takes them, such as svd or kmeans" in err
 
 
 def test_an_error_of_an_own_class_is_not_called_a_bug_of_ours(
