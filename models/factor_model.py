@@ -8,9 +8,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from blocklearn.matcache import Mat
+from blocklearn.matcache import Mat, ShapeError, Sparse
 
 from .base import Model
+from .inputs import Block
 
 
 class FactorModel(Model):
@@ -43,6 +44,16 @@ class FactorModel(Model):
     @abstractmethod
     def items(self) -> Mat:
         """The rows of all items [m x K]."""
+
+    def entries(self, block: Block) -> Sparse:
+        """Return X of a block. Raises ShapeError if it is dense."""
+        if block.X.pattern is None:
+            raise ShapeError(
+                f"{type(self).__name__}: the data are a dense matrix, in which every user has "
+                "every item; pass a sparse one that stores the known entries, such as "
+                "scipy.sparse.csr_array(X)."
+            )
+        return block.X
 
     @abstractmethod
     def constants(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -19,7 +19,6 @@ from pydantic import Field, model_validator
 
 from blocklearn.matcache import (
     Mat,
-    ShapeError,
     Sparse,
     Table,
     colsum,
@@ -352,15 +351,6 @@ class ALS(FactorModel):
         G is recomputed only if the table changed.
         """
         return gram(table) if self.loss == "implicit" else None
-
-    def entries(self, block: Block) -> Sparse:
-        """Return X of a block. Raises ShapeError if it is dense."""
-        if block.X.pattern is None:
-            raise ShapeError(
-                "ALS: the data are a dense matrix, in which nothing is unknown; pass a sparse one "
-                "that stores the known entries, such as scipy.sparse.csr_array(X)."
-            )
-        return block.X
 
     # ------------------------------------------------------------- using it
 

@@ -32,6 +32,7 @@ from ..glm import GLM
 from ..glm.rows import losses
 from ..glm.targets import Weight
 from ..inputs import Block, Randomness, Shapes
+from ..loss_model import LEAST_WEIGHT
 from .fields import FieldPairs, fields_of
 from .pairs import (
     added_up,
@@ -43,8 +44,6 @@ from .pairs import (
     sparse_scores_of,
     square_factors,
 )
-
-LEAST_WEIGHT = 1e-30  # of a block, whose rows may all have weight 0
 
 
 class FM(GLM):
@@ -99,8 +98,8 @@ class FM(GLM):
             self.pair_mask = self._for_factors(self.mask, self.pair_mask)
         if "W" in self.rates:
             self.rates["factors"] = self._for_factors(self.rates["W"])
-        own = [fit.l2 if self.factor_l2 is None else self.factor_l2 for fit in self.fits]
-        l2 = [weight for fit, weight in zip(self.fits, own, strict=True) for _ in fit.y]
+        own = self.factor_l2
+        l2 = [fit.l2 if own is None else own for fit in self.fits for _ in fit.y]
         if any(l2):
             self.terms["factors"] = [Penalty(l2=l2 * K)]
 

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from blocklearn.datasources import DataSource
 from blocklearn.datasources.sampling.negatives import NegativeSource
-from blocklearn.matcache import Mat, ShapeError, Sparse, from_array, total
+from blocklearn.matcache import Mat, from_array, total
 from blocklearn.optimizers import AdaGrad, Gradient, Optimizer, Penalty
 
 from ..factor_model import FactorModel
@@ -127,15 +127,6 @@ class Ranking(FactorModel):
         slopes = descend(X, x, self.squares.rows, self.items, self.descent, self.steps)
         self.scale.set(1.0 / max(block.rows, 1))
         self.updates["items"] = Gradient(slopes, (self.scale * x).mat())
-
-    def entries(self, block: Block) -> Sparse:
-        """Return X of a block. Raises ShapeError if it is dense."""
-        if block.X.pattern is None:
-            raise ShapeError(
-                "Ranking: the data are a dense matrix, in which every user has every item; pass a "
-                "sparse one, such as scipy.sparse.csr_array(X)."
-            )
-        return block.X
 
     def score(self, block: Block) -> Score:
         """Score further positives of the training users.
