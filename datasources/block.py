@@ -257,17 +257,17 @@ class HostBlock:
         """
         if not self.indexed or self._transposed:
             return
-        room = self._room
+        room, (indptr, indices, _) = self._room, self.csr
+        active, starts, t_rows, t_pos = self.turned
         if count_columns(self.shape.columns, self.shape.nnz):
             self.n_active = transpose_by_counting(
-                self.indptr, self.indices, self.rows, room.counts,
-                self.t_rows, self.t_pos, self.active, self.starts,
-            )  # fmt: skip
+                indptr, indices, self.rows, room.counts, t_rows, t_pos, active, starts
+            )
         else:
             self.n_active = transpose_csr(
-                self.indptr, self.indices, self.rows, self._passes, room.counts,
+                indptr, indices, self.rows, self._passes, room.counts,
                 room.spare_keys, room.spare_rows, room.spare_pos,
-                room.keys, self.t_rows, self.t_pos, self.active, self.starts,
+                room.keys, t_rows, t_pos, active, starts,
             )  # fmt: skip
         self._transposed = True
 

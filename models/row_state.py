@@ -281,8 +281,11 @@ class RowState:
             return
         self._rows.fetch(self._buffer)
         places = self.share.places(ids)  # also if it has all rows: others must not train on these
-        self._store.array[ids if self.whole else places] = self._buffer[: len(ids)]
-        if len(ids) < len(self._buffer):
+        places = ids if self.whole else places
+        if len(ids) == len(self._buffer):
+            self._store.array[places] = self._buffer
+        else:
+            self._store.array[places] = self._buffer[: len(ids)]
             self._buffer[len(ids) :] = 0.0
             self._rows.refill(self._buffer, self._where)
 

@@ -66,7 +66,7 @@ class GradientOptimizer(GradientRule):
     @property
     def form(self) -> Hashable | None:
         """Which parameters have sparse updates."""
-        return None if self._reading else tuple(p.sparse for p in self._managed.values())
+        return None if self._reading else tuple([p.sparse for p in self._managed.values()])
 
     @property
     def begins_with_all(self) -> bool:

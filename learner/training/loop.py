@@ -182,7 +182,7 @@ class Training:
         progress = self._progress
         for _ in self._team.train(blocks, side, self._scores):
             progress.block += 1
-            self._after(1)
+            self._after_own(1)
             if progress.stop and progress.block < progress.blocks:
                 return
 
@@ -190,7 +190,11 @@ class Training:
         """Do what is due after so many blocks and their merge. The time is not that of training."""
         if self._team.crew.size > 1:
             self._after_together(blocks)
-            return
+        else:
+            self._after_own(blocks)
+
+    def _after_own(self, blocks: int) -> None:
+        """Do it where there is one worker."""
         progress, evaluator = self._progress, self._evaluator
         check, evaluate = self._check.due(progress, blocks), evaluator.due()
         if check or evaluate or self._heard():

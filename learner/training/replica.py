@@ -376,9 +376,11 @@ class Replica:
 
     def _check(self, host: HostBlock, *, new: bool = False) -> None:
         """Raise DataError if the model does not take these rows."""
-        if self.model.nonnegative and host.kept not in self._checked:
-            check_nonnegative(host)
-            if host.kept is not None:
+        if self.model.nonnegative:
+            if host.kept is None:
+                check_nonnegative(host)
+            elif host.kept not in self._checked:
+                check_nonnegative(host)
                 self._checked.add(host.kept)
         if host.shape.targets and host.pass_ == 0 and not new:
             self.model.check_targets(host.targets[: host.rows])
@@ -466,8 +468,11 @@ class Replica:
 
     def update(self, look: Look | None) -> None:
         """Train on the present block. look: see `train`."""
-        with nullcontext() if self.files is None else self._changing(self.files):
+        if self.files is None:
             self._update(look)
+        else:
+            with self._changing(self.files):
+                self._update(look)
         for state in self._states:
             state.save(self._row_ids, self.intakes[self._side].row_ids)
 

@@ -211,12 +211,12 @@ class SparseInput:
         if nnz > self.pattern.capacity:
             self.cache.grow(self.pattern, nnz)
         self._counts[0], self._counts[1] = nnz, active_count
-        arrays: Sequence[Any] = self._counts, *beside, indptr, indices, values
-        used = [2, *map(len, beside), len(indptr), nnz, nnz]
-        if self._index is None and index is not None:
-            arrays = *arrays, *index
-            used += [active_count, active_count + 1, nnz, nnz]
+        turned = () if self._index is not None or index is None else index
+        arrays: Sequence[Any] = self._counts, *beside, indptr, indices, values, *turned
         if self._room is not None:
+            used = [2, *map(len, beside), len(indptr), nnz, nnz]
+            if turned:
+                used += [active_count, active_count + 1, nnz, nnz]
             arrays = self._room.bind(arrays, used, same)
         self._use(arrays, nnz, active_count, where)
 

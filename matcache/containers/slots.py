@@ -81,7 +81,7 @@ class Slot:
 
     def computed_from(self, *inputs: Slot | PatternSlot) -> None:
         """Note that the contents follow from the present `inputs`, to find hits."""
-        self.inputs = tuple((s, s.version) for s in inputs)
+        self.inputs = tuple([(s, s.version) for s in inputs])
         self.computed = self.version
 
 

@@ -142,7 +142,10 @@ class CPU:
 
     def write(self, array: Array, numbers: Any) -> None:
         """Copy numbers into an array."""
-        array[...] = numbers
+        if isinstance(numbers, float):
+            array.fill(numbers)  # takes a sixth of the time
+        else:
+            array[...] = numbers
 
     def writing(self, array: Array, numbers: Any) -> Callable[[], None]:
         """Return a function that copies these numbers into an array, as a call of a kernel."""

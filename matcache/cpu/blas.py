@@ -84,7 +84,7 @@ class _Library:
         self._found = False
         self._shared: list[tuple[Callable[[int], None], Callable[[], int]]] = []
         self._per_thread: list[Callable[[int], None]] = []  # OpenMP: one setting per thread
-        self._before: list[int] = []
+        self._lowered: list[tuple[Callable[[int], None], int]] = []  # and their setting before
 
     def _find(self) -> None:
         self._found = True
@@ -109,8 +109,8 @@ class _Library:
             if self._users == 0:
                 if not self._found:
                     self._find()
-                self._before = [get() for _, get in self._shared]
-                for put, _ in self._shared:
+                self._lowered = [(put, n) for put, get in self._shared if (n := get()) != 1]
+                for put, _ in self._lowered:
                     put(1)
             self._users += 1
 
@@ -119,7 +119,7 @@ class _Library:
         with self._lock:
             self._users -= 1
             if self._users == 0:
-                for (put, _), number in zip(self._shared, self._before, strict=True):
+                for put, number in self._lowered:
                     put(number)
 
     def look_again(self) -> None:
