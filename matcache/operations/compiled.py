@@ -10,6 +10,8 @@ from ..program.instructions import (
     Access,
     Dot,
     Gather,
+    Instruction,
+    Kind,
     Product,
     Repeat,
     Store,
@@ -42,6 +44,12 @@ class Compiled:
     def loops(self) -> bool:
         """Whether it contains a `repeat`, so that a row's work is unknown beforehand."""
         return any(isinstance(i, Repeat) for i in self.plan.program.body)
+
+    @functools.cached_property
+    def entry_loops(self) -> bool:
+        """Whether a `repeat` goes over non-zeros, so that long rows take far longer."""
+        loops: list[Instruction] = [i for i in self.plan.program.body if isinstance(i, Repeat)]
+        return any(value.kind is Kind.NNZ for value in all_values(loops))
 
     @functools.cached_property
     def counts(self) -> list[int]:

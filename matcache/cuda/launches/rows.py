@@ -39,7 +39,7 @@ def _rowwise(
     transposed = pattern is not None and bool(plan.program.transposed)
     order: list[Any] = []
     blocks = 0  # of threads, for long rows
-    by_length = pattern is not None and (found.loops or found.width >= WIDE)
+    by_length = pattern is not None and (found.entry_loops or found.width >= WIDE)
     if pattern is not None and by_length:
         blocks = apart(pattern, backend.processors)
         order = [*length_order(cache, pattern, by_column=transposed), blocks]
