@@ -291,7 +291,7 @@ def test_bad_values_and_dense_data_are_refused() -> None:
     X.indices[7] = 40
     with pytest.raises(DataError, match="column index 40, but there are 40"):
         bl.Learner(model(), train=X)
-    with pytest.raises(ShapeError, match="nothing is unknown; pass a sparse one"):
+    with pytest.raises(ShapeError, match="every user has every item; pass a sparse one"):
         bl.Learner(model(), train=ratings().toarray()).fit()
 
 
