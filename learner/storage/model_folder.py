@@ -239,12 +239,18 @@ def _check_names(
     names: Sequence[str] | None,
     rows: Ids | None,
 ) -> None:
-    """Raise `ModelFolderError` if names or outputs fit the size of no array."""
+    """Raise `ModelFolderError` if names, columns or outputs do not fit each other or the arrays."""
     outputs, widths = manifest.get("outputs"), {a.shape[-1] for a in tensors.values() if a.ndim}
     if outputs is not None and len(outputs) not in widths:
         raise ModelFolderError(
             f"{folder / MANIFEST}: outputs={shown(outputs)}: must be as many as an array of the "
             f"model has columns, {sorted(widths)}. {REMEDY}"
+        )
+    columns = manifest.get("columns")
+    if None not in (columns, names) and columns != len(names or ()):
+        raise ModelFolderError(
+            f"{folder / MANIFEST}: columns={columns}: must be as many as have names, "
+            f"{len(names or ())}. {REMEDY}"
         )
     lengths = {length for array in tensors.values() for length in array.shape}
     for file, found in ((VOCABULARY, names), (ROWS, rows)):

@@ -106,11 +106,12 @@ def fields(found: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
 
 # ---- models --------------------------------------------------------------------------------------
 
-OPTIONAL = {"hash_bits", "targets", "target_names", "outputs"}  # came after version 1
+OPTIONAL = {"columns", "hash_bits", "targets", "target_names", "outputs"}  # came after version 1
 WORDS = {"fingerprint", "created", "libraries"}  # for people
 NAMES = {"files.vocab.arrow", "files.rows.arrow"}  # a model need not have them
 
 FREE = {
+    "columns": {"null"},  # as of an earlier version
     "targets": {"number"},  # of a model without targets, which takes data with some
     "target_names": {"list"},
     "config.alpha": {"number", "real"},
