@@ -24,7 +24,7 @@ from ..storage.model_folder import MANIFEST as MODEL
 from ..storage.page_logs import PageLogs, read_logs, write_logs
 from ..storage.schemas import REMEDY, CheckpointManifest, shown
 from ..storage.tensor_file import check_finite, read_tensors, write_tensors
-from ..training.replica import OPTIMIZER
+from ..training.learned import OPTIMIZER
 from ..training.state import State
 
 FORMAT = Format("blocklearn checkpoint", 2)

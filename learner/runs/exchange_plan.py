@@ -31,7 +31,10 @@ def exchange_lines(learner: Learner, workers: int, network: Network = ASSUMED) -
         f"{duration(dense)} at {network.bandwidth * 8e-9:g} Gb/s and {network.latency * 1e6:g} us "
         "(assumed)"
     )
-    if sum(mat.shape[0] * mat.shape[1] for rule, mat in first.learned() if rule != "same") < FEW:
+    if (
+        sum(mat.shape[0] * mat.shape[1] for rule, mat in first.learned.merged() if rule != "same")
+        < FEW
+    ):
         yield "  all numbers are exchanged: they are few"
         return
     sparse = sparse_seconds(sizes, network)

@@ -9,13 +9,19 @@ meanwhile.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
-from blocklearn.datasources import DataSource
+import numpy as np
+
+from blocklearn.datasources import DataSource, HostBlock
 from blocklearn.matcache.containers.dispatch import Launched
 from blocklearn.matcache.operations.traffic import traffic
 
 from .replica import Replica
+
+# what a block launches, and the number of launches that it is, with those that bring rows
+Operations = tuple[list[Launched], int]
 
 
 class Card(NamedTuple):
@@ -119,11 +125,37 @@ def updates_of_sides(
 ) -> list[Update]:
     """Return what the updates of all blocks of each side do; see `pass_of`."""
     found = []
-    for side, (source, blocks) in enumerate(zip(sources, replica.launched(phase), strict=True)):
+    for side, (source, blocks) in enumerate(zip(sources, launched(replica, phase), strict=True)):
         nnz, copied = replica.intakes[side].shape.nnz, _copied(replica, side)
         first, later = (update_of(*block, nnz, copied, card) for block in blocks)
         found.append(first.plus(later.times(source.blocks - 1)))
     return found
+
+
+def launched(replica: Replica, phase: int = 0) -> list[list[Operations]]:
+    """Return what full blocks ask of the device, for a replica of `Assembly.counting` alone.
+
+    By side, of the first block of a pass and of a later one.
+    """
+    hosts = [HostBlock(intake.shape) for intake in replica.trained]
+    start = replica.model.phases()[phase]
+    for pass_ in range(start, start + 3):  # the first ones make what stays the same
+        found = [
+            [_launched(replica, host, side, pass_, index) for index in range(2)]
+            for side, host in enumerate(hosts)
+        ]
+        with suppress(ZeroDivisionError), np.errstate(all="ignore"):  # its numbers are all 0
+            replica.end_pass()
+    return found
+
+
+def _launched(replica: Replica, host: HostBlock, side: int, pass_: int, index: int) -> Operations:
+    host.finish(pass_=pass_, index=index, rows=host.shape.rows)
+    backend, operations = replica.cache.backend, list[Launched]()
+    before, replica.cache.launched = backend.count(), operations
+    replica.train(host, side)
+    replica.cache.launched = None
+    return operations, backend.count() - before
 
 
 def _copied(replica: Replica, side: int) -> int:

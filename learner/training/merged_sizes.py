@@ -19,7 +19,7 @@ def sizes_of(replica: Replica, workers: int, blocks: int) -> Sizes:
     Where the rows of a table are the columns of sparse data, a worker changes at most as many rows
     as its blocks have non-zeros.
     """
-    tables = [mat for rule, mat in replica.learned() if rule != "same"]
+    tables = [mat for rule, mat in replica.learned.merged() if rule != "same"]
     shape = replica.intakes[0].shape
     touched, union = [touched_lines(tables, shape, blocks * several) for several in (1, workers)]
     lines = sum(lines_of(mat) for mat in tables)

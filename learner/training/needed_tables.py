@@ -33,7 +33,7 @@ def needs_of(replica: Replica, workers: int, sync_every: int) -> Needs | None:
     if not vars(type(replica.model)).get("reads_occurring") or replica.mixins:
         return None
     tables = tables_of(replica)
-    rules = {replica.merge_rule(name) for name in tables} - {"same"}
+    rules = {replica.learned.rule(name) for name in tables} - {"same"}
     if (
         replica.cache.backend.kind != "cpu"
         or replica.files is not None
@@ -51,7 +51,7 @@ def needs_of(replica: Replica, workers: int, sync_every: int) -> Needs | None:
 def merged_tables(replica: Replica) -> dict[str, Mat]:
     """Return the tables that are merged, by name."""
     tables = tables_of(replica)
-    return {name: mat for name, mat in tables.items() if replica.merge_rule(name) == "mean"}
+    return {name: mat for name, mat in tables.items() if replica.learned.rule(name) == "mean"}
 
 
 def needed_tables(

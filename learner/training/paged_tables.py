@@ -26,7 +26,7 @@ def tables_of(replica: Replica) -> dict[str, Mat]:
     They come largest first.
     """
     columns = replica.shapes.columns
-    found = {name: mat for name, mat in replica.mats().items() if mat.shape[0] == columns}
+    found = {name: mat for name, mat in replica.learned.mats().items() if mat.shape[0] == columns}
     return dict(sorted(found.items(), key=lambda item: -item[1].slot.nbytes))
 
 
@@ -85,7 +85,7 @@ def in_order(replica: Replica) -> bool:
     So they must where rows rest: at the end of a pass all are brought up to date.
     """
     tables = {mat.guid for mat in tables_of(replica).values()}
-    return any(mat.guid in tables for mat in replica.copied(apart=False))
+    return any(mat.guid in tables for mat in replica.learned.copied(apart=False))
 
 
 def _remedy(replica: Replica) -> str:
@@ -147,7 +147,7 @@ class Pages(Protocol):
 
 def give_pages(pages: Pages, replica: Replica) -> None:
     """Set rows of the tables of a replica, which have their initial values."""
-    mats, files = replica.mats(), replica.files
+    mats, files = replica.learned.mats(), replica.files
     if files is not None:
         for columns, numbers in pages.parts():
             files.set(columns, numbers)

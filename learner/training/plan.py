@@ -190,7 +190,7 @@ def make_plan(
     rows += [
         Planned(f"{mat.label} while it is read", mat.shape, str(mat.dtype), mat.slot.nbytes,
                 copies=replicas, in_file=mat.label in tables)
-        for mat in replica.copied(apart=apart)
+        for mat in replica.learned.copied(apart=apart)
     ]  # fmt: skip
     if keeps_best:
         rows += _of_best(replica, shares, replicas if apart else 1)
@@ -230,8 +230,8 @@ def _of_cache(replica: Replica, replicas: int) -> Iterator[Planned]:
         )
     if replicas > 1 and not device:  # on a device, the cache plans the arrays of merges
         yield Planned("room to merge replicas", (CHUNK,), "float64", 8 * CHUNK)
-        for name, mat in replica.mats().items():
-            if replica.merge_rule(name) == "sum":
+        for name, mat in replica.learned.mats().items():
+            if replica.learned.rule(name) == "sum":
                 bytes_ = mat.slot.nbytes
                 yield Planned(f"{name} before a merge", mat.shape, str(mat.dtype), bytes_)
 
@@ -276,7 +276,7 @@ def _of_rows(
 
 
 def _of_best(replica: Replica, shares: Sequence[RowShare], copies: int) -> Iterator[Planned]:
-    for name, mat in replica.mats().items():
+    for name, mat in replica.learned.mats().items():
         nbytes = mat.slot.nbytes
         yield Planned(f"{name} of the best model", mat.shape, str(mat.dtype), nbytes, copies=copies)
     for name, stored in _stored(replica, shares):

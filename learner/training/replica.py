@@ -8,8 +8,7 @@ from __future__ import annotations
 import logging
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from functools import partial
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
@@ -20,17 +19,13 @@ from blocklearn.datasources import BlockShape, DataSource, HostBlock
 from blocklearn.datasources.block import KeptBlock
 from blocklearn.matcache import (
     IndexedBy,
-    Mat,
     MatCache,
-    Merge,
-    ReadDuringPlanError,
     ShapeError,
     Tables,
     make_backend,
     named,
     plan_merge,
 )
-from blocklearn.matcache.containers.dispatch import Launched
 from blocklearn.matcache.containers.recording import Recording, recorded
 from blocklearn.matcache.containers.tape import Tape
 from blocklearn.mixins import Mixin
@@ -42,23 +37,22 @@ from blocklearn.optimizers import Optimizer
 from ..files.lent_tables import LentTables
 from ..files.lost_pages import Watched
 from ..files.table_files import TableFiles
-from .block_input import Intake, Use, check_nonnegative
+from .block_input import Intake, check_nonnegative
 from .checks import (
     check_meaning,
     check_prediction,
-    check_repeats,
     check_score,
     check_update_shapes,
-    check_updates,
     computed,
 )
-from .devices import Kept, fixed_bytes
-from .paged_tables import check_initial, check_tables, in_order, is_new, tables_of
+from .committing import commit_plan
+from .devices import Kept
+from .learned import Learned
+from .paged_tables import check_tables
+from .planning import plan_extras, plan_kept, plan_program
 from .replay import NotedBlock, Replays
 from .terms import terms_of
 from .work import Counter
-
-OPTIMIZER = "optimizer."  # precedes the names of an optimizer's state
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
@@ -134,198 +128,25 @@ class Replica:
         self._pass, self._phase = -1, 0  # of the present block
         self._row_ids = np.empty(0, np.int64)  # of its true rows
         self._checked: WeakSet[KeptBlock] = WeakSet()  # kept blocks that are not negative
-        self.of_extras: set[str] = set()
-        self.of_kept: set[str] = set()
-        self._copies: dict[int, list[NDArray[Any]]] = {}  # free ones, by the GUID of their Mat
-        self._filled = False  # whether an update had work for the optimizer
+        self.filled = False  # whether an update had work for the optimizer
         self.replays = Replays(self.cache, type(model).__name__)
-        self._plan()
-        if self.complete:
-            self._plan_extras(extras)
+        plan_program(self)
+        self.of_extras = plan_extras(self, extras) if self.complete else set()
         if replicas > 1:
-            plan_merge(self.cache, self.learned(), replicas)
-        self._plan_kept(kept, alone=replicas * workers == 1)
+            plan_merge(self.cache, self.learned.merged(), replicas)
+        self.of_kept = plan_kept(self, kept, alone=replicas * workers == 1)
         if files is not None:
             check_tables(self)
         if commit:
-            self.cache.commit(elsewhere=self._apart() if files is None else self._in_files(files))
-            self._allocate()
-            self._lie_in_lent()
-            if files is not None and not files.in_order:
-                files.begins_with(
-                    {
-                        name: self.model.drawn[name].rows
-                        for name in files.tables.keys() & self.model.drawn
-                    }
-                )
-            check_initial(self)
-            if files is not None:
-                files.renew(name for name, mat in tables_of(self).items() if not is_new(mat.slot))
-            if self.complete:
-                self.cache.freeze()
-
-    def _in_files(self, files: TableFiles) -> dict[int, Callable[[], NDArray[Any]]]:
-        """Return what makes the arrays of tables in files, by the GUID of their container."""
-        files.in_order = in_order(self)
-        return {
-            mat.guid: partial(files.new, name, mat.shape, mat.dtype)
-            for name, mat in tables_of(self).items()
-        }
-
-    def _apart(self) -> dict[int, Callable[[], NDArray[Any]]]:
-        """Return what makes the first arrays of parameters that take no memory, by GUID.
-
-        They will lie in lent arrays, or only training needs them. The first are zeros, which take
-        no memory until they are written to.
-        """
-        found = list(self._in_lent().values())
-        if self.device == "cpu" and not self.trains:
-            found += [self.model.parameters[name] for name in self.model.unsaved]
-        return {mat.guid: partial(np.zeros, mat.shape, mat.dtype) for mat in found}
-
-    def _in_lent(self) -> dict[str, Mat]:
-        """Return the parameters that lie in lent arrays, by name."""
-        lent = {name: (array.shape, array.dtype) for name, array in self.lent.arrays.items()}
-        found = self.model.parameters.items()
-        return {name: mat for name, mat in found if lent.get(name) == (mat.shape, mat.dtype)}
-
-    def _lie_in_lent(self) -> None:
-        for name, mat in self._in_lent().items():
-            mat.lie_in(self.lent.arrays[name])
-
-    def _plan(self) -> None:
-        """Run the whole program on shapes: the cache notes the arrays and kernels it needs.
-
-        Kernels that the first block does not need are compiled when they are first called.
-        """
-        self._allocate()
-        parts = [self._plan_scores, self._plan_predictions]
-        if self.trains:
-            parts = [self._plan_pass, *parts, self._plan_phases]
-        for part in parts:
-            try:
-                part()
-            except ReadDuringPlanError as error:
-                if self.complete:
-                    text = "the memory plan is incomplete, the first block allocates the rest: %s"
-                    log.warning(text, error)
-                self.complete = False
-                for intake in self.intakes:
-                    intake.note_all()
-        if self.complete:
-            with self.cache.seal(), self.cache.backend.later():
-                self._try_partial()
-
-    def _plan_pass(self) -> None:
-        for intake in self._trained:
-            runs = Recording(), Recording()
-            for run in runs:
-                self._plan_update(intake.blank(self._key), record=run)
-            check_repeats(self.model, *runs)
-        self.end_pass()
-        self._note("train")
-
-    def launched(self, phase: int = 0) -> list[list[tuple[list[Launched], int]]]:
-        """Return what full blocks ask of the device, for a replica of `Assembly.counting` alone.
-
-        By side, of the first block of a pass and of a later one: operations, and the number of
-        launches that they are, with those that bring rows.
-        """
-        hosts = [HostBlock(intake.shape) for intake in self._trained]
-        start = self.model.phases()[phase]
-        for pass_ in range(start, start + 3):  # the first ones make what stays the same
-            found = [
-                [self._launched(host, side, pass_, index) for index in range(2)]
-                for side, host in enumerate(hosts)
-            ]
-            with suppress(ZeroDivisionError), np.errstate(all="ignore"):  # its numbers are all 0
-                self.end_pass()
-        return found
-
-    def _launched(
-        self, host: HostBlock, side: int, pass_: int, index: int
-    ) -> tuple[list[Launched], int]:
-        host.finish(pass_=pass_, index=index, rows=host.shape.rows)
-        backend, operations = self.cache.backend, list[Launched]()
-        before, self.cache.launched = backend.count(), operations
-        self.train(host, side)
-        self.cache.launched = None
-        return operations, backend.count() - before
-
-    def _plan_scores(self) -> None:
-        self.scores_of_mixins()
-        computed(self.score(self.intakes[0].blank(self._key)))
-        self.row_tables = {name for name, state in self.model.states.items() if state.is_table}
-        self._note("score")
-
-    def _plan_predictions(self) -> None:
-        with self.cache.backend.later() if self.trains else nullcontext():
-            for intake in self.intakes:
-                self.predict(intake.blank(self._key)).mat()  # it will be read
-        self._note("predict")
-
-    def _plan_phases(self) -> None:
-        """Plan the updates of each phase again: a first step may leave work for the next."""
-        for phase, start in enumerate(self.model.phases()):
-            with self.cache.backend.later() if phase else nullcontext():
-                for intake in self._trained:
-                    self._plan_update(intake.blank(self._key, start, phase))
-        self._note("train")
-        check_updates(self.model, self.optimizer, self._filled)
-
-    def _try_partial(self) -> None:
-        """Run the program with blocks that are not full: it must need no more memory."""
-        for phase, start in enumerate(self.model.phases()):
-            for intake in self._trained:
-                self._plan_update(intake.blank(self._key, start, phase, full=False))
-        computed(self.score(self.intakes[0].blank(self._key, full=False)))
-        for intake in self.intakes:
-            self.predict(intake.blank(self._key, full=False)).mat()
+            commit_plan(self)
 
     @property
-    def _trained(self) -> list[Intake]:
+    def trained(self) -> list[Intake]:
+        """Where blocks of training come in, by side."""
         return self.intakes[: self.shapes.sides] if self.trains else []
 
-    def _plan_extras(self, extras: Sequence[Callable[[Replica], None]]) -> None:
-        before = self._labels()
-        with self.cache.backend.later():
-            for plan in extras:
-                plan(self)
-        self.of_extras = self._labels() - before
-
-    def _plan_kept(self, kept: Kept, *, alone: bool) -> None:
-        """Plan what stays on a device: states of rows, then data.
-
-        alone: whether no other replica changes the states.
-        """
-        backend = self.cache.backend
-        if backend.free_bytes is None:
-            return
-        before = self._labels()
-        planned = sum(array.nbytes for array in self.cache.plan())
-        left = kept.limit(backend.free_bytes - planned)
-        for state in self.model.states.values():
-            if alone and state.held_bytes <= left:
-                left -= state.held_bytes
-                state.hold()
-        blocks = fixed_bytes(kept.eval, indexed="score" in self.intakes[0].indexed_for)
-        for intake, source in zip(self._trained, kept.training, strict=False):
-            fixed = fixed_bytes(source, indexed="train" in intake.indexed_for)
-            blocks += fixed
-            if kept.rows:
-                left -= intake.hold(source, left, features=not fixed)
-        if room := min(blocks, left):
-            backend.keep_blocks(self.cache, room)
-        self.of_kept = self._labels() - before
-
-    def _labels(self) -> set[str]:
-        return {array.label for array in self.cache.plan()}
-
-    def _note(self, use: Use) -> None:
-        for intake in self.intakes:
-            intake.note(use)
-
-    def _allocate(self) -> None:
+    def allocate(self) -> None:
+        """Make the containers of the model and the optimizer; later calls find them again."""
         self.model.attach(self.cache)
         self.model.lent, self.model.trains = self.lent.arrays.keys(), self.trains
         drawn_later = self.files is not None and not self.files.in_order
@@ -335,6 +156,7 @@ class Replica:
         self._find_states()
         if not self.model.needs_optimizer:
             self.optimizer = None
+        self.learned = Learned(self.model, self.optimizer, self.files, self.shapes.columns)
         terms = terms_of(self.model, self.optimizer, self.mixins)
         if self.optimizer is not None:
             self.optimizer.attach(
@@ -342,7 +164,7 @@ class Replica:
             )
             if self.intakes[0].few_occur:
                 self.model.column_sums = self.optimizer.let_rest(self.model.resting)
-        self._key = named(self.cache, "key of the block (seed, pass, block)", (1, 3), np.int64)
+        self.key = named(self.cache, "key of the block (seed, pass, block)", (1, 3), np.int64)
         self._key_array = np.array([[self.seed, 0, 0]], np.int64)
 
     def connect(self, stores: Mapping[str, RowStore], shares: Mapping[str, RowShare]) -> None:
@@ -363,7 +185,7 @@ class Replica:
         new: whether its rows are new, so that the model keeps no state of them.
         """
         self._receive(host, side, new=new)
-        return self.intakes[side].block(self._key)
+        return self.intakes[side].block(self.key)
 
     def bring(self, source: DataSource, side: int = 0) -> None:
         """Copy all rows of training data to the device, if they stay there.
@@ -399,7 +221,7 @@ class Replica:
         if not new:
             self._row_ids = host.row_ids[: host.rows]
         self._key_array[0, 1], self._key_array[0, 2] = host.pass_, host.index
-        self._key.refill(self._key_array, self._key.slot.where)
+        self.key.refill(self._key_array, self.key.slot.where)
         self.intakes[side].receive(host, rows)
         if not new:
             for state in self._states:
@@ -508,13 +330,13 @@ class Replica:
 
         They may be listed several times.
         """
-        pattern = self.intakes[self._side].block(self._key).X.pattern
+        pattern = self.intakes[self._side].block(self.key).X.pattern
         found: NDArray[np.int32] = pattern.indices[: pattern.nnz]
         return found if pattern.active is None else pattern.active[: pattern.active_count]
 
     def _interpret(self, tape: Tape | None, look: Look | None = None) -> None:
         """Run the update of the present block. tape: records it."""
-        block = self.intakes[self._side].block(self._key, self._phase)
+        block = self.intakes[self._side].block(self.key, self._phase)
         self._run(block if tape is None else NotedBlock.of(block, tape), look)
 
     def _kind(self) -> Hashable | None:
@@ -541,7 +363,8 @@ class Replica:
         if self.optimizer is not None and self._phase != self.optimizer.phase:
             self.optimizer.enter(self._phase)
 
-    def _plan_update(self, block: Block, record: Recording | None = None) -> None:
+    def rehearse(self, block: Block, record: Recording | None = None) -> None:
+        """Run the update of a block of shapes, in its phase. record: what it launches."""
         self._phase = block.phase
         self._tell_phase()
         self._run(block, record=record)
@@ -557,7 +380,7 @@ class Replica:
         recording = nullcontext() if record is None else recorded(self.cache, record)
         with self._training(block.side), recording:
             self.model.update(block.reading(self.tables))
-        self._filled = self._filled or bool(self.model.updates)
+        self.filled = self.filled or bool(self.model.updates)
         if self.model.updates and self.optimizer is None:
             raise ShapeError(
                 f"{type(self.model).__name__}.update fills self.updates, but there is no "
@@ -605,7 +428,7 @@ class Replica:
 
     def _score(self, tape: Tape | None) -> Score:
         """Return the score of the present block. tape: records it."""
-        block = self.intakes[0].block(self._key)
+        block = self.intakes[0].block(self.key)
         if tape is None:
             return self.score(block)
         found = computed(self.score(NotedBlock.of(block, tape)))
@@ -622,97 +445,12 @@ class Replica:
         check_prediction(self.model, found, block.X.shape[0])
         return found
 
-    def settle(self) -> None:
-        """Make the whole of the parameters exact for readers other than training."""
-        if self.optimizer is not None:
-            self.optimizer.settle()
-
-    def mats(self) -> dict[str, Mat]:
-        """Return all learned Mats by name: parameters and optimizer state."""
-        found = dict(self.model.parameters)
-        if self.optimizer is not None:
-            found |= {f"{OPTIMIZER}{name}": mat for name, mat in self.optimizer.state.items()}
-        return found
-
-    def merge_rule(self, name: str) -> Merge:
-        """Return how replicas combine the Mat `name`."""
-        if self.optimizer is None:
-            return self.model.merge_rules[name]
-        if name.startswith(OPTIMIZER):
-            return self.optimizer.merge_rule(name.removeprefix(OPTIMIZER))
-        return "same" if self.optimizer.steps_by_pass else self.model.merge_rules[name]
-
-    def learned(self) -> Iterator[tuple[Merge, Mat]]:
-        """Yield the rule by which replicas combine each learned Mat, and the Mat."""
-        return ((self.merge_rule(name), mat) for name, mat in self.mats().items())
-
-    def pause(self) -> dict[str, Any]:
-        """Return what `resume` needs beside the Mats, in values for JSON."""
-        return {} if self.optimizer is None else self.optimizer.pause()
-
-    def resume(self, paused: Mapping[str, Any]) -> None:
-        """Continue from a `pause` that returned `paused`; the Mats are set already."""
-        if self.optimizer is not None:
-            self.optimizer.resume(paused)
-
-    @contextmanager
-    def exact(self, *, whole: bool = False) -> Iterator[None]:
-        """Make parameters exact in a `with` statement; later training is the same.
-
-        whole: whether the parameters may also be changed within it.
-        """
-        paused = self.pause()
-        kept = [] if self.optimizer is None else self.optimizer.unsettled()
-        if whole:
-            kept += self.model.parameters.values()
-        tables = self.files if kept else None
-        with nullcontext() if tables is None else tables.settled():
-            before = [(mat, self._copy(mat)) for mat in {mat.guid: mat for mat in kept}.values()]
-            with nullcontext() if tables is not None else self._refreshed():
-                self.settle()
-            try:
-                yield
-            finally:
-                for mat, array in before:
-                    mat.set(array)
-                    self._copies[mat.guid].append(array)
-                if before:
-                    self.resume(paused)
-
-    def _refreshed(self) -> AbstractContextManager[None]:
-        """Return the change of tables in files by `settle` that is not undone."""
-        if self.files is None or self.optimizer is None or not self.optimizer.derives:
-            return nullcontext()
-        return self.files.refreshed()
-
-    def _copy(self, mat: Mat) -> NDArray[Any]:
-        """Copy the contents of `mat` to memory, or to a file, that is allocated once."""
-        free, array = self._copies.setdefault(mat.guid, []), mat.shown()
-        if free:
-            room = free.pop()
-        elif self.files is not None and mat.shape[0] == self.shapes.columns:
-            room = self.files.room_like(array)
-        else:
-            room = np.empty_like(array)
-        np.copyto(room, array)
-        return room
-
-    def copied(self, *, apart: bool) -> list[Mat]:
-        """Return the Mats that `exact` may have to copy.
-
-        apart: whether replicas may differ.
-        """
-        found = [] if self.optimizer is None else self.optimizer.unsettled(ever=True)
-        if apart:
-            found += self.model.parameters.values()
-        return list({mat.guid: mat for mat in found}.values())
-
     def end_pass(self) -> None:
         """Finish a pass."""
         self.counter.start()
         with (
             nullcontext() if self.files is None else self.files.changing_all(),
-            self._refreshed(),
+            self.learned.refreshed(),
         ):
             self.model.end_pass()
             if self.optimizer is not None:

@@ -18,9 +18,9 @@ from blocklearn.models import Model, RowStore
 
 from ..engines.rows import Rows, hand_out, take_own
 from .apart import merged, name_in, replicas_of
+from .learned import OPTIMIZER
 from .paged_tables import Pages, give_pages
 from .progress import Best, Progress
-from .replica import OPTIMIZER
 from .team import Team
 
 
@@ -97,13 +97,13 @@ def _learnt(team: Team) -> Iterator[tuple[int, str, np.ndarray[Any, Any]]]:
     if team.apart and team.crew.size > 1:
         with team.crew.ordered("state"):
             for i, replica in enumerate(team.replicas):
-                for name, mat in replica.mats().items():
+                for name, mat in replica.learned.mats().items():
                     own = _shown(mat)
                     for rank, array in enumerate(team.crew.pooled(own)):
                         yield i * team.crew.size + rank, name, array.reshape(own.shape)
         return
     for number, replica in enumerate(team.replicas[: None if team.apart else 1]):
-        for name, mat in replica.mats().items():
+        for name, mat in replica.learned.mats().items():
             yield number, name, _shown(mat)
 
 
@@ -133,7 +133,7 @@ def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
     paged = () if state.pages is None else state.pages.shapes
     for number, replica in team.numbered():
         free = {*paged, *replica.model.unsaved}
-        for name, mat in replica.mats().items():
+        for name, mat in replica.learned.mats().items():
             own = name_in(number, name)
             own = own if own in state.tensors else name
             if own not in state.tensors:
@@ -146,7 +146,9 @@ def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
         if state.pages is not None:
             give_pages(state.pages, replica)
         for name, table in replica.files.tables.items() if replica.files else ():
-            replica.mats()[name].lie_in(table.array)  # results of the old numbers are outdated
+            replica.learned.mats()[name].lie_in(
+                table.array
+            )  # results of the old numbers are outdated
         if replica.optimizer is not None and not all("steps" in each for each in paused):
             raise ShapeError(
                 "restore: the state has no position of an optimizer, but training has."
@@ -194,7 +196,7 @@ def _check_sizes(state: State, team: Team, stores: Mapping[str, RowStore]) -> No
     """Raise ShapeError if the sizes of `state` do not fit the data of `team`."""
     shapes = team.first.shapes
     wanted = {name: team.first.model.states[name].shape for name in stores}
-    wanted |= {name: mat.shape for name, mat in team.first.mats().items()}
+    wanted |= {name: mat.shape for name, mat in team.first.learned.mats().items()}
     paged = {} if state.pages is None else state.pages.shapes
     for name, shape in wanted.items():
         known = paged.get(name, shape)

@@ -180,14 +180,14 @@ class Team:
         if self.total == 1:
             return
         self.counter.lap("compute")
-        self.each(Replica.settle)
-        paused = [replica.pause() for replica in self.replicas]
+        self.each(lambda replica: replica.learned.settle())
+        paused = [replica.learned.pause() for replica in self.replicas]
         weight = 1.0 if complete else self.sync_weight
         self._merging().merge(self._learned(), weight)
         if self._needed is not None:
             self._needed.merge()
         for replica, numbers in zip(self.replicas, paused, strict=True):
-            replica.resume(numbers)
+            replica.learned.resume(numbers)
         self.apart = weight < 1.0
         if complete:
             self.gather()
@@ -210,19 +210,19 @@ class Team:
         """Return messages for JSON of all workers, and note how their optimizers are paused."""
         if self.crew.size == 1:
             return [message]
-        own = [replica.pause() for replica in self.replicas]
+        own = [replica.learned.pause() for replica in self.replicas]
         found = self.crew.meet([message, own])
         self._paused = [of[i] for i in range(len(own)) for _, of in found]
         return [message for message, _ in found]
 
     def paused(self) -> list[Mapping[str, Any]]:
         """Return how the optimizer of every replica is paused: those of all workers."""
-        return list(self._paused) or [replica.pause() for replica in self.replicas]
+        return list(self._paused) or [replica.learned.pause() for replica in self.replicas]
 
     def resume(self, paused: Sequence[Mapping[str, Any]]) -> None:
         """Resume the optimizers, from the pauses of all replicas, or of fewer: they repeat."""
         for number, replica in self.numbered():
-            replica.resume(paused[number % len(paused)])
+            replica.learned.resume(paused[number % len(paused)])
         self._paused = list(paused) if self.crew.size > 1 else []
 
     def numbered(self) -> Iterator[tuple[int, Replica]]:
@@ -232,17 +232,17 @@ class Team:
 
     def _learned(self) -> Iterator[tuple[Merge, list[Mat]]]:
         """Yield the rule of each Mat that is merged whole, and that Mat of all replicas."""
-        found = [replica.mats() for replica in self.replicas]
+        found = [replica.learned.mats() for replica in self.replicas]
         apart = () if self._needed is None else self._needed.names
         for name in [name for name in found[0] if name not in apart]:
-            yield self.first.merge_rule(name), [mats[name] for mats in found]
+            yield self.first.learned.rule(name), [mats[name] for mats in found]
 
     def _merging(self) -> Merger:
         if self._merger is None and self.crew.size > 1:
             self._merger = CrewMerger(self.crew)
         elif self._merger is None:
             caches = [replica.cache for replica in self.replicas]
-            self._merger = make_merger(caches, self.first.learned())
+            self._merger = make_merger(caches, self.first.learned.merged())
         return self._merger
 
     @contextmanager
@@ -254,10 +254,10 @@ class Team:
         self.gather()
         with ExitStack() as stack:
             for replica in self.replicas:
-                stack.enter_context(replica.exact(whole=self.apart))
+                stack.enter_context(replica.learned.exact(whole=self.apart))
             if self.apart:  # sums are merged already
                 parameters = self.first.model.parameters
-                means = [name for name in parameters if self.first.merge_rule(name) == "mean"]
+                means = [name for name in parameters if self.first.learned.rule(name) == "mean"]
                 with self.crew.ordered("exact"):
                     self._merging().merge(
                         ("mean", [r.model.parameters[n] for r in self.replicas]) for n in means

@@ -127,7 +127,7 @@ def test_zeros_of_a_new_table_are_not_written(tmp_path: Path) -> None:
     names = replica.files.tables.keys()  # type: ignore[union-attr]
     assert names == {"W", "optimizer.W.z", "optimizer.W.n"}
     for name in names:
-        slot = replica.mats()[name].slot
+        slot = replica.learned.mats()[name].slot
         assert slot.version == slot.cleared
     learner.close()
 

@@ -73,4 +73,4 @@ def test_sizes_decide_whether_rows_rest() -> None:
 def test_a_state_with_rows_that_rest_needs_rows_that_rest() -> None:
     replica = learner(counts(), passes=1).fit().team.first  # type: ignore[union-attr]
     with pytest.raises(CombinationError, match="rows rest in it"):
-        replica.resume({"steps": 2, "phase": 0, "time": -1.5})
+        replica.learned.resume({"steps": 2, "phase": 0, "time": -1.5})
