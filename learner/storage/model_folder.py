@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from blocklearn.datasources import HashedWords, Ids
 from blocklearn.durable import current, settle, write_folder
+from blocklearn.models import MODELS
 
 from ..engines.rows import SharedRows
 from ..errors import ModelFolderError, RunFolderError
@@ -42,8 +43,7 @@ ROWS = "rows.arrow"
 METRICS = "metrics.json"
 README = "README.md"
 FILES = (MANIFEST, WEIGHTS, VOCABULARY, HASHED, ROWS, METRICS, README)
-LOST = "lost"
-"""The key in `metrics.json` for the score of a best model that was lost, and the reason."""
+LOST = "lost"  # key in `metrics.json`: the score of a best model that was lost, and the reason
 LIBRARIES = ("blocklearn", "numpy", "scipy", "numba", "pyarrow")
 
 
@@ -282,12 +282,13 @@ def _readme(
         )
     if content["target_names"]:
         vocabulary += f"Targets: {', '.join(content['target_names'])}.\n"
+    own = "" if content["kind"] in MODELS else f", model={content['kind']}"  # a class of the user's
     return f"""# {content["kind"]} model
 
 Written by blocklearn {content["libraries"]["blocklearn"]} on {content["created"]}.
 
     import blocklearn as bl
-    learner = bl.load("this folder")
+    learner = bl.load("this folder"{own})
 
 Without blocklearn: `safetensors.numpy.load_file("{WEIGHTS}")` gives the arrays
 {arrays}

@@ -308,7 +308,11 @@ class LiveModel:
             files = team.first.files
             if files is not None and name in files.tables:
                 return files.kept().by_column(name)
-            return team.first.model.parameters[name].numpy()
+            model = team.first.model
+            if name not in model.parameters:
+                known = ", ".join(model.parameters)
+                raise KeyError(f"{type(model).__name__} has no parameter {name!r}; known: {known}")
+            return model.parameters[name].numpy()
 
     def row_state(self, name: str) -> np.ndarray[Any, Any]:
         """Return the state `name` of all rows: see `Learner.row_state`."""

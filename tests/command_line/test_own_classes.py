@@ -164,6 +164,7 @@ def test_a_model_that_takes_no_counts_takes_negative_numbers(
     code, out, _ = command("predict", "run", "--data", "x.npz", "--out", "-", *named)
     predicted = [json.loads(line)["prediction"][0] for line in out.splitlines()]
     sums = bl.load("run", model=named_class(named[1], "models")).parameter("sums")
+    assert 'bl.load("this folder", model=' in Path("run/README.md").read_text()
     assert code == 0 and predicted == (X @ sums)[:, 0].tolist()
     if not held_out:
         assert sums[:, 0].tolist() == (2 * X.sum(axis=0)).tolist()  # two passes

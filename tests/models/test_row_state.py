@@ -144,6 +144,8 @@ def test_other_rows_are_refused() -> None:
         named.evaluate(MatrixSource(X, row_names=ids[::-1], block_rows=7))
     with pytest.raises(KeyError, match="no row state 'up'; known: left, right"):
         learner.row_state("up")
+    with pytest.raises(KeyError, match="no parameter 'up'; known: "):
+        learner.parameter("up")
 
 
 def test_a_store_is_drawn_row_by_row() -> None:
