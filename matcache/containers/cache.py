@@ -253,14 +253,16 @@ class MatCache(Closing):
         """End the reserve phase: compile kernels, allocate one slab for all containers.
 
         elsewhere: makes the array of a named container that is not to lie in the slab, by GUID: of
-            its shape and dtype, all zeros.
+            its shape and dtype, all zeros. They are made in this order.
         """
         self.backend.compile_expected()  # first, because kernels take device memory too
         elsewhere = elsewhere or {}
-        outside = [slot for slot in self._planned if slot.guid in elsewhere]
+        outside = {slot.guid: slot for slot in self._planned if slot.guid in elsewhere}
         self._planned = [slot for slot in self._planned if slot.guid not in elsewhere]
-        for slot in outside:
-            slot.array, slot.computed, slot.cleared = elsewhere[slot.guid](), -1, slot.version
+        for guid, make in elsewhere.items():
+            if guid in outside:
+                slot = outside[guid]
+                slot.array, slot.computed, slot.cleared = make(), -1, slot.version
         size = sum(aligned(s.nbytes) for s in self._planned)
         try:
             slab = self.backend.allocate(size)
