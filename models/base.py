@@ -391,7 +391,11 @@ class Model(Fields):
             mat.set(init)
         elif isinstance(init, Drawn):
             self.drawn[name] = init
-            if rows != self.rows_in_files:
+            if rows == self.rows_in_files:
+                pass
+            elif isinstance(init.table, np.ndarray):
+                mat.set(init.table)
+            else:
                 mat <<= init.table
         else:
             mat <<= init

@@ -156,22 +156,14 @@ class Block:
 
 @dataclass(frozen=True)
 class Drawn:
-    """Initial numbers of a parameter, each made of a uniform one: see `Randomness.drawn`.
+    """Initial numbers of a parameter whose rows may be made one by one: see `Randomness.drawn`.
 
-    table: all rows, as an expression.
+    table: all rows, as an expression or in NumPy.
+    rows: makes the rows of these numbers, float32, equal to those of the table to rounding.
     """
 
-    table: Table
-    make: Callable[[Table], Table]
-    key: NDArray[np.int64]
-    stream: int
-
-    def rows(self, numbers: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return the rows of these numbers, equal to those of the table to rounding."""
-        uniform = np.empty((len(numbers), self.table.shape[1]), np.float32)
-        uniform_rows(self.key, self.stream, numbers, uniform)
-        found: NDArray[np.float32] = np.asarray(self.make(uniform), np.float32)
-        return found
+    table: Table | NDArray[np.float32]
+    rows: Callable[[NDArray[np.int64]], NDArray[np.float32]]
 
 
 class Randomness:
@@ -196,7 +188,14 @@ class Randomness:
 
         make: computes them from uniform numbers, element by element.
         """
-        return Drawn(make(self.uniform(rows, columns)), make, self._numbers, self._stream)
+        table, stream = make(self.uniform(rows, columns)), self._stream
+
+        def some(numbers: NDArray[np.int64]) -> NDArray[np.float32]:
+            uniform = np.empty((len(numbers), columns), np.float32)
+            uniform_rows(self._numbers, stream, numbers, uniform)
+            return np.asarray(make(uniform), np.float32)
+
+        return Drawn(table, some)
 
     def normal(self, rows: int, columns: int) -> Table:
         """Return normal numbers with mean 0 and variance 1 as an expression, not stored."""

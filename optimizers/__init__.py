@@ -12,6 +12,7 @@ from blocklearn.exports import exported as _exported
 from .adagrad import AdaGrad as AdaGrad
 from .adam import Adam as Adam
 from .base import Gradient as Gradient
+from .base import Groups as Groups
 from .base import Meaning as Meaning
 from .base import Objective as Objective
 from .base import Optimizer as Optimizer

@@ -14,14 +14,44 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from blocklearn.fields import Fields
-from blocklearn.matcache import Mat, MatCache, Merge, Number, Table, full
+from blocklearn.matcache import Column, Mat, MatCache, Merge, Number, Row, Rows, Table, equal, full
 
 Weights = float | list[float]
 Meaning = Literal["gradients", "estimates"]
 """What the updates of a model are."""
 Update: TypeAlias = Any
 """A model's update: an expression, a `Gradient`, a `LinearLoss` or a `SparseEstimate`."""
+
+
+@dataclass(frozen=True)
+class Groups:
+    """A mask that is 1 where a row and a column of a table have the same number, else 0.
+
+    of_rows: [rows x 1]. of_columns: [1 x columns].
+    """
+
+    of_rows: Column
+    of_columns: Row
+
+    def times(self, table: Table) -> Table:
+        """Return `table` times the mask."""
+        return table * equal(self.of_rows, self.of_columns)
+
+    def numpy(self) -> NDArray[np.float32]:
+        """Return the mask, of matrices, in NumPy."""
+        found: NDArray[np.bool_] = np.equal(self.of_rows.numpy(), self.of_columns.numpy())
+        return found.astype(np.float32)
+
+
+def masked(g: Rows, mask: Any) -> Rows:
+    """Return g times a mask of a `Gradient`."""
+    if mask is None:
+        return g
+    return mask.times(g) if isinstance(mask, Groups) else g * mask
 
 
 @dataclass(frozen=True)
@@ -34,7 +64,7 @@ class Gradient:
     X: [rows x features], the block's data. If it is sparse, a step reads and changes only the rows
         of W whose features occur in the block.
     R: [rows x targets], derivative of the loss by X @ W.
-    mask: [features x targets], 0 where W must stay 0, else 1; None: 1 everywhere.
+    mask: [features x targets], 0 where W must stay 0, else 1; None: 1 everywhere; or `Groups`.
     D: [rows x targets] or [rows x 1], twice the derivative of the loss by (X * X) @ (W * W), for
         losses of pairs of features; None: they have no such part.
     """

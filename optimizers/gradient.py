@@ -20,7 +20,7 @@ import numpy as np
 from blocklearn.matcache import Mat, Merge, colsum, copy, minimum, named, scalar, sqrt
 from blocklearn.matcache import total as total_of
 
-from .base import Gradient, Objective, Update
+from .base import Gradient, Objective, Update, masked
 from .by_row import ByRow, moves_of
 from .errors import CombinationError
 from .linear_loss import LinearLoss, Weighted
@@ -265,8 +265,7 @@ class GradientOptimizer(GradientRule):
             return None
         squares = 0.0
         for found in gradients.values():
-            mask = found["mask"]
-            found["g"] = copy(found["g"] if mask is None else found["g"] * mask).mat()
+            found["g"] = copy(masked(found["g"], found["mask"])).mat()
             squares = squares + total_of(found["g"] * found["g"])
         return minimum(self.clip_global_norm / sqrt(squares), 1.0)
 

@@ -27,7 +27,7 @@ from blocklearn.matcache import (
     total,
 )
 
-from .base import Gradient, Objective, Update
+from .base import Gradient, Objective, Update, masked
 from .linear_loss import LinearLoss
 from .row import Row, kernel
 
@@ -93,8 +93,8 @@ class PassSums:
                 )  # fmt: skip
             else:
                 g = update.at(self.parameters[name]) if isinstance(update, Gradient) else update
-                if isinstance(update, Gradient) and update.mask is not None:
-                    g = g * update.mask
+                if isinstance(update, Gradient):
+                    g = masked(g, update.mask)
                 s <<= s + objective.weight * g
         for sums, value in ((LOSS, objective.loss), (WEIGHT, objective.weight)):
             s = self._sums[sums].total
@@ -114,8 +114,7 @@ class PassSums:
     def gradient(self, name: str) -> Any:
         """Return the gradient of the mean loss: an expression of the parameter's shape."""
         mean = self._sums[name].total / self._sums[WEIGHT].total
-        mask = self.masks.get(name)
-        return mean if mask is None else mean * mask
+        return masked(mean, self.masks.get(name))
 
     @property
     def loss(self) -> Mat:
@@ -150,4 +149,4 @@ class PassSums:
 
 def _accumulate_row(row: Row) -> None:
     g = row.gradient(row.state[0])
-    row.w <<= row.w + row.rate * (g if row.mask is None else g * row.mask)
+    row.w <<= row.w + row.rate * masked(g, row.mask)

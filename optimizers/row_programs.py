@@ -6,6 +6,7 @@ from typing import Any
 
 from blocklearn.matcache import clip, copy, maximum, minimum, repeat, rowsum, sqrt
 
+from .base import masked
 from .managed import Managed
 from .row import Row, kernel
 from .rule import GradientRule
@@ -30,8 +31,7 @@ def kernels_of(rule: GradientRule, p: Managed) -> dict[str, Any]:
 def step_row(rule: GradientRule, p: Managed, row: Row) -> None:
     """Step a row: gradient, clipping, rule, penalties."""
     g = row.g if row.XT is None else row.gradient(row.w)
-    if row.mask is not None:
-        g = g * row.mask
+    g = masked(g, row.mask)
     if row.shorten is not None:
         g = g * row.shorten
     if rule.clip_value is not None:

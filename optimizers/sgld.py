@@ -21,7 +21,7 @@ from pydantic import Field, model_validator
 
 from blocklearn.matcache import Draws, Mat, named, scalar, sqrt
 
-from .base import Gradient, Update
+from .base import Gradient, Update, masked
 from .gradient import GradientOptimizer
 from .linear_loss import Weighted
 from .managed import Slot
@@ -89,5 +89,4 @@ class SGLD(GradientOptimizer):
         noise = self._noise * draws.normal(p.w.shape, stream=list(self._managed).index(name))
         g = update.at(p.w) if isinstance(update, Gradient) else update
         g = g - (noise if p.rates is None else noise / sqrt(p.rates))
-        mask = update.mask if isinstance(update, Gradient) else None
-        return g if mask is None else g * mask
+        return masked(g, update.mask if isinstance(update, Gradient) else None)

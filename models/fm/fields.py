@@ -17,9 +17,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from blocklearn.matcache import MatCache, from_array
+from blocklearn.matcache import from_array
+from blocklearn.optimizers import Groups
 
+from ..base import Model
 from ..errors import ModelConfigError
+from ..inputs import Drawn
 
 FieldSizes = list[int] | Literal["names"]
 
@@ -29,22 +32,37 @@ class FieldPairs:
 
     pairs: F x F.
     own: [1 x pairs * n], 1 where both fields are the same.
-    mask: [features x pairs * n], 1 at the field of each feature.
+    mask: 1 at the field of each feature, in a table [features x pairs * n].
     partner: int64 [pairs * n], for column (f, g) that of (g, f).
     """
 
-    def __init__(self, cache: MatCache, fields: NDArray[np.int64], n: int) -> None:
+    def __init__(self, model: Model, fields: NDArray[np.int32], n: int) -> None:
         """Lay out the table. fields: [features], numbers from 0. n: columns of a pair of fields."""
         count = int(fields.max()) + 1
         f, g, k = np.indices((count, count, n)).reshape(3, -1)
         self.pairs = count * count
         self.partner = (g * count + f) * n + k
-        self.own = from_array(cache, (f == g).astype(np.float32), "pairs in one field")
-        mask = (fields[:, None] == f).astype(np.float32)
-        self.mask = from_array(cache, mask, "fields of features")
+        self.own = from_array(model.cache, (f == g).astype(np.float32), "pairs in one field")
+
+        def some(features: NDArray[np.int64]) -> NDArray[np.float32]:
+            return fields[features, None].astype(np.float32)
+
+        first = Drawn(some(np.arange(len(fields))), some)
+        own = model.parameter("fields", len(fields), 1, first, merge="same", saved=False)
+        self._fields, self._row = fields, f.astype(np.float32)[None]
+        self.mask = Groups(own, from_array(model.cache, self._row, "first fields of pairs"))
+
+    def masked(self, drawn: Drawn) -> Drawn:
+        """Return the factors that features have, of `drawn` ones."""
+
+        def some(features: NDArray[np.int64]) -> NDArray[np.float32]:
+            own = np.equal(self._fields[features, None], self._row)
+            return drawn.rows(features) * own.astype(np.float32)
+
+        return Drawn(self.mask.times(drawn.table), some)
 
 
-def fields_of(given: FieldSizes, columns: int, names: Sequence[str] | None) -> NDArray[np.int64]:
+def fields_of(given: FieldSizes, columns: int, names: Sequence[str] | None) -> NDArray[np.int32]:
     """Return the field of each column, numbers from 0, [columns].
 
     given: the columns of each field, in their order; "names": the name before "=" is the field.
@@ -64,10 +82,10 @@ def fields_of(given: FieldSizes, columns: int, names: Sequence[str] | None) -> N
             )
         order: dict[str, int] = {}
         found = [order.setdefault(name.partition("=")[0], len(order)) for name in names]
-        return np.array(found, np.int64)
+        return np.array(found, np.int32)
     if sum(given) != columns:
         raise ModelConfigError(
             f"fm: fields={given}: must add up to {columns:,}, the columns of the data; they add "
             f"up to {sum(given):,}. Set the columns of each field."
         )
-    return np.repeat(np.arange(len(given)), given)
+    return np.repeat(np.arange(len(given), dtype=np.int32), given)

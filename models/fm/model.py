@@ -25,7 +25,7 @@ from blocklearn.matcache import (
     maximum,
     total,
 )
-from blocklearn.optimizers import AdaGrad, Gradient, Objective, Optimizer, Penalty, Term
+from blocklearn.optimizers import AdaGrad, Gradient, Groups, Objective, Optimizer, Penalty, Term
 from blocklearn.optimizers.linear_loss import RowLosses, mean_derivatives, row_losses
 
 from ..glm import GLM
@@ -51,7 +51,8 @@ class FM(GLM):
 
     Parameters: `W` [features x outputs] and `intercept`, as of a GLM, and `factors`
     [features x K * outputs], whose column f * outputs + t is factor f of output t. With F fields
-    there are F * F times as many columns, those of a pair of fields side by side.
+    there are F * F times as many columns, those of a pair of fields side by side; training also
+    keeps `fields` [features x 1], the number of each feature's field.
     """
 
     reads_occurring: ClassVar[bool] = True
@@ -84,18 +85,19 @@ class FM(GLM):
         self.by_field = None
         if self.fields is not None:
             fields = fields_of(self.fields, d, shapes.names)
-            self.by_field = FieldPairs(self.cache, fields, K * T)
+            self.by_field = FieldPairs(self, fields, K * T)
             K *= self.by_field.pairs
         drawn = rng.drawn(d, K * T, lambda uniform: (uniform - 0.5) * (2.0 * self.start))
-        first = drawn if self.by_field is None else drawn.table * self.by_field.mask
+        first = drawn if self.by_field is None else self.by_field.masked(drawn)
         self.V = self.parameter("factors", d, K * T, first)
         self.penalised.append("factors")
         each = np.tile(np.eye(T, dtype=np.float32), K)
         self.each = from_array(self.cache, each, "outputs of factors")
         self.sums = from_array(self.cache, each.T, "factors of outputs") if T > 1 else None
-        self.pair_mask = None if self.by_field is None else self.by_field.mask
+        self.pair_mask: Mat | Groups | None = None if self.by_field is None else self.by_field.mask
         if self.mask is not None:
-            self.pair_mask = self._for_factors(self.mask, self.pair_mask)
+            groups = None if self.by_field is None else self.by_field.mask
+            self.pair_mask = self._for_factors(self.mask, groups)
         if "W" in self.rates:
             self.rates["factors"] = self._for_factors(self.rates["W"])
         own = self.factor_l2
@@ -118,7 +120,7 @@ class FM(GLM):
         lost = row_losses(eta, None, self.b, of_rows)[1]
         self.objective = Objective(total(lost * weights), weight)
 
-    def _for_factors(self, of_outputs: Mat, mask: Mat | None = None) -> Mat:
+    def _for_factors(self, of_outputs: Mat, mask: Groups | None = None) -> Mat:
         """Return [n x K * outputs], the columns of [n x outputs] once for each factor.
 
         mask: [n x K * outputs], multiplied with them; None: 1.
@@ -127,7 +129,7 @@ class FM(GLM):
         found = self.scratch(f"{of_outputs.label} of factors", rows, columns)
         found <<= of_outputs @ self.each
         if mask is not None:
-            found <<= found * mask
+            found <<= mask.times(found)
         return found
 
     def _scores(self, X: Matrix) -> tuple[Mat, Mat]:

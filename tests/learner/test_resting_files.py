@@ -84,7 +84,10 @@ def test_topics_in_files_have_the_bits_of_memory(model: Any, tmp_path: Path) -> 
     [
         {"model": {"kind": "glm", "l2": 0.1, "l1": 0.01}},
         {"model": "glm", "optimizer": {"kind": "sgd", "average_from": 2}},
-        {"model": {"kind": "fm", "factors": 3, "l2": 0.1}, "optimizer": "adagrad"},
+        {
+            "model": {"kind": "fm", "factors": 3, "l2": 0.1, "fields": [COLUMNS // 2] * 2},
+            "optimizer": "adagrad",
+        },
     ],
     ids=lambda given: str(given["model"]),
 )

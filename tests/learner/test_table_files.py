@@ -83,21 +83,24 @@ def test_tables_in_files_have_the_bits_of_memory(optimizer: Any, tmp_path: Path)
 
 
 FM = {"kind": "fm", "factors": 3}
+FIELDS = {**FM, "fields": [1000, 1500, 500]}
 
 
-@pytest.mark.parametrize("most", [7, 2**20])
+@pytest.mark.parametrize(("model", "most"), [(FM, 7), (FIELDS, 2**20)], ids=["fm", "fields"])
 def test_rows_are_drawn_when_their_columns_occur(
-    most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: dict[str, Any], most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also those of columns that never occur, when the table is read."""
     monkeypatch.setattr("blocklearn.learner.files.table_rows.MOST", most)
-    memory, learner = glm(None, model=FM).fit(), glm(tmp_path, model=FM).fit()
-    assert learner.table_files is not None and learner.table_files.places.count < FEATURES
+    memory, learner = glm(None, model=model).fit(), glm(tmp_path, model=model).fit()
+    files = learner.table_files
+    assert files is not None and files.places.count < FEATURES
+    assert files.group == PAGE // (4 * memory.parameter("factors").shape[1])  # the longest rows
     for name in ("W", "factors"):
         assert learner.parameter(name).tobytes() == memory.parameter(name).tobytes()
     assert learner.progress.scores == memory.progress.scores
-    state = glm(tmp_path / "other", model=FM, passes=1).fit().state()
-    found = glm(tmp_path / "third", model=FM)
+    state = glm(tmp_path / "other", model=model, passes=1).fit().state()
+    found = glm(tmp_path / "third", model=model)
     found.restore(state)
     assert found.fit().parameter("factors").tobytes() == memory.parameter("factors").tobytes()
 
