@@ -141,7 +141,7 @@ class GradientOptimizer(GradientRule):
             self._time = 0.0
             self._now.set(0.0)
         self._count.set(self._averaged_steps())
-        if planning or (self._averaged_steps() > 0 and not self._reading):
+        if planning or self._averages:
             for p in self._managed.values():
                 if p.average is not None:
                     p.kernels["catch up"](
@@ -149,6 +149,14 @@ class GradientOptimizer(GradientRule):
                     )
                     self._reading = True
             self._swap(0.0)  # in all replicas, whose numbers of steps differ
+
+    @property
+    def _averages(self) -> bool:
+        """Whether `settle` will put averages in place of iterates.
+
+        It does so before steps are averaged, too: other replicas may have begun already.
+        """
+        return self.average_from is not None and not self._reading
 
     @property
     def rests(self) -> bool:
@@ -171,9 +179,7 @@ class GradientOptimizer(GradientRule):
         for p in self._managed.values():
             if p.sparse and p.rests and self.keeps_time and (ever or self._time > 0):
                 found += [p.w, p.seen]
-            if p.average is not None and (
-                ever or (self._averaged_steps() > 0 and not self._reading)
-            ):
+            if p.average is not None and (ever or self._averages):
                 found += [p.w, p.average, p.averaged]
         return [mat for mat in found if mat is not None]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from blocklearn.matcache import clip, copy, maximum, minimum, repeat, rowsum, sqrt
+from blocklearn.matcache import clip, copy, maximum, minimum, repeat, rowsum, sqrt, where
 
 from .base import masked
 from .managed import Managed
@@ -66,9 +66,13 @@ def wake_row(rule: GradientRule, p: Managed, row: Row) -> None:
 
 
 def average_row(row: Row) -> None:
-    """Extend the mean of the row to `count` steps; since `averaged` it rested."""
-    missed = (row.count - row.averaged) / maximum(row.count, 1.0)
-    row.average <<= row.average + (row.w - row.average) * missed
+    """Extend the mean of the row to `count` steps; since `averaged` it rested.
+
+    A mean of no steps is the row as it is.
+    """
+    missed = where(row.count, (row.count - row.averaged) / maximum(row.count, 1.0), 1.0)
+    mean = row.average + (row.w - row.average) * missed
+    row.average <<= where(missed < 1.0, mean, row.w)
     row.averaged <<= row.count
 
 

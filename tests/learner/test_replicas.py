@@ -12,7 +12,8 @@ import pytest
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
 from blocklearn.matcache import MatCache, from_array, make_merger
-from blocklearn.optimizers import LBFGS
+from blocklearn.models import GLM
+from blocklearn.optimizers import LBFGS, SGD
 from tests.learner.test_learner import Means
 from tests.models.test_row_state import Power, ratings
 
@@ -90,6 +91,38 @@ def test_full_passes_are_those_of_one_replica() -> None:
 
     one, three = weights(1), weights(3)
     np.testing.assert_allclose(one, three, rtol=2e-3, atol=2e-4)
+
+
+@pytest.mark.parametrize("sparse, replicas, sync_weight", [(True, 2, 0.5), (False, 4, 1.0)])
+def test_some_replicas_begin_to_average_before_others(
+    sparse: bool, replicas: int, sync_weight: float
+) -> None:
+    """Those that have more blocks. The average of one without averaged steps is its iterate."""
+    X, Y = labelled(90)
+    begin, blocks = 8 // replicas, [slice(i, i + 10) for i in range(0, 90, 10)]
+    source = MatrixSource(X if sparse else X.toarray(), targets=Y, block_rows=10)
+    learner = bl.Learner(
+        GLM(link="linear", intercept=False), source, threads=1, passes=2,
+        optimizer=SGD(rate=0.5, average_from=begin),
+        replicas=replicas, sync_every=1, sync_weight=sync_weight,
+    ).fit()  # fmt: skip
+    dense, steps = X.toarray().astype(float), [0] * replicas
+    iterates = np.zeros((replicas, X.shape[1], Y.shape[1]))
+    averages = iterates.copy()
+    for _ in range(2):
+        for i, rows in enumerate(blocks):
+            turn = i % replicas
+            R = dense[rows] @ iterates[turn] - Y[rows]
+            iterates[turn] -= 0.5 * dense[rows].T @ R / 10
+            steps[turn] += 1
+            share = 1 / max(1, steps[turn] - begin)
+            averages[turn] += share * (iterates[turn] - averages[turn])
+            done = i + 1 == len(blocks)
+            if done or turn == replicas - 1:
+                weight = 1.0 if done else sync_weight
+                for each in (iterates, averages):
+                    each += weight * (each.mean(axis=0) - each)
+    np.testing.assert_allclose(learner.state().tensors["W"], averages[0], rtol=1e-4, atol=1e-6)
 
 
 def test_row_state_needs_no_merge() -> None:
