@@ -5,6 +5,9 @@ compile one kernel for different types at once may take the same number: the ind
 leads to the code of the other. Here a file is named by its signature, and says itself what it
 holds. There is no index, so processes need not agree. A file whose contents do not match their
 digest, as a crash may leave it, counts as absent.
+
+Numba makes its compiler ready before it loads a file, which takes as long as importing Numba. Code
+that is loaded does not need it, so here only compiling makes it ready.
 """
 
 # Numba's caches have no types.
@@ -16,23 +19,19 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core.caching import IndexDataCacheFile
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 DIGEST = 16  # bytes
 
 
 def kept(dispatcher: Any, *stamp: Any) -> Any:
-    """Keep the compiled code of a function that was made with `cache=True` in these files.
+    """Keep the compiled code of a function in these files.
 
     stamp: compiled code holds while this, and the function's own file, stay as they are.
 
     Returns the function.
     """
-    cache = dispatcher._cache
-    found = cache._cache_file
-    cache._cache_file = CodeFiles(
-        cache.cache_path, cache._impl.filename_base, (found._source_stamp, *stamp)
-    )
+    dispatcher._cache = KernelCache(dispatcher.py_func, stamp)
     return dispatcher
 
 
@@ -41,6 +40,19 @@ def is_kept(dispatcher: Any, signature: Any) -> bool:
     cache = dispatcher._cache
     key = cache._index_key(signature, dispatcher.targetctx.codegen())
     return cache._cache_file.load(key) is not None
+
+
+class KernelCache(FunctionCache):
+    """The compiled code of one kernel, for several types of arguments."""
+
+    def __init__(self, function, stamp):
+        super().__init__(function)
+        own = self._cache_file._source_stamp
+        self._cache_file = CodeFiles(self.cache_path, self._impl.filename_base, (own, *stamp))
+
+    def load_overload(self, sig, target_context):
+        """Return the code of a signature; None if there is none. The compiler need not be ready."""
+        return self._load_overload(sig, target_context)
 
 
 class CodeFiles(IndexDataCacheFile):

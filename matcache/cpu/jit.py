@@ -224,7 +224,7 @@ def kernel(*fastmath: str, keeps_lock: bool = False) -> Callable[[Any], Any]:
     of this folder calls helpers of other files: it is also compiled anew when any of them changes.
     """
     compile_later: Callable[[Any], Any] = _njit(
-        nogil=not keeps_lock, cache=True, fastmath=set(fastmath), **_OPTIONS
+        nogil=not keeps_lock, fastmath=set(fastmath), **_OPTIONS
     )
 
     def decorate(function: Any) -> Any:

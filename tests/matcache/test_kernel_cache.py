@@ -25,13 +25,19 @@ from blocklearn.matcache import MatCache, from_array, total
 with MatCache(threads=1) as memory:
     print(float(total(from_array(memory, np.ones((4, 3), np.float32)) * 7.25)))
 """
+COMPILES = "import sys\nprint('numba.np.arraymath' in sys.modules)"  # Numba's compiler imports it
 
 
-def run(folder: Path) -> None:
+def run(folder: Path, *, compiles: bool = True) -> None:
     own = os.environ | {"BLOCKLEARN_CACHE": str(folder)}
     own.pop("PYTHONDONTWRITEBYTECODE", None)
-    done = subprocess.run([sys.executable, "-c", PROGRAM], env=own, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, "87.0\n"), done.stderr
+    code = [sys.executable, "-c", PROGRAM + COMPILES]
+    done = subprocess.run(code, env=own, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, f"87.0\n{compiles}\n"), done.stderr
+
+
+def test_loading_does_not_make_the_compiler_ready(made: Path) -> None:
+    run(made, compiles=False)
 
 
 @pytest.mark.parametrize("left", ["half", *rarely("empty", "zeros")])
