@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from .arrays.arrow import number_array, text_array
+
 CHUNK = 1 << 16  # names converted to Python strings at a time
 
 
@@ -30,16 +32,14 @@ class Ids(Sequence[str]):
             names = names.arrow
         elif not isinstance(names, pa.Array):
             starts = range(0, len(names), CHUNK)
-            parts = [pa.array(list(names[i : i + CHUNK]), pa.large_string()) for i in starts]
-            names = pa.concat_arrays(parts) if parts else pa.array([], pa.large_string())
+            parts = [text_array(names[i : i + CHUNK]) for i in starts]
+            names = pa.concat_arrays(parts) if parts else text_array([])
         self.arrow: Any = names.cast(pa.large_string())
 
     @classmethod
     def numbered(cls, n: int) -> Ids:
         """Return the names "0", "1", ... for `n` things that have only numbers."""
-        import pyarrow as pa
-
-        return cls(pa.array(np.arange(n)))
+        return cls(number_array(np.arange(n)))
 
     def numbers(self, names: Any) -> npt.NDArray[np.int64]:
         """Return the number of each of `names` (as for `Ids`), or -1 if it is unknown."""
@@ -49,11 +49,9 @@ class Ids(Sequence[str]):
         found: npt.NDArray[np.int64] = places.fill_null(-1).to_numpy(zero_copy_only=False)
         return found.astype(np.int64)
 
-    def take(self, numbers: npt.NDArray[Any]) -> Ids:
+    def take(self, places: npt.NDArray[Any]) -> Ids:
         """Return the names with these numbers."""
-        import pyarrow as pa
-
-        return Ids(self.arrow.take(pa.array(numbers)))
+        return Ids(self.arrow.take(number_array(places)))
 
     def __len__(self) -> int:
         """Return the number of names."""

@@ -1,1 +1,1 @@
-"""Kernels over arrays: validate, copy and hash rows."""
+"""Kernels over arrays: validate, copy and hash rows; arrays of Arrow."""

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays.arrow import number_array
+
 Arrays = dict[str, npt.NDArray[Any]]
 MOST_NNZ = 2**31 - 1  # offsets of Arrow's lists are int32
 
@@ -79,23 +81,23 @@ class Kind:
         import pyarrow as pa
 
         schema = self.schema()
-        columns = [pa.array(arrays["row"])]
+        columns = [number_array(arrays["row"])]
         if self.dense:
             columns.append(_table(arrays["dense"], schema.field("features").type))
         else:
             for starts, name in [("starts", "indices"), ("value_starts", "values")]:
-                offsets = pa.array(arrays[starts])
+                offsets = number_array(arrays[starts])
                 columns.append(
                     pa.ListArray.from_arrays(
-                        offsets, pa.array(arrays[name]), type=schema.field(name).type
+                        offsets, number_array(arrays[name]), type=schema.field(name).type
                     )
                 )
         if self.targets == 1:
-            columns.append(pa.array(arrays["targets"].reshape(-1)))
+            columns.append(number_array(arrays["targets"].reshape(-1)))
         elif self.targets:
             columns.append(_table(arrays["targets"], schema.field("targets").type))
         if self.weighted:
-            columns.append(pa.array(arrays["weights"]))
+            columns.append(number_array(arrays["weights"]))
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def places(self) -> list[int]:
@@ -125,4 +127,4 @@ def _list(item: Any, length: int = -1) -> Any:
 def _table(table: npt.NDArray[np.float32], kind: Any) -> Any:
     import pyarrow as pa
 
-    return pa.FixedSizeListArray.from_arrays(pa.array(table.reshape(-1)), type=kind)
+    return pa.FixedSizeListArray.from_arrays(number_array(table.reshape(-1)), type=kind)

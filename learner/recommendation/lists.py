@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from blocklearn.answers import answered
 from blocklearn.datasources import Ids
+from blocklearn.datasources.arrays.arrow import number_array
 from blocklearn.durable import new_file
 
 from ..figures import number
@@ -110,10 +111,10 @@ def write_lists(path: Path | str, lists: Lists) -> int:
             real = block.ids >= 0
             numbers = (np.repeat(block.rows, real.sum(axis=1)), block.ids[real])
             arrays = [
-                pa.array(found, pa.int64()) if ids is None else ids.take(found).arrow
+                number_array(found) if ids is None else ids.take(found).arrow
                 for found, (_, ids) in zip(numbers, columns, strict=True)
             ]
-            arrays += [pa.array(np.nonzero(real)[1] + 1), pa.array(block.scores[real])]
+            arrays += [number_array(np.nonzero(real)[1] + 1), number_array(block.scores[real])]
             parts = [array.cast(field.type) for array, field in zip(arrays, schema, strict=True)]
             write(pa.table(parts, schema=schema))
             written += len(parts[0])

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blocklearn.datasources import DataSource, row_names
+from blocklearn.datasources.arrays.arrow import number_array, text_array
 from blocklearn.datasources.remote import Place
 from blocklearn.durable import new_file
 
@@ -144,8 +145,8 @@ def _write_table(
     with collecting(path, ending) as write:
         for block in blocks:
             columns = {
-                "row": pa.array(block.numbers),
-                "document": pa.array(block.names, pa.string()),
+                "row": number_array(block.numbers),
+                "document": text_array(block.names).cast(pa.string()),
             }
             write(pa.table(columns | _values(block.values, ending, names)))
 
@@ -155,13 +156,13 @@ def _values(values: NDArray[Any], ending: str, names: Sequence[str] | None) -> d
     import pyarrow as pa
 
     if values.ndim == 1:
-        return {"prediction": pa.array(values)}
+        return {"prediction": number_array(values)}
     if names is not None and len(names) == values.shape[1]:
         own = {"row", "document"}
         return columns_of(values, [f"prediction {n}" if n in own else n for n in names])
     if ending != ".parquet":
         return columns_of(values, [f"prediction {i}" for i in range(values.shape[1])])
-    flat = pa.array(values.reshape(-1))
+    flat = number_array(values.reshape(-1))
     return {"prediction": pa.FixedSizeListArray.from_arrays(flat, values.shape[1])}
 
 

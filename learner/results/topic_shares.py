@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from blocklearn.datasources.arrays.arrow import number_array, text_array
 from blocklearn.durable import new_file
 from blocklearn.models import LDA, NMF
 
@@ -107,11 +108,11 @@ def write_topics(
             places = np.repeat(np.arange(len(chosen)), [topics.size for topics in chosen])
             topics = np.concatenate(chosen) if chosen else np.empty(0, np.int64)
             columns = {
-                "row": pa.array(block.numbers[places]),
-                "document": pa.array([block.names[i] for i in places.tolist()], pa.string()),
-                "topic": pa.array(topics),
-                "name": pa.array([names[k] for k in topics.tolist()], pa.string()),
-                "share": pa.array(shares[places, topics]),
+                "row": number_array(block.numbers[places]),
+                "document": text_array([block.names[i] for i in places.tolist()]).cast(pa.string()),
+                "topic": number_array(topics),
+                "name": text_array([names[k] for k in topics.tolist()]).cast(pa.string()),
+                "share": number_array(shares[places, topics]),
             }
             write(pa.table(columns))
             written += topics.size

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blocklearn.datasources import HashedWords
+from blocklearn.datasources.arrays.arrow import number_array, text_array
 from blocklearn.durable import new_file, write_folder
 from blocklearn.models import MODELS
 
@@ -184,14 +185,14 @@ def write_table(file: Path, saved: Saved, tensor: str, ending: str) -> None:
     schema = pa.schema(fields)
     with table_writer(file, ending, schema) as write:
         for start, part in parts(array):
-            found = [pa.array(np.arange(start, start + len(part)))]
+            found = [number_array(np.arange(start, start + len(part)))]
             if names is not None:
-                found.append(pa.array(names[start : start + len(part)], pa.string()))
+                found.append(text_array(names[start : start + len(part)]).cast(pa.string()))
             if called is None:
-                flat = pa.array(part.reshape(-1))
+                flat = number_array(part.reshape(-1))
                 found.append(pa.FixedSizeListArray.from_arrays(flat, array.shape[1]))
             else:
-                found += [pa.array(np.ascontiguousarray(column)) for column in part.T]
+                found += [number_array(column) for column in part.T]
             write(pa.table(found, schema=schema))
 
 

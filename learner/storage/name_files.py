@@ -3,7 +3,10 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from blocklearn.datasources import Ids
+from blocklearn.datasources.arrays.arrow import number_array, text_array
 
 from ..errors import ModelFolderError
 
@@ -30,8 +33,8 @@ def write_hashed(path: Path, names: Mapping[int, str]) -> None:
     import pyarrow as pa
 
     columns = sorted(names)
-    texts = pa.array([names[column] for column in columns], pa.string())
-    table = pa.table({"column": pa.array(columns, pa.int64()), "name": texts})
+    listed = text_array([names[column] for column in columns]).cast(pa.string())
+    table = pa.table({"column": number_array(np.array(columns, np.int64)), "name": listed})
     with pa.ipc.new_file(str(path), table.schema) as writer:
         writer.write_table(table)
 

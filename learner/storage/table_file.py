@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from blocklearn.datasources.arrays.arrow import number_array
+
 TABLES = (".parquet", ".csv", ".tsv")
 """Endings of files of tables."""
 
@@ -33,11 +35,5 @@ def table_writer(file: Path, ending: str, schema: Any) -> Iterator[Callable[[Any
 
 def columns_of(values: Any, names: Sequence[str]) -> dict[str, Any]:
     """Return values [r x k] as k Arrow arrays by name; a name that occurs twice gets its number."""
-    import numpy as np
-    import pyarrow as pa
-
     called = [n if names.index(n) == i else f"{n} ({i})" for i, n in enumerate(names)]
-    return {
-        name: pa.array(np.ascontiguousarray(column))
-        for name, column in zip(called, values.T, strict=True)
-    }
+    return {name: number_array(column) for name, column in zip(called, values.T, strict=True)}
