@@ -349,8 +349,6 @@ class LDA(Model):
         if self.priors.own is not None:
             noise = noise + self.priors.own
         self.lam = self.parameter("lambda", V, K, noise)
-        if by_block and self.eta != "auto":
-            self.rests["lambda"] = self.priors.eta
         self.theta = self.scratch("theta", shapes.rows, K)
         self.scale = self.number("documents in the corpus per document of the block", 1.0)
         self.replicas = self.number("topics of a token", 1.0)
@@ -363,6 +361,8 @@ class LDA(Model):
             )
         if self.kept is None and not by_block and "auto" in (self.alpha, self.eta):
             self.notes.append("alpha and eta are not learned, and stay: they need kept assignments")
+        if self.kept is None and self.eta != "auto":
+            self.rests["lambda"] = self.priors.eta
         self.needs_optimizer = self.kept is None or self.kept.start > 0
         keep_weights(self, self.term_weights, shapes)
         self.split_key = named(self.cache, "key of the split of held-out tokens", (1, 3), np.int64)
@@ -380,27 +380,18 @@ class LDA(Model):
             return
         self.scale.set(self.total_rows / max(block.rows, 1))
         if self.inference == "gibbs" and block.phase >= min(self.warm, 1):
-            phi = self.phi
-            phi <<= self.mean_topics()
-            counts, alpha = self._cooled(block)
-            drawn = sample_topics(
-                counts,
-                phi,
-                alpha,
-                block.row_ids,
-                block.key,
-                burn=self.burn_in,
-                save=self.sweeps,
-            )
+            X, alpha = self._cooled(block)
+            X, phi = self._topics_of(X, geometric=False)
+            rounds = {"burn": self.burn_in, "save": self.sweeps}
+            drawn = sample_topics(X, phi, alpha, block.row_ids, block.key, **rounds)
             statistics = drawn.counts(self.topics)
+            if self.column_sums:
+                self.updates["lambda"] = SparseEstimate(X, None, statistics, self.scale)
+                return
         else:
             vb = self.inference == "vb"
             theta <<= 1.0
-            if self.column_sums:
-                X, phi = self.topics_in(X, self.column_sums["lambda"], geometric=vb)
-            else:
-                phi = self.phi
-                phi <<= self.geometric_topics() if vb else self.mean_topics()
+            X, phi = self._topics_of(X, geometric=vb)
             infer, iterations = (infer_vb, 5) if vb else (infer_cvb0, 10)
             ratio = infer(X, theta, phi, priors.alpha, self.inner_iterations or iterations)
             if self.inference != "gibbs":
@@ -432,6 +423,14 @@ class LDA(Model):
     def phi(self) -> Mat:
         """Room for phi of all words."""
         return self.scratch("phi", *self.lam.shape)
+
+    def _topics_of(self, X: Sparse, *, geometric: bool) -> tuple[Sparse, Table]:
+        """Return X, and phi of a block of training: see `topics_in`."""
+        if self.column_sums:
+            return self.topics_in(X, self.column_sums["lambda"], geometric=geometric)
+        phi = self.phi
+        phi <<= self.geometric_topics() if geometric else self.mean_topics()
+        return X, phi
 
     def topics_in(self, X: Sparse, sums: Row, *, geometric: bool) -> tuple[Sparse, Table]:
         """Return X, and phi for the words that occur in it: see `local`.

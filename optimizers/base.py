@@ -100,11 +100,14 @@ class Gradient:
 class SparseEstimate:
     """The estimate `rest + scale * W * (X.T @ R)` of a parameter that rests, not yet computed.
 
+    Without R it is `rest + scale * W`.
+
     Only rows whose features occur in X are computed. For `rest`, see `Optimizer.let_rest`.
 
     X: [rows x features], sparse, maybe of `local`.
-    R: [rows x columns].
+    R: [rows x columns]; None: W is all.
     W: [features x columns], needed at the features that occur in X only; a table for `local` X.
+        Without R, its other rows are 0.
     scale: a number.
     """
 

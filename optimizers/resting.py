@@ -61,8 +61,8 @@ class Resting:
     def step(self, update: SparseEstimate, rho: Mat, now: Mat) -> None:
         """Average the rows that occur, which are up to date, and the sums. now: after the step."""
         X, R, W, scale = update.X, update.R, update.W, update.scale
-        sums = colsum(self.rest) + scale * colsum(products(X, R, W))
-        self.sums <<= self.sums + rho * (sums - self.sums)
+        found = colsum(W if R is None else products(X, R, W))
+        self.sums <<= self.sums + rho * (colsum(self.rest) + scale * found - self.sums)
         average_rows(X.T, self.w, self.rest, self.seen, R, W, scale, rho, now)
 
 
@@ -85,12 +85,13 @@ def average_rows(
     w: Rows,
     rest: Rows,
     seen: Column,
-    R: Table,
+    R: Table | None,
     W: Rows,
     scale: Number,
     rho: Number,
     now: Number,
 ) -> None:
     """Average rows of w and their estimates."""
-    w <<= w + rho * (rest + scale * W * (XT @ R) - w)
+    found = scale * W if R is None else scale * W * (XT @ R)
+    w <<= w + rho * (rest + found - w)
     seen <<= now

@@ -227,8 +227,10 @@ def share(value, sweeps):
 
 
 @kernel()
-def topic_counts(chunk, thread, bounds, active, starts, t_pos, values, first, z, sums, out):
+def topic_counts(chunk, thread, bounds, active, starts, t_pos, values, first, z, sums, out, local):
     """Compute out[c] = column c's particle weights by topic, averaged over sweeps.
+
+    local: 1: out[a] is that of the a-th column that occurs; else 0.
 
     z: uint16 [saved sweeps x particles].
     sums: float64 [threads x k], scratch.
@@ -239,9 +241,11 @@ def topic_counts(chunk, thread, bounds, active, starts, t_pos, values, first, z,
     """
     k, sweeps = out.shape[1], z.shape[0]
     first_column, last_column = bounds[chunk], bounds[chunk + 1]
-    begin = 0 if first_column == 0 else active[first_column - 1] + 1
+    begin = first_column
+    if first_column and not local:
+        begin = active[first_column - 1] + 1
     for a in range(first_column, last_column):
-        column = active[a]
+        column = a if local else active[a]
         for c in range(begin, column):
             for j in range(k):
                 out[c, j] = 0

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..containers.chunks import turned
 from ..containers.dispatch import launch
+from ..containers.local import LocalPattern, grows_with
 from ..containers.matrices import Mat, SparseMat, slots_of
 from ..containers.slots import Slot
 from ..errors import ShapeError, source_line
@@ -34,12 +35,14 @@ class Samples:
     def counts(self, topics: int) -> Mat:
         """Return the weight of each topic in each column of X [columns x topics].
 
-        Weights are averaged over the sweeps.
+        Weights are averaged over the sweeps. Of a `local` X, rows of other columns are 0.
         """
         X, cache = self.X, self.X.cache
         pattern = X.pattern
         shape = (pattern.columns, topics)
         slot = cache.result((("topic counts",), self.z.guid), shape, np.float32, "topic counts")
+        if isinstance(pattern, LocalPattern):
+            grows_with(pattern, Mat(cache, slot))
         if cache.begin(slot):
             turned(cache, pattern)
             slot.written()

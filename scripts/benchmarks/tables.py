@@ -56,10 +56,10 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
     for words in map(int, args.words.split(",")):
         X = power_law(rows * args.blocks, words, args.length)
         report.data = facts(X, "power law")
-        for inference in ("vb", "cvb0"):
+        for inference in ("vb", "cvb0", "gibbs"):
             learners = {
                 system: bl.Learner(
-                    LDA(topics=args.topics, inference=inference),
+                    LDA(topics=args.topics, inference=inference, warm_up=0),
                     X,
                     optimizer=make(tau0=11.0),
                     block_rows=rows,

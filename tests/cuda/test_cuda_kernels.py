@@ -172,8 +172,11 @@ def test_the_sampler_draws_what_the_cpu_draws(threads: int, k: int, resident: in
     active_count, active, starts, _, t_pos = index(X)
     out = np.full((31, k), np.nan, np.float32)
     call = [active_count, 31, active, starts, t_pos, values, first, save, width, got_z, out]
-    run.call("topic_counts_32", *call, blocks=2)
+    run.call("topic_counts_32", *call, 0, blocks=2)
     np.testing.assert_array_equal(out, table)
+    run.call("topic_counts_32", *call, 1, blocks=2)
+    np.testing.assert_array_equal(out[: len(active)], table[active])
+    assert not out[len(active) :].any()
 
 
 PARTICLES = {

@@ -61,6 +61,23 @@ def test_rows_that_rest_are_those_of_whole_tables(monkeypatch: pytest.MonkeyPatc
     np.testing.assert_allclose(sums[0], lam_of(trained).sum(axis=0), rtol=1e-6)
 
 
+@pytest.mark.parametrize("same", [1, 2])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_sampled_topics_rest_as_those_of_whole_tables(
+    same: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pass of cvb0, then one that samples; draws are the same, as phi is but for rounding."""
+    model = {"kind": "lda", "topics": TOPICS, "eta": ETA, "sweeps": 3, "same": same}
+    source = MatrixSource(counts(), block_rows=ROWS, shuffle=False)
+    found = []
+    for few in (1e9, 0.0):
+        monkeypatch.setattr(sizes, "FEW", few)
+        trained = bl.Learner(model, source, passes=3, seed=3, threads=threads).fit()
+        assert bool(trained.model.column_sums) == (few > 0)
+        found.append(lam_of(trained))
+    np.testing.assert_allclose(*found, rtol=1e-4)
+
+
 def test_sizes_decide_whether_rows_rest() -> None:
     assert not learner(counts(), passes=1).fit().model.column_sums
     wide = sp.csr_array(sp.hstack([counts(), sp.csr_array((3 * ROWS + 2, 2000))]))

@@ -9,6 +9,7 @@ import numpy as np
 from ...containers.cache import MatCache
 from ...containers.chunks import turned
 from ...containers.dispatch import launches
+from ...containers.local import LocalPattern
 from ...containers.slots import PatternSlot, Slot
 from ...operations.kept_topics import Redraws, gains
 from ...operations.sampling import Draws
@@ -30,7 +31,7 @@ def _topic_counts(
         ("sums of topics", out.shape[1]), (cache.backend.threads, out.shape[1]), np.float64, "sums"
     )
     call = [active, starts, positions, values.data()[0], first.data()[0], z.data()]
-    call += [sums.data(), out.data()]
+    call += [sums.data(), out.data(), int(isinstance(pattern, LocalPattern))]
     cache.backend.run(topic_counts, column_bounds(cache, pattern, work), *call)
 
 

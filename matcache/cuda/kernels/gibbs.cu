@@ -69,16 +69,17 @@ __device__ __forceinline__ float share(float value, i64 sweeps) {
 }
 
 // out[c] = weights of the particles of column c by topic, averaged over the saved sweeps; all rows of
-// out [columns x K] are written. A block has a column. Weights are whole multiples of 2^-30 of the
+// out [columns x K] are written. local: out[a] is that of the a-th column that occurs. A block has a column. Weights are whole multiples of 2^-30 of the
 // largest, so their sums are exact in any order.
 template <class P>
 __device__ __forceinline__ void count_topics(const i64* count, i64 columns, const int* active,
     const i64* starts, const P* t_pos, const float* values, const i64* first, i64 save, i64 width,
-    const unsigned short* z, float* out) {
+    const unsigned short* z, float* out, i64 local) {
   __shared__ unsigned long long sums[TOPICS];
   const i64 there = *count;
   for (i64 a = blockIdx.x; a <= there; a += gridDim.x) {
-    const i64 before = a == 0 ? 0 : (i64)active[a - 1] + 1, column = a < there ? active[a] : columns;
+    const i64 before = a == 0 || local ? a : (i64)active[a - 1] + 1;
+    const i64 column = a == there ? columns : local ? a : active[a];
     for (i64 e = before * K + threadIdx.x; e < column * K; e += BL_BLOCK) out[e] = 0.0f;
     if (a == there) continue;
     const i64 begin = starts[a], entries = starts[a + 1] - begin;
@@ -115,11 +116,11 @@ __device__ __forceinline__ void count_topics(const i64* count, i64 columns, cons
 }
 extern "C" __global__ void topic_counts_32(const i64* count, i64 columns, const int* active,
     const i64* starts, const int* t_pos, const float* values, const i64* first, i64 save, i64 width,
-    const unsigned short* z, float* out) {
-  count_topics<int>(count, columns, active, starts, t_pos, values, first, save, width, z, out);
+    const unsigned short* z, float* out, i64 local) {
+  count_topics<int>(count, columns, active, starts, t_pos, values, first, save, width, z, out, local);
 }
 extern "C" __global__ void topic_counts_64(const i64* count, i64 columns, const int* active,
     const i64* starts, const i64* t_pos, const float* values, const i64* first, i64 save, i64 width,
-    const unsigned short* z, float* out) {
-  count_topics<i64>(count, columns, active, starts, t_pos, values, first, save, width, z, out);
+    const unsigned short* z, float* out, i64 local) {
+  count_topics<i64>(count, columns, active, starts, t_pos, values, first, save, width, z, out, local);
 }

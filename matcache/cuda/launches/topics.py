@@ -11,6 +11,7 @@ import numpy as np
 from ...containers.cache import MatCache
 from ...containers.chunks import turned
 from ...containers.dispatch import launches
+from ...containers.local import LocalPattern
 from ...containers.matrices import SparseMat
 from ...containers.slots import PatternSlot, Slot, type_name
 from ...operations.kept_topics import Redraws, gains
@@ -119,6 +120,7 @@ def _topic_counts(
         return
     call = [active_count(pattern), pattern.columns, active, starts, positions, values.array]
     call += [first.array, z.shape[0], z.shape[1], z.array, out.array]
+    call += [int(isinstance(pattern, LocalPattern))]
     cache.backend.launch(text, pattern.columns, 1, *call)
 
 
