@@ -10,7 +10,8 @@ Longer than 300 lines: a state is seen as rows of a block, as a table, and as ro
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import ClassVar, Literal
+from contextlib import AbstractContextManager, nullcontext
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -30,13 +31,31 @@ Kind = Literal["uniform", "normal"]
 Init = Numbers | tuple[Kind, Numbers] | tuple[Kind, Numbers, Numbers]
 
 
+class Pages(Protocol):
+    """Compares the pages of a store in a file with what was written to them."""
+
+    def reading(self, begin: Ids, end: Ids) -> AbstractContextManager[None]:
+        """Read numbers of the flat array, from `begin` to `end` of each range."""
+
+    def writing(self, begin: Ids, end: Ids) -> AbstractContextManager[None]:
+        """Change numbers of the flat array, from `begin` to `end` of each range."""
+
+    def check(self) -> None:
+        """Compare all pages."""
+
+    def renew(self) -> None:
+        """Take the array as it is now."""
+
+
 class RowStore:
     """Holds numbers [rows x columns], one row per row of the data. A learner owns it.
 
     held: where a device holds all rows; None: it does not.
+    pages: of its file, to be compared; None: it is in memory.
     """
 
     held: Held | None = None
+    pages: Pages | None = None
 
     def __init__(self, rows: int, columns: int, dtype: npt.DTypeLike = np.float32) -> None:
         """Allocate zeros in memory."""
@@ -62,8 +81,40 @@ class RowStore:
         rows, columns = self._array.shape
         return rows, columns
 
+    def check(self) -> None:
+        """Compare the pages of a file, before the array is read as a whole."""
+        if self.pages is not None:
+            self.pages.check()
+
+    def reading(self, rows: Ids) -> AbstractContextManager[None]:
+        """Read these rows of the array in a `with` statement."""
+        return self.reading_numbers(*self._numbers_of(rows))
+
+    def reading_numbers(self, begin: Ids, end: Ids) -> AbstractContextManager[None]:
+        """Read numbers of the flat array, from `begin` to `end` of each range, in the same way."""
+        return nullcontext() if self.pages is None else self.pages.reading(begin, end)
+
+    def writing(self, rows: Ids) -> AbstractContextManager[None]:
+        """Change these rows of the array in a `with` statement."""
+        return self.writing_numbers(*self._numbers_of(rows))
+
+    def writing_numbers(self, begin: Ids, end: Ids) -> AbstractContextManager[None]:
+        """Change numbers of the flat array, in the same way."""
+        return nullcontext() if self.pages is None else self.pages.writing(begin, end)
+
+    def _numbers_of(self, rows: Ids) -> tuple[Ids, Ids]:
+        begin = rows.astype(np.int64) * self._array.shape[1]
+        return begin, begin + self._array.shape[1]
+
+    def hold(self, held: Held) -> None:
+        """Let a device hold the rows; pages of a file, which follow at times, are not compared."""
+        self.held, self.pages = held, None
+        self.changed()
+
     def changed(self) -> None:
-        """Copy the array to the device that holds the rows, if any."""
+        """Take the array as it is now: note its pages, and copy it to the device, if any."""
+        if self.pages is not None:
+            self.pages.renew()
         if self.held is not None:
             self.held.send(self._array)
 
@@ -78,6 +129,7 @@ class RowStore:
         if not isinstance(init, tuple):
             if np.any(init):
                 self.array[:] = init
+                self.changed()
             return
         kind, scale, centre = init if len(init) == 3 else (*init, 0.0)
         share = share or RowShare.of_all(len(self.array))
@@ -91,7 +143,9 @@ class RowStore:
             drawn = rng.standard_normal(shape, np.float32) if kind == "normal" else rng.random(
                 shape, np.float32
             )  # fmt: skip
-            self.array[share.places(own)] = scale * drawn[own - start] + centre
+            places = share.places(own)
+            with self.writing(places):
+                self.array[places] = scale * drawn[own - start] + centre
 
 
 class RowState:
@@ -236,8 +290,7 @@ class RowState:
             self._rows.stay()
             if self._is_table and self._table is not None:
                 self._table.stay()
-            store.held = self._held
-            store.changed()
+            store.hold(self._held)
             return
         self._buffer = self.cache.backend.zeros(self.block_shape, np.float32)
         self._rows.bind(self._buffer)
@@ -264,11 +317,9 @@ class RowState:
             self._rows.slot.written(self._where)
             return
         buffer, count, ids = self._buffer, len(ids), self._places(ids)
-        if count == len(buffer):
-            self._store.array.take(ids, 0, buffer, "clip")
-        else:
+        with self._store.reading(ids):
             self._store.array.take(ids, 0, buffer[:count], "clip")
-            buffer[count:] = 0.0
+        buffer[count:] = 0.0
         self._rows.refill(self._buffer, self._where)
 
     def save(self, ids: npt.NDArray[np.int64], padded: Slot) -> None:
@@ -282,10 +333,9 @@ class RowState:
         self._rows.fetch(self._buffer)
         places = self.share.places(ids)  # also if it has all rows: others must not train on these
         places = ids if self.whole else places
-        if len(ids) == len(self._buffer):
-            self._store.array[places] = self._buffer
-        else:
+        with self._store.writing(places):
             self._store.array[places] = self._buffer[: len(ids)]
+        if len(ids) < len(self._buffer):
             self._buffer[len(ids) :] = 0.0
             self._rows.refill(self._buffer, self._where)
 
@@ -303,13 +353,22 @@ class RowState:
     def of_rows(self, ids: Ids) -> npt.NDArray[np.number]:
         """Return a copy of the store's rows `ids` [r x columns]."""
         assert self._store is not None
-        return self._store.array[self._places(ids)]
+        with self._store.reading(self._places(ids)):
+            return self._store.array[self._places(ids)]
+
+    def check(self) -> None:
+        """Compare the pages of a file, before `table` is read."""
+        if self._store is not None and self._table is not None and self.whole:
+            self._store.check()
 
     def set_rows(self, ids: Ids, numbers: npt.NDArray[np.number]) -> None:
         """Set the store's rows `ids` to `numbers` [r * columns]."""
         assert self._store is not None
-        self._store.array[self._places(ids)] = numbers.reshape(len(ids), self.shape[1])
-        self._store.changed()
+        places = self._places(ids)
+        with self._store.writing(places):
+            self._store.array[places] = numbers.reshape(len(ids), self.shape[1])
+        if self._store.held is not None:
+            self._store.changed()
 
     def cut(self, array: npt.NDArray[np.number], ids: Ids) -> npt.NDArray[np.number]:
         """Return a copy of the rows `ids` of an array of all rows."""

@@ -122,8 +122,7 @@ class TokenState:
         self._store = store
         if self._held is not None:
             self._tokens.stay()
-            store.held = self._held
-            store.changed()
+            store.hold(self._held)
             return
         self._buffer = self._cache.backend.zeros(self.block_shape, self.dtype)
         self._tokens.bind(self._buffer)
@@ -140,7 +139,7 @@ class TokenState:
             self._held.take(padded, self._tokens.slot)
             self._tokens.slot.written(self._where)
             return
-        take_tokens(self._places(ids), self._starts, self.kept[:, 0], self._buffer[0])
+        self._take(self._places(ids), self._buffer[0])
         self._tokens.refill(self._buffer, self._where)
 
     def save(self, ids: npt.NDArray[np.int64], padded: Slot) -> None:
@@ -149,10 +148,25 @@ class TokenState:
             self._held.put(padded, self._tokens.slot)
             return
         self._tokens.fetch(self._buffer)
-        put_tokens(self._places(ids), self._starts, self._buffer[0], self.kept[:, 0])
+        self._put(self._places(ids), self._buffer[0])
+
+    def check(self) -> None:
+        """Do nothing: no table is read."""
 
     def _places(self, ids: Ids) -> Ids:
         return ids if self.whole else self.share.places(ids)
+
+    def _take(self, rows: Ids, into: npt.NDArray[np.number]) -> None:
+        """Copy the tokens of these rows of the store."""
+        assert self._store is not None
+        with self._store.reading_numbers(self._starts[rows], self._starts[rows + 1]):
+            take_tokens(rows, self._starts, self.kept[:, 0], into)
+
+    def _put(self, rows: Ids, found: npt.NDArray[np.number]) -> None:
+        """Set the tokens of these rows of the store."""
+        assert self._store is not None
+        with self._store.writing_numbers(self._starts[rows], self._starts[rows + 1]):
+            put_tokens(rows, self._starts, found, self.kept[:, 0])
 
     # ------------------------------------------------------------- rows of several workers
 
@@ -162,13 +176,17 @@ class TokenState:
 
     def of_rows(self, ids: Ids) -> npt.NDArray[np.number]:
         """Return the numbers of the tokens of the rows `ids`, one row after another."""
-        return _taken(self._places(ids), self._starts, self.kept)
+        rows = self._places(ids)
+        found = np.empty(int((self._starts[rows + 1] - self._starts[rows]).sum()), self.dtype)
+        self._take(rows, found)
+        return found
 
     def set_rows(self, ids: Ids, numbers: npt.NDArray[np.number]) -> None:
         """Set the tokens of the rows `ids` to `numbers`, which are as `of_rows` returns them."""
         assert self._store is not None
-        put_tokens(self._places(ids), self._starts, numbers.reshape(-1), self.kept[:, 0])
-        self._store.changed()
+        self._put(self._places(ids), numbers.reshape(-1))
+        if self._store.held is not None:
+            self._store.changed()
 
     def cut(self, array: npt.NDArray[np.number], ids: Ids) -> npt.NDArray[np.number]:
         """Return the numbers of the rows `ids` in an array of all tokens."""

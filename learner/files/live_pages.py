@@ -59,7 +59,7 @@ class LivePages:
 
         place: its files. trained: whether blocks change its rows.
         """
-        self._digests[name], self._places[name] = PageDigests(table, group), place
+        self._digests[name], self._places[name] = PageDigests(table.array, group), place
         if trained:
             self._trained.append(self._digests[name])
         self._seen = np.zeros(-(-len(table.array) // 8), np.uint8)
@@ -151,10 +151,15 @@ class LivePages:
         if page is None:
             return
         self.check_lost()  # its zeros do not have the digest
-        nbytes = digests.group * digests.row_bytes
-        file, byte = self._places[name].at(page * nbytes)
-        raise PageError(
-            f"{file}: page {page:,} of {name!r} (bytes {byte:,} to {byte + nbytes - 1:,}) is "
-            "damaged: its contents are not what training wrote. Find out what changes the file, or "
-            "choose a folder on another disk, and resume from the last checkpoint."
-        )
+        raise damage(name, page, digests, self._places[name])
+
+
+def damage(name: str, page: int, digests: PageDigests, place: Stripes) -> PageError:
+    """Return the error for a page of a table or state `name`. place: its files."""
+    nbytes = digests.group * digests.row_bytes
+    file, byte = place.at(page * nbytes)
+    return PageError(
+        f"{file}: page {page:,} of {name!r} (bytes {byte:,} to {byte + nbytes - 1:,}) is "
+        "damaged: its contents are not what training wrote. Find out what changes the file, or "
+        "choose a folder on another disk, and resume from the last checkpoint."
+    )

@@ -52,7 +52,7 @@ class Watched:
 
         place: its files, for messages. remedy: what else to do than to mend the cause.
         """
-        self._map, self._place, self._remedy, self._entry = map_of(array), place, remedy, -1
+        self._map, self.place, self._remedy, self._entry = map_of(array), place, remedy, -1
         if self._map is None or not _installed() or not _free:
             return
         begin = address_of(self._map)
@@ -66,7 +66,7 @@ class Watched:
         if self._entry < 0 or not _maps[self._entry, 2]:
             return
         begin, _, lost = map(int, _maps[self._entry])
-        file, byte = self._place.at(lost - begin)
+        file, byte = self.place.at(lost - begin)
         page = byte // PAGE
         raise PageError(
             f"{file}: page {page:,} (from byte {page * PAGE:,} on) can no longer be read or "

@@ -1,4 +1,4 @@
-"""Digests of the pages of a live table, which follow the rows that training changes.
+"""Digests of the pages of a live array in a file, which follow the rows that training changes.
 
 The digest of a page is the sum of its words of 32 bits, each times an odd key of its place, modulo
 2^64 (multilinear hashing, Lemire and Kaser 2014). It is linear in the words: rows that change are
@@ -9,32 +9,35 @@ to keep its digest. Any change within one word is found, for keys are odd; of ot
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from blocklearn.datasources.arrays.compiled import kernel
 from blocklearn.datasources.arrays.hashing import GOLDEN
 
-from .paging import PagedArray
+Ids = NDArray[np.int64]
 
 
 class PageDigests:
-    """The digests of one table, of which `group` rows are a page. A table of zeros has zeros.
+    """The digests of an array, of which `group` rows are a page. An array of zeros has zeros.
 
-    sums: uint64 [pages]. row_bytes: of a row.
+    sums: uint64 [pages]. row_bytes: of a row. Words have 32 bits, those of uint16 have 16.
     """
 
-    def __init__(self, table: PagedArray, group: int) -> None:
-        """Take the table for zeros."""
-        array = table.array
-        self._words = array.reshape(len(array), -1).view(np.uint32)
-        self.group, self.row_bytes = group, 4 * self._words.shape[1]
+    def __init__(self, array: NDArray[Any], group: int) -> None:
+        """Take the array for zeros."""
+        word = min(array.itemsize, 4)
+        self._words = array.reshape(len(array), -1).view(f"u{word}")
+        self.group, self.row_bytes = group, word * self._words.shape[1]
         self.sums = np.zeros(-(-len(array) // group), np.uint64)
         counter = np.arange(1, group * self._words.shape[1] + 1, dtype=np.uint64)
         mixed = counter * GOLDEN
         mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         self._keys = (mixed | np.uint64(1)).reshape(group, -1)
+        self._flat = self._words.reshape(-1), self._keys.reshape(-1)
 
     def leave(self, rows: NDArray[np.int32]) -> None:
         """Take rows out, which will change. Each is listed once."""
@@ -44,13 +47,29 @@ class PageDigests:
         """Put rows in, as they are now. Each is listed once."""
         _add(self._words, self._keys, rows, self.sums, True)
 
-    def renew(self) -> None:
-        """Take the whole table as it is now."""
-        _sum_pages(self._words, self._keys, self.sums)
+    def leave_ranges(self, begin: Ids, end: Ids) -> None:
+        """Take words out, which will change: from `begin` to `end`, of each range."""
+        _add_ranges(*self._flat, begin, end, self.sums, False)
 
-    def damaged(self, pages: NDArray[np.int64]) -> int | None:
+    def arrive_ranges(self, begin: Ids, end: Ids) -> None:
+        """Put words in, as they are now. See `leave_ranges`."""
+        _add_ranges(*self._flat, begin, end, self.sums, True)
+
+    def renew(self) -> None:
+        """Take the whole array as it is now."""
+        _sum_pages(*self._flat, self.sums)
+
+    def damaged(self, pages: Ids) -> int | None:
         """Return the first of these pages whose rows do not have its digest; None: all have it."""
-        found: int = _first_damaged(self._words, self._keys, pages, self.sums)
+        found: int = _first_damaged(*self._flat, pages, self.sums)
+        return None if found < 0 else found
+
+    def damaged_at(self, begin: Ids, end: Ids, known: NDArray[np.bool_]) -> int | None:
+        """Return the first damaged page with words of these ranges: see `damaged`.
+
+        known: pages that need not be compared, to which the others are added.
+        """
+        found: int = _first_damaged_at(*self._flat, begin, end, self.sums, known)
         return None if found < 0 else found
 
 
@@ -97,9 +116,28 @@ def _add(
 
 
 @kernel
-def _sum_pages(
-    words: NDArray[np.uint32], keys: NDArray[np.uint64], sums: NDArray[np.uint64]
-) -> None:
+def _add_ranges(
+    words: NDArray[Any], keys: NDArray[np.uint64], begin: Ids, end: Ids,
+    sums: NDArray[np.uint64], put: bool,
+) -> None:  # fmt: skip
+    """Add ranges of words to the digests of their pages, or subtract them."""
+    for i in range(begin.shape[0]):
+        at = begin[i]
+        while at < end[i]:
+            page = at // keys.shape[0]
+            first = page * keys.shape[0]
+            found = np.uint64(0)
+            for word in range(at, min(end[i], first + keys.shape[0])):
+                found += np.uint64(words[word]) * keys[word - first]
+            if put:
+                sums[page] += found
+            else:
+                sums[page] -= found
+            at = first + keys.shape[0]
+
+
+@kernel
+def _sum_pages(words: NDArray[Any], keys: NDArray[np.uint64], sums: NDArray[np.uint64]) -> None:
     """Compute the digests of all pages."""
     for page in range(sums.shape[0]):
         sums[page] = _of_page(words, keys, page)
@@ -107,10 +145,7 @@ def _sum_pages(
 
 @kernel
 def _first_damaged(
-    words: NDArray[np.uint32],
-    keys: NDArray[np.uint64],
-    pages: NDArray[np.int64],
-    sums: NDArray[np.uint64],
+    words: NDArray[Any], keys: NDArray[np.uint64], pages: Ids, sums: NDArray[np.uint64]
 ) -> int:
     """Return the first of the pages with another digest; -1: there is none."""
     for i in range(pages.shape[0]):
@@ -120,11 +155,26 @@ def _first_damaged(
 
 
 @kernel
-def _of_page(words: NDArray[np.uint32], keys: NDArray[np.uint64], page: int) -> np.uint64:
+def _first_damaged_at(
+    words: NDArray[Any], keys: NDArray[np.uint64], begin: Ids, end: Ids,
+    sums: NDArray[np.uint64], known: NDArray[np.bool_],
+) -> int:  # fmt: skip
+    """Return the first page with words of these ranges and another digest; -1: there is none."""
+    for i in range(begin.shape[0]):
+        if begin[i] < end[i]:
+            for page in range(begin[i] // keys.shape[0], (end[i] - 1) // keys.shape[0] + 1):
+                if not known[page]:
+                    known[page] = True
+                    if _of_page(words, keys, page) != sums[page]:
+                        return int(page)
+    return -1
+
+
+@kernel
+def _of_page(words: NDArray[Any], keys: NDArray[np.uint64], page: int) -> np.uint64:
     """Compute the digest of a page."""
     first = page * keys.shape[0]
     found = np.uint64(0)
-    for row in range(first, min(first + keys.shape[0], words.shape[0])):
-        for j in range(words.shape[1]):
-            found += np.uint64(words[row, j]) * keys[row - first, j]
+    for word in range(first, min(first + keys.shape[0], words.shape[0])):
+        found += np.uint64(words[word]) * keys[word - first]
     return found

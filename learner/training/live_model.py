@@ -221,6 +221,8 @@ class LiveModel:
 
     def own_rows(self) -> dict[str, Any]:
         """Return the states of the rows that this worker has, by name."""
+        for store in self.stores.values():
+            store.check()
         return {name: store.array for name, store in self.stores.items()}
 
     # ------------------------------------------------------------- rows of several workers
@@ -264,6 +266,7 @@ class LiveModel:
         state, given = self._states[name], self._unshared
         if state.whole and name in self.stores:
             self.ready().gather()
+            self.stores[name].check()
             return self.stores[name].array
         if given is not None and name in given.tensors:
             whole: Rows = given.tensors[name]

@@ -22,7 +22,7 @@ from blocklearn.matcache.merge import CHUNK
 from blocklearn.models.row_share import RowShare
 from blocklearn.models.score import Tally
 
-from ..files.paging import rows_of_page
+from ..files.paging import PAGE, rows_of_page
 from ..files.table_files import COLUMNS
 from .block_input import Use, lent, readers_for
 from .paged_tables import in_order, tables_of
@@ -269,6 +269,9 @@ def _of_rows(
         dtype, shape = np.dtype(state.dtype), state.block_shape
         nbytes = dtype.itemsize * stored[0] * stored[1]
         yield Planned(f"{name}{ROW_STATE}", stored, dtype.name, nbytes, "rows", 1, in_files)
+        if in_files and not state.held:
+            pages = -(-nbytes // PAGE)
+            yield Planned(f"digests of pages of {name}", (pages, 1), "uint64", 8 * pages, "rows")
         nbytes = 0 if state.held else dtype.itemsize * shape[0] * shape[1]
         yield Planned(f"{name} of a block", shape, dtype.name, nbytes, "block", replicas)
     if (tokens := replica.shapes.tokens) is not None:

@@ -256,6 +256,8 @@ class Replica:
             self._side = side
             self._find_states()
             self.refresh()
+            for state in self.model.states.values():
+                state.check()
 
     def refresh(self) -> None:
         """Update the tables of row state from their stores."""

@@ -178,6 +178,7 @@ def shared(
         return None
     for name, rows in kept.items():
         np.copyto(stores[name].array, rows)
+        stores[name].changed()
     if state is None or not crew.leads:
         state = State({}, head["position"], frozenset(head["fresh"]))
         for name, (shape, dtype) in head["tensors"].items():

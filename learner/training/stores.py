@@ -8,6 +8,7 @@ from blocklearn.models import RowStore
 from blocklearn.models.row_share import RowShare
 
 from ..files.row_folder import RowFolder
+from ..files.state_pages import StatePages
 from .state import State
 from .team import Team
 
@@ -44,7 +45,9 @@ def make_stores(
         elif folder is None:
             stores[name] = RowStore(*shape, state.dtype)
         else:
-            stores[name] = RowStore.of(folder.new(name, *shape, state.dtype))
+            array = folder.new(name, *shape, state.dtype)
+            stores[name] = RowStore.of(array)
+            stores[name].pages = StatePages(name, array, folder.watched[-1])
         if restored is None or name in restored.fresh or name not in restored.tensors:
             stores[name].draw(state.init, seed, stream, None if whole else share)
     for replica in team.replicas:

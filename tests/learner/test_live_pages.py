@@ -22,7 +22,7 @@ from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.errors import PageError
 from blocklearn.learner.exit_codes import ExitCode
 from blocklearn.learner.files.page_digests import PageDigests, distinct
-from blocklearn.learner.files.paging import PAGE, PagedArray
+from blocklearn.learner.files.paging import PAGE
 from blocklearn.learner.files.table_files import TableFiles
 
 COLUMNS, ROWS, BLOCK = 3000, 200, 32
@@ -82,7 +82,7 @@ def shorten(name: str) -> Callable[[Path], None]:
 def test_digests_follow_rows_that_leave_and_arrive(dtype: Any) -> None:
     rng = np.random.default_rng(0)
     array = np.zeros((103, 3), dtype)
-    digests, fresh = PageDigests(PagedArray(array), 10), PageDigests(PagedArray(array), 10)
+    digests, fresh = PageDigests(array, 10), PageDigests(array, 10)
     for _ in range(5):
         rows = rng.permutation(103)[:40].astype(np.int32)
         digests.leave(rows)
@@ -95,7 +95,7 @@ def test_digests_follow_rows_that_leave_and_arrive(dtype: Any) -> None:
 
 def test_every_bit_of_a_page_has_its_digest() -> None:
     array = np.random.default_rng(0).normal(size=(23, 2)).astype(np.float32)
-    digests = PageDigests(PagedArray(array), 10)
+    digests = PageDigests(array, 10)
     digests.renew()
     words = array.view(np.uint32)
     for row in range(23):
@@ -108,7 +108,7 @@ def test_every_bit_of_a_page_has_its_digest() -> None:
 
 def test_pages_and_rows_that_changed_places_are_found() -> None:
     array = np.random.default_rng(0).normal(size=(40, 2)).astype(np.float32)
-    digests = PageDigests(PagedArray(array), 10)
+    digests = PageDigests(array, 10)
     digests.renew()
     array[[3, 5]] = array[[5, 3]]
     assert digests.damaged(np.array([0])) == 0
@@ -119,13 +119,38 @@ def test_pages_and_rows_that_changed_places_are_found() -> None:
 
 def test_a_damaged_row_is_found_after_training_has_changed_it() -> None:
     array = np.ones((20, 2), np.float32)
-    digests, row = PageDigests(PagedArray(array), 10), np.array([7], np.int32)
+    digests, row = PageDigests(array, 10), np.array([7], np.int32)
     digests.renew()
     array[7, 1] = 5.0  # damage
     digests.leave(row)
     array[7] = 2.0
     digests.arrive(row)
     assert digests.damaged(np.arange(2)) == 0
+
+
+@pytest.mark.parametrize("dtype", [np.uint16, np.uint32, np.float32])
+def test_digests_follow_ranges_of_numbers(dtype: Any) -> None:
+    """Empty ones, parts of a page, and those of many pages, as rows of tokens are."""
+    rng = np.random.default_rng(0)
+    array = np.zeros(1003, dtype)
+    digests, fresh = (PageDigests(array[:, None], 10) for _ in range(2))
+    cuts = np.sort(rng.integers(0, 1004, 40))
+    for first in range(2):
+        begin, end = cuts[first:-1:2].copy(), cuts[first + 1 :: 2].copy()
+        digests.leave_ranges(begin, end)
+        for one, other in zip(begin, end, strict=True):
+            array[one:other] = rng.integers(0, 60_000, other - one)
+        digests.arrive_ranges(begin, end)
+    fresh.renew()
+    assert digests.sums.tolist() == fresh.sums.tolist()
+    array[cuts[5]] += 1
+    damaged = cuts[5] // 10
+    known = np.zeros(101, np.bool_)
+    first = np.array([10 * damaged])
+    assert digests.damaged_at(np.array([0]), first, known) is None
+    assert known[:damaged].all() and not known[damaged:].any()
+    assert digests.damaged_at(first + 9, np.array([1003]), known) == damaged
+    assert digests.damaged_at(first, first + 10, known) is None  # it is known
 
 
 def test_rows_are_listed_once() -> None:
@@ -221,15 +246,73 @@ def test_messages_name_the_file_of_several(tmp_path: Path) -> None:
             tables.check_pages()
 
 
-def test_a_state_of_rows_that_became_shorter_ends_the_run(tmp_path: Path) -> None:
-    class Shorten(bl.Hook):
-        def block(self, learner: bl.Learner, progress: bl.Progress) -> None:
-            os.truncate(tmp_path / "learner" / "users.float32", 0)
+STATES: dict[str, Any] = {
+    "als": {"kind": "als", "rank": 3},
+    "nmf": {"kind": "nmf", "components": 3},
+    "lda": {"kind": "lda", "topics": 20, "assignments": "kept", "fresh_passes": 0},
+}
 
-    X = abs(sp.random_array((400, 300), density=0.05, dtype=np.float32, format="csr"))
-    given: dict[str, Any] = {"row_folder": tmp_path, "block_rows": 32, "hooks": [Shorten()]}
+
+def of_rows(model: str, folder: Path | None, *hooks: bl.Hook, **given: Any) -> bl.Learner:
+    """A learner whose states of rows lie in files of the folder."""
+    rng = np.random.default_rng(0)
+    X = sp.random_array((2000, 1500), density=0.01, rng=rng, dtype=np.float32, format="csr")
+    X.data[:] = np.ceil(4 * X.data)
+    given = {"block_rows": 128, "passes": 3, "threads": 2, "row_folder": folder, **given}
+    return bl.Learner(STATES[model], X, hooks=hooks, **given)
+
+
+def flip_state(name: str, place: int) -> Callable[[Path], None]:
+    """Return what flips a bit of a byte in the file of a state of rows."""
+
+    def harm(folder: Path) -> None:
+        (file,) = folder.glob(f"learner/{name}.*")
+        content = bytearray(file.read_bytes())
+        content[place] ^= 4
+        with file.open("r+b") as opened:
+            os.pwrite(opened.fileno(), content[place : place + 1], place)
+
+    return harm
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "at", "place"),
+    [("als", "users", (1, 2), 10_001), ("als", "items", (1, 25), 5001), ("nmf", "W", (1, 16), 77),
+     ("lda", "assignments", (2, 3), 30_000)],
+)  # fmt: skip
+def test_a_flipped_bit_in_a_state_of_rows_is_found(
+    model: str, name: str, at: tuple[int, int], place: int, tmp_path: Path
+) -> None:
+    """Its page is compared when a block takes its rows, or the state is read as a whole."""
+    harm = Harm(tmp_path, flip_state(name, place), at)
+    wanted = rf"learner/{name}\.\w+: page {place // PAGE} of '{name}' .*damaged.*resume"
+    with closing(of_rows(model, tmp_path, harm)) as found:
+        with pytest.raises(PageError, match=wanted):
+            found.fit()
+        with pytest.raises(PageError, match=wanted):
+            found.state()
+
+
+@pytest.mark.parametrize("model", STATES)
+def test_states_of_rows_in_files_have_the_bits_of_memory(model: str, tmp_path: Path) -> None:
+    """Of two replicas, which share pages; from a checkpoint, too."""
+    given: dict[str, Any] = {"replicas": 2}
+    saved = tmp_path / "saved"
+    memory = of_rows(model, None, **given).fit()
+    hook = bl.Checkpoints(saved, every_blocks=6)
+    of_rows(model, tmp_path, hook, **given, passes=2).fit().close()
+    found = of_rows(model, tmp_path, bl.Checkpoints(saved), **given).fit()
+    for name in memory.model.states:
+        if memory.model.states[name].saved:
+            assert found.row_state(name).tobytes() == memory.row_state(name).tobytes()
+    for name in memory.model.parameters:
+        assert found.parameter(name).tobytes() == memory.parameter(name).tobytes()
+
+
+def test_a_state_of_rows_that_became_shorter_ends_the_run(tmp_path: Path) -> None:
+    harm = Harm(tmp_path, lambda folder: os.truncate(folder / "learner/users.float32", 0), (1, 1))
     with (
-        closing(bl.Learner("als", X, **given)) as found,
+        closing(of_rows("als", tmp_path, harm)) as found,
         pytest.raises(PageError, match=r"users\.float32: page \d .*no longer be read.*resume"),
     ):
         found.fit()
