@@ -15,21 +15,49 @@ Zhao, Canny 2014, "Kylix: A Sparse Allreduce for Commodity Clusters", without ad
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from blocklearn.matcache.merge import add, put, scale
-
+from . import row_loops
 from .crew import Crew
+from .row_loops import Bounds, Ids
 from .sparse_merging import Swap
 
-Ids = NDArray[np.int32]
 Arrays = Sequence[NDArray[np.float32]]
 
 PIECE = 2**22
 """Numbers that all workers gather at a time."""
+
+
+class Runs(NamedTuple):
+    """Numbers of rows in parts, one for each worker, which ascend within a part.
+
+    ids: of all parts, one after the other. bounds: [workers + 1], of the parts.
+    """
+
+    ids: Ids
+    bounds: Bounds
+
+    @staticmethod
+    def by_owner(ids: Ids, workers: int) -> Runs:
+        """Deal ascending numbers of rows to their owners."""
+        found = Runs(np.empty_like(ids), np.empty(workers + 1, np.int64))
+        row_loops.deal(ids, workers, found.bounds, found.ids)
+        return found
+
+    @staticmethod
+    def of(parts: Sequence[NDArray[Any]]) -> Runs:
+        """Copy the parts of workers."""
+        bounds = np.zeros(len(parts) + 1, np.int64)
+        np.cumsum([part.size for part in parts], out=bounds[1:])
+        return Runs(np.concatenate(parts), bounds)
+
+    def split(self, array: NDArray[Any]) -> list[NDArray[Any]]:
+        """Return the parts of an array with an item for each number."""
+        return [array[a:b] for a, b in pairwise(self.bounds.tolist())]
 
 
 class NeededRows:
@@ -51,38 +79,37 @@ class NeededRows:
 
     def _begin(self) -> None:
         self._read = np.empty(0, np.int32)  # since the last merge, ascending
-        self._kept: tuple[Ids, NDArray[Any]] | None = None  # own ones, as they were merged
+        self._kept = np.empty(0, np.int32), np.empty((0, 0), np.float32)  # own ones, as merged
 
     def fetch(self, tables: Arrays, ids: Ids) -> None:
-        """Bring rows up to date that the next block reads. ids: each once."""
+        """Bring rows up to date that the next block reads. ids: each once, ascending."""
         rank = self._crew.rank
-        new = np.setdiff1d(ids, self._read, assume_unique=True)
-        self._read = np.union1d(self._read, new)
-        wanted = self._by_owner(new)
-        self._keep(tables, wanted[rank])
+        new, union = np.empty_like(ids), np.empty(ids.size + self._read.size, np.int32)
+        count = row_loops.unite(ids, self._read, new, union)
+        self._read = union[: self._read.size + count]
+        wanted = Runs.by_owner(new[:count], self._crew.size)
+        parts = wanted.split(wanted.ids)
+        self._keep(tables, parts[rank])
         if not self.behind:
             return
-        wanted[rank] = new[:0]
-        asked = self._swap(wanted)
-        found = self._swap([self._merged(tables, some) for some in asked])
-        for some, rows in zip(wanted, found, strict=True):
-            _put(tables, some, rows)
+        others = Runs.of([part[: part.size * (owner != rank)] for owner, part in enumerate(parts)])
+        asked = Runs.of(self._swap(others.split(others.ids)))
+        rows = asked.split(self._merged(tables, asked.ids))
+        _put(tables, others.ids, np.concatenate(self._swap(rows)))
 
     def merge(self, tables: Arrays) -> None:
         """Merge the rows that blocks have read since the last merge, at their owners."""
-        read = self._by_owner(self._read)
-        ids = [part.copy() for part in self._swap(read)]
-        found = self._swap([_taken(tables, some) for some in read])
-        union = np.unique(np.concatenate(ids))
-        before = self._merged(tables, union)
-        total = np.empty(before.size)
-        for rank, (some, rows) in enumerate(zip(ids, found, strict=True)):
-            part = before.copy()
-            part[np.searchsorted(union, some)] = rows.reshape(some.size, before.shape[1])
-            (add if rank else put)(part.reshape(-1), total)
-        scale(1.0 / len(ids), total)
-        _put(tables, union, total.astype(np.float32))
-        self._changed[union // self._crew.size] = True
+        size, width = self._crew.size, _width(tables)
+        read = Runs.by_owner(self._read, size)
+        found = Runs.of(self._swap(read.split(read.ids)))
+        rows = np.concatenate(self._swap(read.split(_taken(tables, read.ids))))
+        keys = np.sort((found.ids.astype(np.int64) << 32) + np.arange(found.ids.size))
+        union = (keys >> 32).astype(np.int32)
+        union = union[np.diff(union, prepend=-1) > 0]
+        merged, work = self._merged(tables, union), np.empty((4, width))
+        row_loops.merge(keys, found.bounds, rows.reshape(-1, width), merged, work)
+        _put(tables, union, merged)
+        self._changed[union // size] = True
         self._begin()
         self.behind = True
 
@@ -90,13 +117,11 @@ class NeededRows:
         """Give all workers the rows that have changed. After `merge`, before the next `fetch`."""
         size, rank = self._crew.size, self._crew.rank
         own = (np.flatnonzero(self._changed) * size + rank).astype(np.int32)
-        step = max(1, PIECE // size // sum(table.shape[1] for table in tables))
+        step = max(1, PIECE // size // _width(tables))
         for start in range(0, max(self._crew.gather(own.size)), step):
             some = own[start : start + step]
-            ids = [part.copy() for part in self._swap([some] * size)]
-            found = self._swap([_taken(tables, some)] * size)
-            for rows_of, rows in zip(ids, found, strict=True):
-                _put(tables, rows_of, rows)
+            ids = np.concatenate(self._swap([some] * size))
+            _put(tables, ids, np.concatenate(self._swap([_taken(tables, some)] * size)))
         self.alike()
 
     def alike(self) -> None:
@@ -105,38 +130,39 @@ class NeededRows:
         self.behind = False
         self._begin()
 
-    def _by_owner(self, ids: Ids) -> list[Ids]:
-        owners = ids % self._crew.size
-        return [ids[owners == owner] for owner in range(self._crew.size)]
-
     def _keep(self, tables: Arrays, own: Ids) -> None:
         """Keep own rows that the next block changes: others may need them as they were merged."""
-        rows = _taken(tables, own)
-        if self._kept is not None:
-            own, rows = np.concatenate([self._kept[0], own]), np.concatenate([self._kept[1], rows])
-            order = np.argsort(own)
-            own, rows = own[order], rows[order]
-        self._kept = own, rows
+        rows, (ids, before) = _taken(tables, own), self._kept
+        if not ids.size:
+            self._kept = own, rows
+            return
+        count = ids.size + own.size
+        self._kept = np.empty(count, np.int32), np.empty((count, rows.shape[1]), np.float32)
+        row_loops.interleave(ids, before, own, rows, *self._kept)
 
     def _merged(self, tables: Arrays, ids: Ids) -> NDArray[np.float32]:
         """Return own rows as the last merge has left them, [ids x columns of all tables]."""
-        found = _taken(tables, ids)
-        if self._kept is not None and self._kept[0].size:
-            kept, rows = self._kept
-            place = np.minimum(np.searchsorted(kept, ids), kept.size - 1)
-            was_read = kept[place] == ids
-            found[was_read] = rows[place[was_read]]
-        return found
+        rows = _taken(tables, ids)
+        row_loops.replace(ids, rows, *self._kept)
+        return rows
 
 
 def _taken(tables: Arrays, ids: Ids) -> NDArray[np.float32]:
     """Return copies of rows of all tables, side by side."""
-    return np.concatenate([table[ids] for table in tables], axis=1)
+    rows, start = np.empty((ids.size, _width(tables)), np.float32), 0
+    for table in tables:
+        row_loops.take(table, ids, start, rows)
+        start += table.shape[1]
+    return rows
 
 
 def _put(tables: Arrays, ids: Ids, rows: NDArray[np.float32]) -> None:
     """Replace rows of all tables by `rows`, which are side by side."""
-    rows, start = rows.reshape(ids.size, sum(table.shape[1] for table in tables)), 0
+    rows, start = rows.reshape(ids.size, _width(tables)), 0
     for table in tables:
-        table[ids] = rows[:, start : start + table.shape[1]]
+        row_loops.put(table, ids, start, rows)
         start += table.shape[1]
+
+
+def _width(tables: Arrays) -> int:
+    return sum(table.shape[1] for table in tables)

@@ -10,7 +10,8 @@ all; nothing overlaps with training.
 
 "dense" sends all numbers; "differing" sends what differs to all; "needed" fetches the rows of a
 block from their owners, and gives them back: of a GLM. Rows of LDA rest, so for LDA it is not
-built, and simulated as if they did not. ALS gives all workers the factors of a side ("rows").
+built, and simulated as if they did not. The loops of "needed" are measured whole, those of the
+busiest worker. ALS gives all workers the factors of a side ("rows").
 Efficiency is the time of training / the time of training and merging.
 
 `--workers` of MPI on this machine calibrate it: their merges are measured and predicted.
@@ -32,16 +33,15 @@ from numpy.typing import NDArray
 
 import blocklearn as bl
 from blocklearn.learner.command_line.launching import mpiexec
-from blocklearn.learner.engines.cost import Needs, Network, best_degrees, needed_seconds
-from blocklearn.learner.engines.crew import Crew
+from blocklearn.learner.engines.cost import Network, best_degrees
 from blocklearn.learner.engines.lines import LINE, Lines
-from blocklearn.learner.engines.needed_rows import NeededRows
 from blocklearn.matcache.merge import add
 
 from . import scale_als
 from .data import power_law
 from .machine import describe
 from .report import Report, Row, table
+from .scale_needed import Needed
 from .scale_network import NETWORKS
 
 PEER_NAMES: tuple[str, ...] = ()
@@ -50,17 +50,12 @@ NBYTES = 4 * LINE
 
 @dataclass(frozen=True)
 class Local:
-    """Seconds of the loops of a merge for one line, by one thread, on this machine.
-
-    narrow, wide: all of `NeededRows` for a row of one number, and for one of a line.
-    """
+    """Seconds of the loops of a merge for one line, by one thread, on this machine."""
 
     digest: float
     take: float
     put: float
     add: float
-    narrow: float
-    wide: float
 
     @staticmethod
     def measured(lines: int) -> Local:
@@ -73,22 +68,7 @@ class Local:
             seconds(lambda: own.take(ids)) / ids.size,
             seconds(lambda: own.put(ids, part)) / ids.size,
             seconds(lambda: add(array, total)) / lines,
-            per_needed_row(lines, 1),
-            per_needed_row(lines // 4, LINE),
         )
-
-
-def per_needed_row(rows: int, width: int) -> float:
-    """Return the seconds in which a worker fetches and merges a row of its own."""
-    crew = Crew()
-    tables, ids = [np.zeros((rows, width), np.float32)], np.arange(0, rows, 4, dtype=np.int32)
-    own = NeededRows(crew, rows, crew.exchange.exchange)
-
-    def work() -> None:
-        own.fetch(tables, ids)
-        own.merge(tables)
-
-    return seconds(work) / ids.size
 
 
 @dataclass(frozen=True)
@@ -112,19 +92,25 @@ class Workload:
         """The lines of a table."""
         return -(-self.rows * self.width // LINE)
 
-    def touched(self, rng: np.random.Generator, blocks: int) -> NDArray[np.int64]:
-        """Draw the rows that so many blocks of one worker touch, ascending."""
-        words = zipf(rng, self.rows, blocks * self.tokens)
+    def touched(self, rng: np.random.Generator) -> NDArray[np.int32]:
+        """Draw the rows that a block touches, ascending."""
+        words = zipf(rng, self.rows, self.tokens)
         if self.width < LINE:  # features are hashed: frequent ones are not neighbours
             words = words * 2654435761 % self.rows
-        return np.unique(words)
+        return distinct(words).astype(np.int32)
 
     def lines_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the lines of rows, ascending."""
         if self.width < LINE:
-            return np.unique(rows * self.width // LINE)
+            return distinct(rows * self.width // LINE)
         each = -(-self.width // LINE)
         return (rows[:, None] * each + np.arange(each)).reshape(-1)
+
+
+def distinct(numbers: NDArray[Any]) -> NDArray[Any]:
+    """Return the numbers, each once, ascending: faster than `np.unique`."""
+    found = np.sort(numbers)
+    return found[np.diff(found, prepend=-1) > 0]
 
 
 def zipf(rng: np.random.Generator, rows: int, count: int) -> NDArray[np.int64]:
@@ -209,16 +195,17 @@ def block_seconds(learner: Any) -> float:
 def simulated(load: Workload, sync: int, workers: int, local: Local) -> list[Row]:
     """Return a row for each way and network."""
     rng = np.random.default_rng(workers)
-    rows = [load.touched(rng, sync) for _ in range(workers)]
-    lines = [load.lines_of(some) for some in rows]
-    differing = Traffic.of(load.lines, lines)
+    blocks = [[load.touched(rng) for _ in range(sync)] for _ in range(workers)]
+    rows = [distinct(np.concatenate(own)).astype(np.int64) for own in blocks]
+    differing = Traffic.of(load.lines, [load.lines_of(some) for some in rows])
+    needed = Needed(load.rows, [load.width] * load.tables, blocks)
     found = []
     for name, network in NETWORKS.items():
         ways = {
             "dense": load.tables * merge_seconds(load.lines, workers, None, local, network),
             "differing": load.tables
             * merge_seconds(load.lines, workers, differing, local, network),
-            "needed": needed_merge(load, rows, sync, local, network),
+            "needed": needed.merge(network),
         }
         for way, merge in ways.items():
             train = sync * load.block
@@ -231,23 +218,6 @@ def simulated(load: Workload, sync: int, workers: int, local: Local) -> list[Row
             }
             found.append(Row(way, "simulated", settings, (train + merge) / sync, quality))
     return found
-
-
-def needed_merge(
-    load: Workload, rows: Sequence[NDArray[np.int64]], rounds: int, local: Local, network: Network
-) -> float:
-    """Return the seconds of `NeededRows` from one merge to the next, of the busiest worker.
-
-    A row costs its owner and the worker that reads it the same, so half of what it costs alone.
-    """
-    n, row_bytes = len(rows), 4 * load.width * load.tables
-    by_owner = np.array([np.bincount(some % n, minlength=n) for some in rows])
-    most = max(int(by_owner.sum(axis=0).max()), int(by_owner.sum(axis=1).max()))
-    needs = Needs(n, rounds, most, row_bytes)
-    share = (load.width * load.tables - 1) / (LINE - 1)
-    each = local.narrow + share * max(0.0, local.wide - local.narrow)
-    arriving, sent = by_owner.sum(axis=0).max(), by_owner.sum(axis=1).max()
-    return needed_seconds(needs, network) + float(each * (arriving + sent) / 2)
 
 
 @dataclass(frozen=True)
@@ -322,12 +292,12 @@ def calibrated(workers: int, local: Local) -> list[Row]:
         touched = [
             np.flatnonzero(rng.random(found["lines"]) < float(share)) for _ in range(workers)
         ]
-        load = Workload("", found["lines"], LINE, 0, 0.0)
+        needed = Needed(found["lines"], [LINE], [[own.astype(np.int32)] for own in touched])
         traffic = Traffic.of(found["lines"], touched)
         ways = {
             "dense": merge_seconds(found["lines"], workers, None, local, network),
             "differing": merge_seconds(found["lines"], workers, traffic, local, network),
-            "needed": needed_merge(load, touched, 1, local, network),
+            "needed": needed.merge(network),
         }
         for way, predicted in ways.items():
             settings = {"model": f"{float(share):.0%} touched", "sync": 1, "network": "here, MPI"}

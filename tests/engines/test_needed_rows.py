@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import blocklearn as bl
+from blocklearn.learner.engines import row_loops
 from blocklearn.learner.engines.cost import Needs, Network, Sizes, needed_seconds, sparse_seconds
 from blocklearn.learner.engines.crew import Crew
 from blocklearn.learner.engines.exchange import Exchange
@@ -50,6 +51,35 @@ def test_fetched_rows_have_the_bits_of_numpy(workers: int, degrees: tuple[int, .
 )
 def test_any_number_of_workers_has_the_bits_of_numpy(workers: int, case: Case) -> None:
     needed_cases.check(results(workers, lambda own: [needed_cases.by_workers(case, own)]), [case])
+
+
+def test_sums_of_many_workers_are_those_in_their_order() -> None:
+    """They are added up in any order only where this changes no bit."""
+    rng, workers, rows, width = np.random.default_rng(0), 40, 60, 4
+    before = rng.normal(size=(rows, width)).astype(np.float32)
+    before[:, 0] = 1 + 2.0**-23
+    before[:5] = [[-0.0], [0.0], [-0.0], [2.0**-149], [np.float32(3e38)]]
+    own = [before.copy() for _ in range(workers)]
+    read = rng.random((workers, rows)) < 0.03
+    read[:, 2] = read[0] = read[-1] = True
+    large = 2.0 ** np.arange(rows)
+    for rank, numbers in enumerate(own):
+        numbers[5:, 2:] *= np.ldexp(rng.normal(size=2), rng.integers(-30, 30))
+        if rank in (0, workers - 1):  # what others give is lost between these, or not
+            numbers[5:, 0] = large[5:] * (1 if rank == 0 else -1)
+    total = own[0].astype(np.float64) * read[0][:, None]
+    for numbers, some in zip(own[1:], read[1:], strict=True):
+        total += np.where(some[:, None], numbers, before)
+    expected = (total * (1.0 / workers)).astype(np.float32)
+    assert (expected[:, 0] == 0).any() and (
+        expected[:, 0] == before[-1, 0] * np.float32(0.95)
+    ).any()
+    ids = [np.flatnonzero(some).astype(np.int32) for some in read]
+    given = np.concatenate([numbers[some] for numbers, some in zip(own, ids, strict=True)])
+    keys = np.sort((np.concatenate(ids).astype(np.int64) << 32) + np.arange(len(given)))
+    bounds = np.cumsum([0, *(some.size for some in ids)])
+    row_loops.merge(keys, bounds, given, before, np.empty((4, width)))
+    assert before.tobytes() == expected.tobytes()
 
 
 def test_few_rows_travel() -> None:

@@ -1,0 +1,90 @@
+"""Rows that blocks need, in `scripts/bench scale`: the loops of one worker, measured.
+
+The busiest worker runs `NeededRows` on tables of full size. What the others would send is made
+before; the network is simulated.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from itertools import cycle
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blocklearn.learner.engines.cost import Needs, Network, needed_seconds
+from blocklearn.learner.engines.needed_rows import NeededRows
+
+ROUNDS = 3
+Ids = NDArray[np.int32]
+Blocks = Sequence[Sequence[Ids]]
+"""The rows of each block of each worker from one merge to the next, ascending."""
+
+
+class Needed:
+    """What one worker does from one merge to the next, measured.
+
+    - rows, widths: of the tables. blocks: of all workers.
+
+    seconds: of its loops. most: rows that the busiest worker sends or gets.
+    """
+
+    def __init__(self, rows: int, widths: Sequence[int], blocks: Blocks) -> None:
+        self._widths, self._rounds = widths, len(blocks[0])
+        self._workers = workers = len(blocks)
+        new = [_new(own) for own in blocks]
+        whole = [np.concatenate(own) for own in new]
+        owned = np.array([np.bincount(own % workers, minlength=workers) for own in whole])
+        self.most = int(max(owned.sum(axis=0).max(), owned.sum(axis=1).max()))
+        busiest = int(owned.sum(axis=0).argmax())
+        self.seconds = self._measured(rows, new, blocks[busiest], busiest)
+
+    def merge(self, network: Network) -> float:
+        """Return the seconds of fetching rows and of the merge."""
+        needs = Needs(self._workers, self._rounds, self.most, 4 * sum(self._widths))
+        return needed_seconds(needs, network) + self.seconds
+
+    def _measured(self, rows: int, new: Blocks, own: Sequence[Ids], rank: int) -> float:
+        """Return the least processor seconds of some rounds, after a first one."""
+        answers = cycle(self._answers(new, rank))
+
+        def swap(parts: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+            found = list(next(answers))
+            found[rank] = parts[rank].reshape(-1)
+            return found
+
+        tables = [np.zeros((rows, width), np.float32) for width in self._widths]
+        crew: Any = SimpleNamespace(rank=rank, size=self._workers)
+        needed, found = NeededRows(crew, rows, swap), []
+        needed.behind = True
+        for _ in range(ROUNDS + 1):
+            begun = time.process_time()
+            for ids in own:
+                needed.fetch(tables, ids)
+            needed.merge(tables)
+            found.append(time.process_time() - begun)
+        return min(found[1:])
+
+    def _answers(self, new: Blocks, rank: int) -> list[list[NDArray[Any]]]:
+        """Return what the others give in each exchange: numbers of rows, and rows."""
+        n, width, found = self._workers, sum(self._widths), []
+        zeros = np.zeros(width * max(sum(ids.size for ids in own) for own in new) * 2, np.float32)
+        for block in range(self._rounds):
+            wanted = [ids[ids % n == rank] for ids in (own[block] for own in new)]
+            given = np.bincount(new[rank][block] % n, minlength=n)
+            found += [wanted, [zeros[: width * count] for count in given]]
+        read = [np.sort(np.concatenate(own)) for own in new]
+        read = [ids[ids % n == rank] for ids in read]
+        return [*found, read, [zeros[: width * ids.size] for ids in read]]
+
+
+def _new(blocks: Sequence[Ids]) -> list[Ids]:
+    """Return the rows of each block that no block before has read."""
+    read, found = np.empty(0, np.int32), []
+    for ids in blocks:
+        found.append(np.setdiff1d(ids, read, assume_unique=True))
+        read = np.concatenate([read, found[-1]])
+    return found
