@@ -453,7 +453,9 @@ class Learner:
         state, before = None, 0
         if self._live.has_numbers:
             names = other_names(self.row_names, row_names(source))
-            state = further(self.state(), self.model.row_states, source.shape.total_rows, names)
+            anew = self.optimizer is not None and self.optimizer.keeps_rows
+            rows = source.shape.total_rows
+            state = further(self.state(), self.model.row_states, rows, names, anew=anew)
             before = rows_before(self.progress)
         self._check_columns(source.shape)
         if self._live.team is not None:

@@ -26,6 +26,7 @@ from .pagerank import PageRank as PageRank
 from .ranking import Ranking as Ranking
 from .row_state import RowState as RowState
 from .row_state import RowStore as RowStore
+from .row_state import TrainingState as TrainingState
 from .score import Score as Score
 from .score import Sum as Sum
 from .svd import SVD as SVD

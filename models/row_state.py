@@ -384,6 +384,15 @@ class RowState:
         return found
 
 
+class TrainingState(RowState):
+    """Rows that only training reads, such as numbers that an optimizer keeps.
+
+    They are part of checkpoints, and no part of a saved model.
+    """
+
+    saved: ClassVar[bool] = False
+
+
 def check_store(name: str, store: RowStore, shape: tuple[int, int]) -> None:
     """Raise ShapeError if the store of a state has another shape."""
     if store.shape != shape:

@@ -4,6 +4,7 @@ Configuration files name them by `kind`.
 
 - Gradients, block by block: sgd, sgld, adagrad, rmsprop, adam, ftrl.
 - Gradients, pass by pass: conjugate-gradient, lbfgs.
+- Losses of rows, whose dual problem it solves: dual-ascent.
 - Estimates: streaming-average, inc-norm, telescoping.
 """
 
@@ -21,6 +22,7 @@ from .base import SparseEstimate as SparseEstimate
 from .base import Term as Term
 from .base import Update as Update
 from .conjugate_gradient import ConjugateGradient as ConjugateGradient
+from .dual_ascent import DualAscent as DualAscent
 from .errors import CombinationError as CombinationError
 from .estimates import StatisticsOptimizer as StatisticsOptimizer
 from .ftrl import FTRL as FTRL
@@ -47,6 +49,7 @@ OPTIMIZERS: dict[str, type[Optimizer]] = {
     "ftrl": FTRL,
     "conjugate-gradient": ConjugateGradient,
     "lbfgs": LBFGS,
+    "dual-ascent": DualAscent,
 }
 
 __all__ = _exported(globals())

@@ -206,6 +206,14 @@ class Penalty:
         return full(W, 0.0)
 
 
+class OwnRows(Protocol):
+    """Numbers that an optimizer keeps for each row of the data."""
+
+    @property
+    def rows(self) -> Mat:
+        """Those of the present block [block rows x columns], to be read and assigned."""
+
+
 class Optimizer(Fields):
     """Base of all optimizers. Fields are the configuration.
 
@@ -216,6 +224,7 @@ class Optimizer(Fields):
     meaning: ClassVar[Meaning] = "gradients"  # of the updates
     normalises: ClassVar[bool] = False  # whether columns of parameters are made to sum to 1
     steps_by_pass: ClassVar[bool] = False  # whether parameters change in `end_pass` only
+    keeps_rows: ClassVar[bool] = False  # whether it keeps numbers for each row of the data
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a field, which is validated, or an attribute of the replica."""
@@ -279,6 +288,19 @@ class Optimizer(Fields):
         values: the estimate of a row that does not occur [features x 1 or columns], by parameter.
         """
         return {}
+
+    def row_columns(self) -> Mapping[str, int]:
+        """Return how many numbers the optimizer keeps for each row, by name, if it `keeps_rows`.
+
+        Called after `attach`. They are zeros at first, and part of checkpoints.
+        """
+        return {}
+
+    def keep_rows(self, kept: Mapping[str, OwnRows], rows: int, weight: float) -> None:
+        """Take the numbers of `row_columns`, by name.
+
+        rows: of the data. weight: sum of their weights.
+        """
 
     def enter(self, phase: int) -> None:
         """Enter a phase: from now on the model's `update` computes something else."""

@@ -70,6 +70,18 @@ class RowLosses:
 
 
 @dataclass(frozen=True)
+class DualSteps:
+    """Steps of dual variables as a function of scores: see `LinearLoss.dual`."""
+
+    function: Callable[..., Rows]
+    arguments: tuple[Any, ...]
+
+    def at(self, scores: Rows, a: Rows, s: Rows) -> Rows:
+        """Return the next dual variables of rows whose dual variables are a."""
+        return self.function(scores, a, s, *self.arguments)
+
+
+@dataclass(frozen=True)
 class LinearLoss:
     """The weighted mean loss of a block's rows, by a parameter W [features x targets].
 
@@ -84,6 +96,9 @@ class LinearLoss:
       tuples and frozen dataclasses of these. No parameters of the model.
     - mask: [features x targets], 0 where W must stay 0, else 1; None: 1 everywhere.
     - bias: the name of the parameter b [1 x targets]; None: no bias.
+    - dual: a `@rowwise` function, for dual ascent; None: it cannot be used.
+      `dual(scores, a, s, *arguments)` returns the next dual variables of a row [rows x targets]:
+      the derivatives at scores that move by s * (a - next), or a share of the way there.
     """
 
     block: Weighted
@@ -91,6 +106,7 @@ class LinearLoss:
     arguments: tuple[Any, ...] = ()
     mask: Mat | None = None
     bias: str | None = None
+    dual: Callable[..., Rows] | None = None
 
     @property
     def of_rows(self) -> RowLosses:

@@ -29,7 +29,9 @@ from .units import Units
 
 Solver = Optimizer | str
 CARRIED = 4096  # rows of a block, where steps are by single rows or by pass
-GRADIENTS = [name for name, kind in OPTIMIZERS.items() if kind.meaning == "gradients"]
+GRADIENTS = [
+    name for name, kind in OPTIMIZERS.items() if kind.meaning == "gradients" and not kind.keeps_rows
+]
 
 KINKED = ("hinge", "quantile")  # losses that have no gradient of 0 to stop at
 

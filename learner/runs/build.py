@@ -45,7 +45,8 @@ def state_files_of(config: RunConfig, crew: Crew) -> StateFiles:
     folder, out = config.learner.row_folder, config.out.resolve()
     name, owner = crew.folder_name(out.name), f" (run {out})"
     rows, tables = None, None
-    if folder is not None and (config.model.row_states or config.model.most_tokens):
+    kept = config.optimizer is not None and config.optimizer.keeps_rows
+    if folder is not None and (config.model.row_states or config.model.most_tokens or kept):
         rows = RowFolder(folder, name, owner)
     if folders := table_folders(config):
         tables = TableFiles(folders, name, owner)

@@ -18,6 +18,7 @@ from blocklearn.models import Model, RowStore, Shapes
 from blocklearn.optimizers import Optimizer
 
 from ..files.table_files import TableFiles
+from .checks import check_kept_rows
 from .data import count_labels, count_tokens, sum_values
 from .devices import Kept, share
 from .replica import Replica
@@ -177,6 +178,9 @@ class Assembly:
         model, blocks = parts.model, self.facts.blocks(parts.model, shape, side, restored)
         train = self.facts.training[0] if commit and self.facts.training else None
         trains = bool(self.facts.training or parts.mixins) or restored is None or not restored.exact
+        optimizer = parts.optimizer
+        check_kept_rows(optimizer, self.facts.training, len(self.devices) * self.workers)
+        counted = model.needs_counts or (optimizer is not None and optimizer.keeps_rows)
         tokens, why = self._tokens
         wanted = model.sample_rows if train and restored is None else 0
         shapes = self.facts.shapes(  # counting is a pass over the data: not for a draft
@@ -184,7 +188,7 @@ class Assembly:
             tokens=tokens,
             why_no_tokens=why,
             restored=() if restored is None else restored.tensors.keys(),
-            counts=count_labels(train) if train and model.needs_counts else None,
+            counts=count_labels(train) if train and counted else None,
             value_sums=sum_values(train) if train and model.needs_value_sums else None,
             sample=take_rows(train, wanted) if train and wanted else None,
         )

@@ -9,6 +9,8 @@ from typing import Any, Literal, get_args
 
 from pydantic_core import PydanticSerializationError
 
+from blocklearn.datasources import DataSource
+from blocklearn.datasources.source import rows_last
 from blocklearn.matcache import ShapeError, Tables
 from blocklearn.matcache.containers.lazy import Lazy, Transposed
 from blocklearn.matcache.containers.local import columns_of_data
@@ -218,6 +220,25 @@ def check_update_shapes(model: Model) -> None:
                 f"{title} is {found[0]:,} x {found[1]:,}, but {name} is {wanted[0]:,} x "
                 f"{wanted[1]:,}."
             )
+
+
+def check_kept_rows(
+    optimizer: Optimizer | None, sources: Sequence[DataSource], replicas: int
+) -> None:
+    """Raise CombinationError if an optimizer cannot keep numbers for each row of the data.
+
+    sources: the training data, in each orientation. replicas: of all workers.
+    """
+    if optimizer is None or not optimizer.keeps_rows:
+        return
+    kind = str(getattr(optimizer, "kind", type(optimizer).__name__))
+    why = None
+    if replicas > 1:
+        why = f"there are {replicas} replicas, whose weights would not fit them. Use one"
+    elif any(not rows_last(source) for source in sources):
+        why = "each pass of a stream may have other rows. Store them, or use adagrad"
+    if why is not None:
+        raise CombinationError(f"{kind} keeps numbers for each row of the data, and {why}.")
 
 
 def check_meaning(model: Model, optimizer: Optimizer | None) -> None:

@@ -7,15 +7,19 @@ from dataclasses import replace
 
 from blocklearn.datasources import Ids
 
+from .learned import OPTIMIZER
 from .progress import Progress
 from .state import State
 
 
-def further(state: State, row_states: Mapping[str, int], rows: int, names: bool) -> State:
+def further(
+    state: State, row_states: Mapping[str, int], rows: int, names: bool, *, anew: bool = False
+) -> State:
     """Return `state` at the end of its passes, for training on other rows.
 
     row_states: sides of the states of rows, by name; rows: rows of the new data.
     names: whether the new rows have other names. States of other rows begin afresh.
+    anew: whether the optimizer begins anew, as one does that keeps numbers for each row.
 
     Raises:
         ValueError: the state is in the middle of a pass, or lacks the position of an optimizer.
@@ -35,6 +39,8 @@ def further(state: State, row_states: Mapping[str, int], rows: int, names: bool)
         for name, side in row_states.items()
         if side == 0 and name in state.tensors and (names or len(state.tensors[name]) != rows)
     }
+    if anew:
+        fresh |= {name for name in state.tensors if name.startswith(OPTIMIZER)}
     tensors = {name: array for name, array in state.tensors.items() if name not in fresh}
     return replace(state, tensors=tensors, position={**state.position, "best": None}, fresh=fresh)
 

@@ -29,7 +29,16 @@ from blocklearn.matcache import (
 from blocklearn.matcache.containers.recording import Recording, recorded
 from blocklearn.matcache.containers.tape import Tape
 from blocklearn.mixins import Mixin
-from blocklearn.models import Block, Model, Randomness, RowState, RowStore, Shapes, TokenState
+from blocklearn.models import (
+    Block,
+    Model,
+    Randomness,
+    RowState,
+    RowStore,
+    Shapes,
+    TokenState,
+    TrainingState,
+)
 from blocklearn.models.row_share import RowShare
 from blocklearn.models.score import Score
 from blocklearn.optimizers import Optimizer
@@ -47,7 +56,7 @@ from .checks import (
 )
 from .committing import commit_plan
 from .devices import Kept
-from .learned import Learned
+from .learned import OPTIMIZER, Learned
 from .paged_tables import check_tables
 from .planning import plan_extras, plan_kept, plan_program
 from .replay import NotedBlock, Replays
@@ -162,10 +171,24 @@ class Replica:
             self.optimizer.attach(
                 self.cache, self.model.parameters, terms=terms, rates=self.model.rates
             )
+            self._keep_rows(self.optimizer)
             if self.intakes[0].few_occur:
                 self.model.column_sums = self.optimizer.let_rest(self.model.resting)
         self.key = named(self.cache, "key of the block (seed, pass, block)", (1, 3), np.int64)
         self._key_array = np.array([[self.seed, 0, 0]], np.int64)
+
+    def _keep_rows(self, optimizer: Optimizer) -> None:
+        """Make the states of rows that the optimizer keeps."""
+        states, shapes = self.model.states, self.shapes
+        kept: dict[str, Any] = {}
+        for name, columns in optimizer.row_columns().items():
+            own, size = f"{OPTIMIZER}{name}", (shapes.total_rows, columns)
+            if own not in states:
+                states[own] = TrainingState(self.cache, own, 0, size, shapes.rows, 0.0)
+            kept[name] = states[own]
+        weight = shapes.total_rows if shapes.counts is None else shapes.counts.weight
+        optimizer.keep_rows(kept, shapes.total_rows, float(weight))
+        self._find_states()
 
     def connect(self, stores: Mapping[str, RowStore], shares: Mapping[str, RowShare]) -> None:
         """Use these stores, one for each of the model's states of rows.
@@ -225,7 +248,8 @@ class Replica:
         self.intakes[side].receive(host, rows)
         if not new:
             for state in self._states:
-                state.load(self._row_ids, self.intakes[side].row_ids)
+                if training or state.saved:  # others belong to the rows of training
+                    state.load(self._row_ids, self.intakes[side].row_ids)
 
     def in_block(self, work: Callable[[Replica, Piece], Result], piece: Piece) -> Result:
         """Return `work(self, piece)`; the device takes it for a block of its own."""

@@ -91,8 +91,10 @@ def row_steps(
     pace: Mat,
     clock: Mat,
     seen: Mat | None = None,
-) -> None:
-    """Step all rows of X in order, in place.
+) -> Mat:
+    """Step all rows of X in order, in place; return their residuals [rows x k].
+
+    Those of ignored rows are left from earlier blocks.
 
     X: sparse [rows x columns].
     residual: row-wise function; `residual(scores, *arguments)` gives a row's residuals [k].
@@ -125,8 +127,10 @@ def row_steps(
         mat.slot.written(where)
         mat.follow()
     launch(cache, "row_steps", found, X, fixed[1:], given, tables)
+    found.residuals.written(where)
     per_entry, per_row = found.flops_each
     cache.count(per_row * X.shape[0], X.pattern, per_entry)
+    return Mat(cache, found.residuals)
 
 
 @dataclass(frozen=True, eq=False)

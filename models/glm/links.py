@@ -97,6 +97,8 @@ class Link:
     measure: what evaluations report, under the name `metric`.
     range: least and largest value of a target.
     shape: of its losses; None: there is one loss.
+    dual: the next dual variables of dual ascent: a function of (eta, a, s, y, factor, at), where
+        the loss is multiplied by the factor; None: no second derivative is bounded.
     """
 
     mean: Callable[[Rows, At], Rows]
@@ -106,6 +108,7 @@ class Link:
     metric: str
     range: tuple[float, float] = (-math.inf, math.inf)
     shape: Shape | None = None
+    dual: Callable[[Rows, Rows, Rows, Rows, Rows, At], Rows] | None = None
 
     @property
     def binary(self) -> bool:
@@ -192,6 +195,51 @@ def _tweedie_deviance(eta: Rows, y: Rows, at: At) -> Rows:
     return 2.0 * (_tweedie_loss(eta, y, at) - least)
 
 
+def _linear_dual(eta: Rows, a: Rows, s: Rows, y: Rows, factor: Rows, at: At) -> Rows:
+    return factor * (eta + s * a - y) / (1.0 + factor * s)
+
+
+def _huber_dual(eta: Rows, a: Rows, s: Rows, y: Rows, factor: Rows, at: At) -> Rows:
+    most = factor * at.shape
+    return _between(_linear_dual(eta, a, s, y, factor, at), -1.0 * most, most)
+
+
+def _quantile_dual(eta: Rows, a: Rows, s: Rows, y: Rows, factor: Rows, at: At) -> Rows:
+    wanted = a + (eta - y) / maximum(s, TINY)
+    return _between(wanted, -1.0 * factor * at.shape, factor * (1.0 - at.shape))
+
+
+def _logistic_dual(eta: Rows, a: Rows, s: Rows, y: Rows, factor: Rows, at: At) -> Rows:
+    return a + (factor * (sigmoid(eta) - y) - a) / (1.0 + 0.25 * factor * s)
+
+
+def _hinge_dual(eta: Rows, a: Rows, s: Rows, y: Rows, factor: Rows, at: At) -> Rows:
+    """Return the sum of both hinges' parts, at -1 and at 1: their derivatives add up."""
+    s, middle = maximum(s, TINY), factor * (1.0 - 2.0 * y)
+    low = _between(a + (eta + 1.0) / s, -1.0 * factor * y, middle)
+    return low + _between(a + (eta - 1.0) / s, middle, factor * (1.0 - y)) - middle
+
+
+def _squared_hinge_dual(eta: Rows, a: Rows, s: Rows, y: Rows, factor: Rows, at: At) -> Rows:
+    """Return the derivative where scores end, which is in one of three lines."""
+    t, s = eta + s * a, 2.0 * factor * s
+    low = (t + s * y) / (1.0 + s * y)
+    high = (t - s * (1.0 - y)) / (1.0 + s * (1.0 - y))
+    between = (t + s * (2.0 * y - 1.0)) / (1.0 + s)
+    end = where(low < -1.0, low, where(high > 1.0, high, between))
+    return factor * _squared_hinge_residual(end, y, at)
+
+
+def _softmax_dual(eta: Rows, a: Rows, s: Rows, y: Rows, factor: Rows, at: At) -> Rows:
+    y = factor * y
+    share = 1.0 + 0.5 * rowsum(_inside(y, at, 0.0)) * s
+    return a + (_softmax_residual(eta, y, at) - a) / share
+
+
+def _between(x: Rows, low: Rows, high: Rows) -> Rows:
+    return minimum(maximum(x, low), high)
+
+
 def _inside(x: Rows, at: At, outside: float) -> Rows:
     return x if at.mask is None else where(at.mask, x, outside)
 
@@ -238,6 +286,7 @@ LINKS: dict[str, Link] = {
         residual=lambda eta, y, at: eta - y,
         measure=_squared_error,
         metric="squared_error",
+        dual=_linear_dual,
     ),
     "logistic": Link(
         mean=lambda eta, at: sigmoid(eta),
@@ -246,6 +295,7 @@ LINKS: dict[str, Link] = {
         measure=_logistic_loss,
         metric="log_loss",
         range=(0.0, 1.0),
+        dual=_logistic_dual,
     ),
     "hinge": Link(
         mean=lambda eta, at: +eta,
@@ -254,6 +304,7 @@ LINKS: dict[str, Link] = {
         measure=_hinge_loss,
         metric="hinge_loss",
         range=(0.0, 1.0),
+        dual=_hinge_dual,
     ),
     "squared_hinge": Link(
         mean=lambda eta, at: +eta,
@@ -262,6 +313,7 @@ LINKS: dict[str, Link] = {
         measure=_squared_hinge_loss,
         metric="squared_hinge_loss",
         range=(0.0, 1.0),
+        dual=_squared_hinge_dual,
     ),
     "poisson": Link(
         mean=lambda eta, at: _exponential(eta),
@@ -278,6 +330,7 @@ LINKS: dict[str, Link] = {
         measure=_softmax_loss,
         metric="log_loss",
         range=(0.0, 1.0),
+        dual=_softmax_dual,
     ),
     "huber": Link(
         mean=lambda eta, at: +eta,
@@ -286,6 +339,7 @@ LINKS: dict[str, Link] = {
         measure=_huber_loss,
         metric="huber_loss",
         shape=Shape("error from which the loss is linear", 1.0, 0.0, math.inf),
+        dual=_huber_dual,
     ),
     "quantile": Link(
         mean=lambda eta, at: +eta,
@@ -294,6 +348,7 @@ LINKS: dict[str, Link] = {
         measure=_quantile_loss,
         metric="pinball_loss",
         shape=Shape("share of targets below the prediction", 0.5, 0.0, 1.0),
+        dual=_quantile_dual,
     ),
     "gamma": Link(
         mean=lambda eta, at: _exponential(eta),

@@ -31,7 +31,7 @@ from .columns import Names
 from .label_counts import best_constants, class_weight_rows
 from .links import LINKS, LinkName
 from .ranking import BlockRanking, Ranking, ranking_of
-from .rows import Labels, Links, losses, means, measures
+from .rows import Labels, Links, dual_variables, losses, means, measures
 from .scores import Measured, TargetTotals
 from .target_ranges import TargetRanges
 from .targets import ClassWeight, Fit, Target, Weight, Weights, fits_of
@@ -138,7 +138,10 @@ class GLM(Model):
         """Hand the losses of the block's rows to the optimizer."""
         bias = "intercept" if self.intercept else None
         arguments = (self._labels(block), self.links)
-        self.updates["W"] = LinearLoss(block, losses, arguments, mask=self.mask, bias=bias)
+        bounded = all(LINKS[name].dual is not None for name in self.links.names)
+        self.updates["W"] = LinearLoss(
+            block, losses, arguments, self.mask, bias, dual_variables if bounded else None
+        )
 
     def score(self, block: Block) -> Score:
         """Score each target, and their means: see `glm_scores`.

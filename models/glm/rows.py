@@ -92,6 +92,19 @@ def losses(eta: Rows, labels: Labels, links: Links) -> tuple[Rows, ...]:
     return found if factor is None else (*found, factor)
 
 
+@rowwise
+def dual_variables(eta: Rows, a: Rows, s: Rows, labels: Labels, links: Links) -> Rows:
+    """Return the next dual variables [rows x columns]: see `LinearLoss.dual`."""
+    y, factor = labels.shared, labels.weigh(full(eta, 1.0))
+    factor = factor if labels.factor is None else factor * labels.factor
+
+    def of(link: Link, at: At) -> Rows:
+        assert link.dual is not None  # see `GLM.update`
+        return link.dual(eta, a, s, y, factor, at)
+
+    return links.each(of)
+
+
 def scores_of(X: Matrix, W: Table | None, b: Row) -> Rows:
     """Return eta. For dense data W is None, and X is X W, computed before."""
     return (X if W is None else X @ W) + b

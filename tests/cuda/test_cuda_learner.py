@@ -156,7 +156,7 @@ def learnt(name: str, learner: Learner) -> dict[str, Any]:
     """Everything that comes out of it."""
     data = CASES[name]()[1]
     found = {p: learner.parameter(p) for p in learner.model.parameters}
-    found |= {s: learner.row_state(s).copy() for s in learner.model.states}
+    found |= {s: learner.row_state(s).copy() for s in learner.model.row_states}
     found["predicted"] = learner.predict(data[0] if isinstance(data, tuple) else data)
     found["scores"] = np.array(list(learner.evaluate(data).values()))
     return found

@@ -31,7 +31,7 @@ ROOMS = {
     "optimizers": (
         "errors schedules flow line_search base linear_loss resting managed row rule row_programs"
         " by_row gradient pass_sums full_pass estimates adagrad adam conjugate_gradient ftrl"
-        " inc_norm lbfgs rmsprop sgd sgld streaming_average telescoping"
+        " inc_norm lbfgs rmsprop sgd sgld streaming_average telescoping dual_programs dual_ascent"
     ),
     "learner": (
         "errors terminal exit_codes figures memory drawing files engines training showing"

@@ -97,6 +97,11 @@ optimizer: {kind: lbfgs, memory: 3}
 data: {train: {kind: hugectr-raw, path: x.bin, slot_num: 2, vocabulary_size: 9}}
 learner: {replicas: 2, sync_every: 1}
 """,
+    "glm, dual-ascent": """\
+model: {kind: glm, l2: 1.0e-2}
+optimizer: {kind: dual-ascent, tolerance: 1.0e-9}
+data: {train: {kind: file, path: x.npz, targets: y.npy}, eval: {kind: holdout}}
+""",
     "lda, streaming-average, python-docs": """\
 model: {kind: lda, topics: 4, sweeps: 2}
 optimizer: {kind: streaming-average}

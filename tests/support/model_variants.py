@@ -33,7 +33,7 @@ from blocklearn.models import (
     Triangles,
     WordVectors,
 )
-from blocklearn.optimizers import LBFGS, AdaGrad, Optimizer
+from blocklearn.optimizers import LBFGS, AdaGrad, DualAscent, Optimizer
 
 ROWS, COLUMNS = 90, 20
 PRIORS = np.linspace(0.05, 2.0, COLUMNS * 3, dtype=np.float32).reshape(COLUMNS, 3)
@@ -72,6 +72,7 @@ VARIANTS: dict[str, dict[str, Variant]] = {
         "block": Variant(GLM(l1=1e-3), AdaGrad(rate=0.5)),
         "row": Variant(GLM(), AdaGrad(rate=0.5, step_per="row")),
         "full pass": Variant(GLM(l2=1e-2), LBFGS(memory=2)),
+        "dual": Variant(GLM(l2=1e-2), DualAscent()),
         "dense": Variant(GLM(l2=1e-2), AdaGrad(rate=0.5), "dense labelled"),
     },
     "fm": {
