@@ -134,6 +134,8 @@ class Block:
     phase: number of the phase that the pass belongs to, from 0: see `Model.phases`.
     weight: sum of `weights`, which changes from block to block.
     side: 0; or 1 where the rows are columns of the data (see `Model.row_states`).
+    resting: whether rows of parameters may be out of date that do not occur in the block: in
+        training, and where it is scored before.
     """
 
     X: Matrix
@@ -146,6 +148,7 @@ class Block:
     weight: float = 0.0
     side: int = 0
     phase: int = 0
+    resting: bool = False
 
     def reading(self, tables: Tables) -> Block:
         """Return the block with an X that reads tables in that precision, if it is sparse."""

@@ -181,6 +181,7 @@ class LDA(Model):
 
     meaning: ClassVar[Meaning] = "estimates"
     takes_counts: ClassVar[bool] = True
+    reads_occurring: ClassVar[bool] = True
     takes_terms: ClassVar[Sequence[str]] = ("lambda",)
     least_block: ClassVar[int] = 16  # documents may be long
     kind: Literal["lda"] = "lda"
@@ -484,7 +485,9 @@ class LDA(Model):
         An evaluation adds the quality of topics: u_mass, c_npmi, c_uci, c_v, distinct_words,
         topic_closeness. See `TopicQuality`.
         """
-        theta, priors, sums = self.theta, self.priors, colsum(self.lam)
+        theta, priors = self.theta, self.priors
+        rests = block.resting and "lambda" in self.column_sums
+        sums = self.column_sums["lambda"] if rests else colsum(self.lam)
         theta <<= 1.0
         X, phi = self.topics_in(block.X, sums, geometric=False)
         seen, scored = split_tokens(X, block.row_ids, self.split_key)

@@ -214,6 +214,19 @@ class OwnRows(Protocol):
         """Those of the present block [block rows x columns], to be read and assigned."""
 
 
+class AtRest(Protocol):
+    """A parameter whose rows rest, so that copies of them can be brought up to date elsewhere."""
+
+    def settle_elsewhere(self, ids: NDArray[np.int32], rows: NDArray[Any], now: float) -> None:
+        """Bring copies of rows up to date, as `settle` does at this time.
+
+        ids: their numbers. rows: [ids x columns].
+        """
+
+    def wake_elsewhere(self, ids: NDArray[np.int32], rows: NDArray[Any], now: float) -> None:
+        """Do the same with rows that no block has read since the last `settle`."""
+
+
 class Optimizer(Fields):
     """Base of all optimizers. Fields are the configuration.
 
@@ -328,6 +341,14 @@ class Optimizer(Fields):
     def rests(self) -> bool:
         """Whether `settle` may change rows of columns that do not occur in a block."""
         return False
+
+    @property
+    def at_rest(self) -> Mapping[str, AtRest]:
+        """Parameters whose rows `settle` changes in closed form, each row by itself; by name."""
+        return {}
+
+    def settled_elsewhere(self) -> None:
+        """Note that all rows of `at_rest` were brought up to date, as by `settle`."""
 
     @property
     def derives(self) -> bool:

@@ -10,10 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from blocklearn.matcache import (
     Column,
     Mat,
+    MatCache,
     Number,
     Rows,
     Sparse,
@@ -22,9 +24,12 @@ from blocklearn.matcache import (
     exp,
     named,
     rowwise,
+    scalar,
 )
 
 from .base import SparseEstimate
+
+ROOM = 2**17  # numbers
 
 
 class Resting:
@@ -42,6 +47,7 @@ class Resting:
         rows, columns = w.shape
         self.seen = named(w.cache, f"optimizer.{name}.seen", (rows, 1), np.float64)
         self.sums = named(w.cache, f"optimizer.{name}.sums", (1, columns), w.dtype)
+        self._room: Room | None = None
         self.restart()
 
     def restart(self) -> None:
@@ -56,7 +62,28 @@ class Resting:
     def wake_all(self, now: Mat) -> None:
         """Bring all rows up to date, and start the clock at 0."""
         wake_rows(None, self.w, self.rest, self.seen, now)
-        self.restart()
+        self.seen <<= 0.0
+
+    def wake_elsewhere(self, ids: NDArray[np.int32], rows: NDArray[Any], now: float) -> None:
+        """Bring copies of rows up to date, with the bits of `wake_all`.
+
+        ids: their numbers. rows: [ids x columns], as they were when the clock was at 0.
+        """
+        self._elsewhere(ids, rows, np.zeros((len(ids), 1)), now)
+
+    def settle_elsewhere(self, ids: NDArray[np.int32], rows: NDArray[Any], now: float) -> None:
+        """Bring copies of rows up to date, as they are now, with the bits of `wake_all`."""
+        self._elsewhere(ids, rows, self.seen.shown()[ids], now)
+
+    def _elsewhere(
+        self, ids: NDArray[np.int32], rows: NDArray[Any], seen: NDArray[Any], now: float
+    ) -> None:
+        if self._room is None:
+            self._room = Room(self.w.shape[1], self.rest.shape[1])
+        rest = self.rest.shown()
+        for start in range(0, len(ids), self._room.rows):
+            some = slice(start, start + self._room.rows)
+            self._room.wake(rows[some], rest[ids[some]], seen[some], now)
 
     def step(self, update: SparseEstimate, rho: Mat, now: Mat) -> None:
         """Average the rows that occur, which are up to date, and the sums. now: after the step."""
@@ -64,6 +91,33 @@ class Resting:
         found = colsum(W if R is None else products(X, R, W))
         self.sums <<= self.sums + rho * (colsum(self.rest) + scale * found - self.sums)
         average_rows(X.T, self.w, self.rest, self.seen, R, W, scale, rho, now)
+
+
+class Room:
+    """Memory in which copies of rows are brought up to date, some at a time.
+
+    columns: of the rows. rest: of their estimates, 1 or as many.
+    """
+
+    def __init__(self, columns: int, rest: int) -> None:
+        """Allocate it."""
+        self.rows = max(1, ROOM // columns)
+        self._cache = cache = MatCache(threads=1)
+        self._w = named(cache, "rows", (self.rows, columns))
+        self._rest = named(cache, "their estimates", (self.rows, rest))
+        self._seen = named(cache, "times", (self.rows, 1), np.float64)
+        self._now = scalar(cache, 0.0, "clock")
+        for mat in (self._w, self._rest, self._seen):
+            mat <<= 0.0
+
+    def wake(self, w: Any, rest: Any, seen: Any, now: float) -> None:
+        """Bring up to `rows` rows up to date, in place."""
+        given = ((self._w, w), (self._rest, rest), (self._seen, seen))
+        for mat, rows in given:
+            mat.shown()[: len(rows)] = rows
+        self._now.set(now)
+        wake_rows(None, self._w, self._rest, self._seen, self._now)
+        w[:] = self._w.shown()[: len(w)]
 
 
 @rowwise

@@ -94,16 +94,33 @@ class StreamingAverage(StatisticsOptimizer):
                 p.wake_all(self._now)
         self._set_clock(0.0)
 
+    def end_pass(self) -> None:
+        """Bring all rows up to date, and add up their columns anew."""
+        super().end_pass()
+        for p in self._resting.values():
+            p.restart()
+
+    @property
+    def at_rest(self) -> Mapping[str, Resting]:
+        """See `Optimizer.at_rest`."""
+        return self._resting
+
+    def settled_elsewhere(self) -> None:
+        """See `Optimizer.settled_elsewhere`."""
+        for p in self._resting.values():
+            p.seen <<= 0.0
+        self._set_clock(0.0)
+
     @property
     def rests(self) -> bool:
         """See `Optimizer.rests`."""
         return bool(self._resting)
 
     def unsettled(self, *, ever: bool = False) -> list[Mat]:
-        """Return the resting parameters and their state."""
+        """Return the resting parameters and their times."""
         if not (ever or self._time):
             return []
-        return [mat for p in self._resting.values() for mat in (p.w, p.seen, p.sums)]
+        return [mat for p in self._resting.values() for mat in (p.w, p.seen)]
 
     def pause(self) -> dict[str, Any]:
         """Return the steps, and the clock where rows rest."""
@@ -121,7 +138,7 @@ class StreamingAverage(StatisticsOptimizer):
                 "streaming-average: the state is from the middle of a pass, and rows rest in it; "
                 "here they do not. Continue with the same block_rows, data and mixins."
             )
-        if not self._time:
+        if "time" not in paused:  # no row rested then
             for p in self._resting.values():
                 p.restart()
 

@@ -9,6 +9,9 @@ in it. Row r is owned by worker r mod workers. It has the merged row; copies of 
    row of before. So the bits are those of a merge of all numbers, as long as they are finite.
 3. Where the whole table is read, owners give all workers what has changed: `gather`.
 
+Rows may rest: then they change while no block reads them, in closed form, and each replica has a
+clock. At a merge an owner brings all of its rows to these clocks.
+
 Zhao, Canny 2014, "Kylix: A Sparse Allreduce for Commodity Clusters", without adding on the way.
 """
 
@@ -16,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,19 +63,34 @@ class Runs(NamedTuple):
         return [array[a:b] for a, b in pairwise(self.bounds.tolist())]
 
 
+class Rest(Protocol):
+    """Brings copies of rows up to date that rest while their column does not occur."""
+
+    @property
+    def now(self) -> float:
+        """The clock of this worker, 0 after a merge."""
+
+    def settle(self, ids: Ids, rows: NDArray[np.float32]) -> None:
+        """Bring rows up to date that this worker has read. rows: of all tables, side by side."""
+
+    def wake(self, ids: Ids, rows: NDArray[np.float32], now: float) -> None:
+        """Bring rows to this time that a worker has not read since the last merge."""
+
+
 class NeededRows:
     """What a worker has of tables [rows x any], float32, whose rows have owners.
 
     - crew: all workers, each with one replica.
     - rows: of each table.
     - swap: `Exchange.exchange`, or one with the same meaning.
+    - rest: brings rows up to date that rest while no block reads them; None: they do not change.
 
     behind: whether copies of other workers' rows may be old. It is the same on all workers.
     All of them make the same calls.
     """
 
-    def __init__(self, crew: Crew, rows: int, swap: Swap) -> None:
-        self._crew, self._swap = crew, swap
+    def __init__(self, crew: Crew, rows: int, swap: Swap, rest: Rest | None = None) -> None:
+        self._crew, self._rows, self._swap, self._rest = crew, rows, swap, rest
         self._changed = np.zeros(len(range(crew.rank, rows, crew.size)), np.bool_)  # since `gather`
         self.behind = False
         self._begin()
@@ -98,20 +116,45 @@ class NeededRows:
         _put(tables, others.ids, np.concatenate(self._swap(rows)))
 
     def merge(self, tables: Arrays) -> None:
-        """Merge the rows that blocks have read since the last merge, at their owners."""
-        size, width = self._crew.size, _width(tables)
+        """Merge the rows that blocks have read since the last merge, at their owners.
+
+        Rows that rest change without being read, so all are merged.
+        """
+        rank, size, rest = self._crew.rank, self._crew.size, self._rest
         read = Runs.by_owner(self._read, size)
+        rows, clocks = _taken(tables, read.ids), [0.0] * size
+        if rest is not None:
+            rest.settle(read.ids, rows)
+            clocks = self._crew.gather(rest.now)
         found = Runs.of(self._swap(read.split(read.ids)))
-        rows = np.concatenate(self._swap(read.split(_taken(tables, read.ids))))
+        given = np.concatenate(self._swap(read.split(rows))).reshape(-1, _width(tables))
         keys = np.sort((found.ids.astype(np.int64) << 32) + np.arange(found.ids.size))
-        union = (keys >> 32).astype(np.int32)
-        union = union[np.diff(union, prepend=-1) > 0]
-        merged, work = self._merged(tables, union), np.empty((4, width))
-        row_loops.merge(keys, found.bounds, rows.reshape(-1, width), merged, work)
-        _put(tables, union, merged)
-        self._changed[union // size] = True
+        arrived = (keys >> 32).astype(np.int32)
+        ids = arrived[np.diff(arrived, prepend=-1) > 0]
+        if rest is not None:
+            ids = np.arange(rank, self._rows, size, dtype=np.int32)
+        times, kinds = np.unique(clocks, return_inverse=True)
+        work, lacks = np.empty((3, _width(tables))), np.empty(times.size, np.int64)
+        step = max(1, PIECE // _width(tables))
+        for some in (ids[start : start + step] for start in range(0, ids.size, step)):
+            first, last = np.searchsorted(arrived, [some[0], some[-1] + 1])
+            before = self._at(times.tolist(), tables, some)
+            row_loops.merge(some, keys[first:last], found.bounds, given, kinds, before, lacks, work)
+            _put(tables, some, before[0])
+        self._changed[ids // size] = True
         self._begin()
         self.behind = True
+
+    def _at(self, times: list[float], tables: Arrays, ids: Ids) -> NDArray[np.float32]:
+        """Return what own rows are at these times if no block has read them since the last merge.
+
+        [times x ids x columns of all tables].
+        """
+        found = np.repeat(self._merged(tables, ids)[None], len(times), axis=0)
+        if self._rest is not None:
+            for rows, now in zip(found, times, strict=True):
+                self._rest.wake(ids, rows, now)
+        return found
 
     def gather(self, tables: Arrays) -> None:
         """Give all workers the rows that have changed. After `merge`, before the next `fetch`."""

@@ -118,71 +118,102 @@ def interleave(ids: Ids, rows: Table, more: Ids, fresh: Table, into: Ids, result
 
 @_kernel
 def merge(
+    ids: Ids,
     keys: NDArray[np.int64],
     bounds: Bounds,
     rows: Table,
+    kinds: NDArray[np.int64],
     before: Table,
+    lacks: NDArray[np.int64],
     work: NDArray[np.float64],
 ) -> None:
     """Set rows to the means of all workers, as if their float32 were added up in float64 in order.
 
-    A worker that has not read a row counts with the merged row of before.
+    A worker that has not read a row counts with what the row of before is for workers of its kind.
 
+    - ids: of rows, ascending.
     - keys: of the `rows` that workers have read: number of the row * 2^32 + place, ascending.
     - bounds: [workers + 1], of the rows of each.
-    - before: each row as it was merged before, in the order of their numbers; becomes the means.
-    - work: [4 x columns], memory to work in.
+    - kinds: [workers], from 0.
+    - before: [kinds x ids x columns]; those of kind 0 become the means.
+    - lacks: [kinds], work: [3 x columns], memory to work in.
     """
-    workers, width = bounds.size - 1, np.uint64(rows.shape[1])
-    stop, place = 0, -1
-    while stop < keys.size:
-        first, place = stop, place + 1
-        while stop < keys.size and keys[stop] >> 32 == keys[first] >> 32:
+    workers, width = kinds.size, np.uint64(rows.shape[1])
+    stop, factor = 0, 1.0 / workers
+    for place in range(ids.size):
+        first = stop
+        while stop < keys.size and keys[stop] >> 32 == ids[place]:
             stop += 1
+        few = AT_ONCE * (stop - first + lacks.size) < workers
+        if few:
+            _count_lacks(keys, first, stop, bounds, kinds, lacks)
+        if not few or not _add_at_once(keys, first, stop, rows, before, place, lacks, work):
+            _add_in_order(keys, first, stop, bounds, rows, kinds, before, place, work)
         for c in range(width):
-            work[0, c] = before[place, c]
-        few = AT_ONCE * (stop - first + 1) < workers
-        if not few or not _add_at_once(workers, keys, first, stop, rows, work):
-            _add_in_order(bounds, keys, first, stop, rows, work)
-        factor = 1.0 / workers
-        for c in range(width):
-            before[place, c] = factor * work[1, c]
+            before[0, place, c] = factor * work[0, c]
+
+
+@_helper
+def _count_lacks(
+    keys: NDArray[np.int64],
+    first: int,
+    stop: int,
+    bounds: Bounds,
+    kinds: NDArray[np.int64],
+    lacks: NDArray[np.int64],
+) -> None:
+    """Count how many workers of each kind have not read a row."""
+    if lacks.size == 1:
+        lacks[0] = kinds.size - (stop - first)
+        return
+    for kind in range(lacks.size):
+        lacks[kind] = 0
+    for worker in range(kinds.size):
+        if first < stop and (keys[first] & LOW) < bounds[worker + 1]:
+            first += 1
+        else:
+            lacks[kinds[worker]] += 1
 
 
 @_helper
 def _add_in_order(
-    bounds: Bounds,
     keys: NDArray[np.int64],
     first: int,
     stop: int,
+    bounds: Bounds,
     rows: Table,
+    kinds: NDArray[np.int64],
+    before: Table,
+    place: int,
     work: NDArray[np.float64],
 ) -> None:
-    """Add up a row, worker by worker: work[1], where work[0] counts for those that lack it."""
+    """Add up a row in work[0], worker by worker."""
     width = np.uint64(rows.shape[1])
-    for worker in range(bounds.size - 1):
-        place = np.uint64(keys[first] & LOW) if first < stop else np.uint64(0)
-        read = first < stop and place < np.uint64(bounds[worker + 1])
+    for worker in range(kinds.size):
+        read = first < stop and (keys[first] & LOW) < bounds[worker + 1]
+        row = np.uint64(keys[first] & LOW) if read else np.uint64(0)
+        kind = kinds[worker]
         if worker == 0:
             for c in range(width):
-                work[1, c] = np.float64(rows[place, c]) if read else work[0, c]
+                work[0, c] = np.float64(rows[row, c]) if read else before[kind, place, c]
         elif read:
             for c in range(width):
-                work[1, c] += np.float64(rows[place, c])
+                work[0, c] += np.float64(rows[row, c])
         else:
             for c in range(width):
-                work[1, c] += work[0, c]
-        if read:
-            first += 1
+                work[0, c] += np.float64(before[kind, place, c])
+        first += read
 
 
 @_helper
 def _add_at_once(
-    workers: int,
     keys: NDArray[np.int64],
     first: int,
     stop: int,
     rows: Table,
+    before: Table,
+    place: int,
+    lacks: NDArray[np.int64],
     work: NDArray[np.float64],
 ) -> bool:
     """Add up a row in any order, and return whether all sums are exact: then it is that in order.
@@ -190,22 +221,30 @@ def _add_at_once(
     Float32 of which the largest is at most 2^29 / workers times the smallest, if that is not 0, are
     multiples of its last digit, and no sum of them needs more than the 53 digits of float64.
     """
-    width = np.uint64(rows.shape[1])
+    width, workers = np.uint64(rows.shape[1]), stop - first
     for c in range(width):
-        size = abs(work[0, c])
-        work[1, c] = (workers - (stop - first)) * work[0, c]
-        work[2, c] = size
-        work[3, c] = size if size > 0.0 else np.inf
-    for i in range(first, stop):
-        place = np.uint64(keys[i] & LOW)
+        work[0, c] = -0.0
+        work[1, c] = 0.0
+        work[2, c] = np.inf
+    for kind in range(lacks.size):
+        workers += lacks[kind]
         for c in range(width):
-            value = np.float64(rows[place, c])
-            size = abs(value)
-            work[1, c] += value
-            work[2, c] = size if size > work[2, c] else work[2, c]
-            size = size if size > 0.0 else np.inf
-            work[3, c] = size if size < work[3, c] else work[3, c]
+            value = np.float64(before[kind, place, c])
+            size = np.abs(value)
+            work[0, c] += lacks[kind] * value if lacks[kind] else -0.0
+            work[1, c] = size if size > work[1, c] else work[1, c]
+            if 0.0 < size < work[2, c]:
+                work[2, c] = size
+    for i in range(first, stop):
+        row = np.uint64(keys[i] & LOW)
+        for c in range(width):
+            value = np.float64(rows[row, c])
+            size = np.abs(value)
+            work[0, c] += value
+            work[1, c] = size if size > work[1, c] else work[1, c]
+            if 0.0 < size < work[2, c]:
+                work[2, c] = size
     exact = True
     for c in range(width):
-        exact &= workers * work[2, c] <= EXACT * work[3, c]
+        exact &= workers * work[1, c] <= EXACT * work[2, c]
     return exact

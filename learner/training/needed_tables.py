@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from blocklearn.datasources import HostBlock
 from blocklearn.matcache import Mat
 from blocklearn.matcache.merge import opened
+from blocklearn.optimizers import Optimizer
 
 from ..engines.choice import FEW, Choice
 from ..engines.cost import Needs, dense_seconds, needed_seconds, sparse_seconds
@@ -28,24 +29,25 @@ def needs_of(replica: Replica, workers: int, sync_every: int) -> Needs | None:
     """Return what workers of one replica each would exchange; None: they cannot do so.
 
     Training must read and change those rows of tables only that occur in a block. Merges must take
-    the mean of float32: then a row that no block has read stays as it is.
+    the mean of float32: then a row that no block has read stays as it is, or rests `at_rest`.
     """
     if not vars(type(replica.model)).get("reads_occurring") or replica.mixins:
         return None
-    tables = tables_of(replica)
-    rules = {replica.learned.rule(name) for name in tables} - {"same"}
+    rules = {replica.learned.rule(name) for name in tables_of(replica)} - {"same"}
+    merged, optimizer = merged_tables(replica), replica.optimizer
     if (
         replica.cache.backend.kind != "cpu"
         or replica.files is not None
         or replica.shapes.sides > 1
         or rules != {"mean"}
-        or {mat.dtype.str for mat in tables.values()} != {np.dtype(np.float32).str}
+        or {mat.dtype.str for mat in merged.values()} != {np.dtype(np.float32).str}
         or not of_rows_alone(replica)
+        or optimizer is None
+        or (optimizer.rests and optimizer.at_rest.keys() != merged.keys())
     ):
         return None
-    merged = merged_tables(replica).values()
     touched = min(replica.shapes.columns, sync_every * replica.intakes[0].shape.nnz)
-    return Needs(workers, sync_every, touched, sum(4 * mat.shape[1] for mat in merged))
+    return Needs(workers, sync_every, touched, sum(4 * mat.shape[1] for mat in merged.values()))
 
 
 def merged_tables(replica: Replica) -> dict[str, Mat]:
@@ -73,6 +75,36 @@ def needed_tables(
     return NeededTables(first, crew, needs)
 
 
+class Resting:
+    """Brings copies of rows of tables up to date, all of which are `at_rest`: see `Rest`."""
+
+    def __init__(self, optimizer: Optimizer, tables: Mapping[str, Mat]) -> None:
+        self._optimizer, self._parts, start = optimizer, [], 0
+        for name, mat in tables.items():
+            columns = slice(start, start + mat.shape[1])
+            self._parts.append((optimizer.at_rest[name], columns))
+            start = columns.stop
+
+    @property
+    def now(self) -> float:
+        """See `Rest`."""
+        return float(self._optimizer.pause()["time"])
+
+    def settle(self, ids: Ids, rows: NDArray[np.float32]) -> None:
+        """See `Rest`."""
+        for rest, columns in self._parts if self.now else ():
+            part = np.ascontiguousarray(rows[:, columns])
+            rest.settle_elsewhere(ids, part, self.now)
+            rows[:, columns] = part
+
+    def wake(self, ids: Ids, rows: NDArray[np.float32], now: float) -> None:
+        """See `Rest`."""
+        for rest, columns in self._parts if now else ():
+            part = np.ascontiguousarray(rows[:, columns])
+            rest.wake_elsewhere(ids, part, now)
+            rows[:, columns] = part
+
+
 class NeededTables:
     """The tables of the only replica of a worker that `NeededRows` merges.
 
@@ -83,7 +115,11 @@ class NeededTables:
         tables = merged_tables(replica)
         self.names, self._mats = tables.keys(), list(tables.values())
         swap = Choice(crew.exchange).swap(int(needs.touched * needs.row_bytes))
-        self._rows = NeededRows(crew, replica.shapes.columns, swap)
+        optimizer = replica.optimizer
+        assert optimizer is not None
+        self._optimizer = optimizer
+        rest = Resting(optimizer, tables) if optimizer.rests else None
+        self._rows = NeededRows(crew, replica.shapes.columns, swap, rest)
 
     @property
     def behind(self) -> bool:
@@ -103,8 +139,9 @@ class NeededTables:
             self._rows.fetch(self._tables(), np.empty(0, np.int32))
 
     def merge(self) -> None:
-        """Merge the rows that blocks have read since the last merge."""
+        """Merge the rows that blocks have read since the last merge; rows that rest wake in it."""
         self._rows.merge(self._tables())
+        self._optimizer.settled_elsewhere()
 
     def gather(self) -> None:
         """Give all workers the rows that have changed."""

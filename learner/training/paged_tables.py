@@ -71,12 +71,8 @@ def _hindrances(replica: Replica) -> Any:
 
 
 def of_rows_alone(replica: Replica) -> bool:
-    """Return whether training reads and changes only rows of tables that occur in a block.
-
-    No row rests either, to be brought up to date before a merge.
-    """
-    rests = replica.optimizer is None or replica.optimizer.rests
-    return not rests and next(_hindrances(replica), None) is None
+    """Return whether training reads and changes only rows of tables that occur in a block."""
+    return next(_hindrances(replica), None) is None
 
 
 def in_order(replica: Replica) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from blocklearn.matcache import ReadDuringPlanError
@@ -57,7 +58,10 @@ def _plan_pass(replica: Replica) -> None:
 
 def _plan_scores(replica: Replica) -> None:
     replica.scores_of_mixins()
-    computed(replica.score(replica.intakes[0].blank(replica.key)))
+    blank = replica.intakes[0].blank(replica.key)
+    computed(replica.score(blank))
+    if replica.trains:
+        computed(replica.score(replace(blank, resting=True)))
     states = replica.model.states
     replica.row_tables = {name for name, state in states.items() if state.is_table}
     _note(replica, "score")

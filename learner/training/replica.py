@@ -9,6 +9,7 @@ import logging
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
@@ -402,7 +403,7 @@ class Replica:
         if self.optimizer is not None:
             self.optimizer.begin(block.X)
         if look is not None:
-            look.take(self, block)
+            look.take(self, replace(block, resting=True))
         recording = nullcontext() if record is None else recorded(self.cache, record)
         with self._training(block.side), recording:
             self.model.update(block.reading(self.tables))

@@ -180,12 +180,13 @@ class Team:
         if self.total == 1:
             return
         self.counter.lap("compute")
-        self.each(lambda replica: replica.learned.settle())
+        if self._needed is None:
+            self.each(lambda replica: replica.learned.settle())
+        else:
+            self._needed.merge()
         paused = [replica.learned.pause() for replica in self.replicas]
         weight = 1.0 if complete else self.sync_weight
         self._merging().merge(self._learned(), weight)
-        if self._needed is not None:
-            self._needed.merge()
         for replica, numbers in zip(self.replicas, paused, strict=True):
             replica.learned.resume(numbers)
         self.apart = weight < 1.0

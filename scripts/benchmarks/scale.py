@@ -9,9 +9,9 @@ Zipf's law. A worker sends and receives at the same time; an exchange ends when 
 all; nothing overlaps with training.
 
 "dense" sends all numbers; "differing" sends what differs to all; "needed" fetches the rows of a
-block from their owners, and gives them back: of a GLM. Rows of LDA rest, so for LDA it is not
-built, and simulated as if they did not. The loops of "needed" are measured whole, those of the
-busiest worker. ALS gives all workers the factors of a side ("rows").
+block from their owners, and gives them back; its loops are measured whole, those of the busiest
+worker. Rows of LDA (vb) rest: before a merge they are brought up to date, by their owners or by all
+workers, which is measured, too. ALS gives all workers the factors of a side ("rows").
 Efficiency is the time of training / the time of training and merging.
 
 `--workers` of MPI on this machine calibrate it: their merges are measured and predicted.
@@ -41,7 +41,7 @@ from . import scale_als
 from .data import power_law
 from .machine import describe
 from .report import Report, Row, table
-from .scale_needed import Needed
+from .scale_needed import Needed, whole_settle_seconds
 from .scale_network import NETWORKS
 
 PEER_NAMES: tuple[str, ...] = ()
@@ -78,6 +78,7 @@ class Workload:
     - rows, width: of the table, in float32.
     - tokens: non-zeros of a block. block: seconds in which one thread trains on it.
     - tables: how many such tables are merged.
+    - settle: seconds in which one thread brings rows up to date that rest; 0: none do.
     """
 
     name: str
@@ -86,6 +87,7 @@ class Workload:
     tokens: int
     block: float
     tables: int = 1
+    settle: float = 0.0
 
     @property
     def lines(self) -> int:
@@ -163,8 +165,9 @@ def workloads(args: argparse.Namespace, rows: int) -> list[Workload]:
     texts, clicks = power_law(4 * rows, args.words), power_law(4 * rows, args.trained)
     y = np.random.default_rng(0).random(clicks.shape[0]) < 0.5
     lda = bl.Learner(
-        bl.models.LDA(topics=args.trained_topics), texts, block_rows=rows, threads=1, verbose=False
-    )
+        bl.models.LDA(topics=args.trained_topics, inference="vb"),
+        texts, block_rows=rows, threads=1, verbose=False,
+    )  # fmt: skip
     glm = bl.Learner(
         bl.models.GLM(),
         (clicks, y.astype(np.float32)),
@@ -174,8 +177,10 @@ def workloads(args: argparse.Namespace, rows: int) -> list[Workload]:
         verbose=False,
     )
     more = args.topics / args.trained_topics
+    settle = whole_settle_seconds(args.words, args.topics)
+    block = more * block_seconds(lda)
     return [
-        Workload("LDA", args.words, args.topics, texts.nnz // 4, more * block_seconds(lda)),
+        Workload("LDA", args.words, args.topics, texts.nnz // 4, block, settle=settle),
         Workload("GLM", args.features, 1, clicks.nnz // 4, block_seconds(glm), 2),
     ]
 
@@ -198,13 +203,15 @@ def simulated(load: Workload, sync: int, workers: int, local: Local) -> list[Row
     blocks = [[load.touched(rng) for _ in range(sync)] for _ in range(workers)]
     rows = [distinct(np.concatenate(own)).astype(np.int64) for own in blocks]
     differing = Traffic.of(load.lines, [load.lines_of(some) for some in rows])
-    needed = Needed(load.rows, [load.width] * load.tables, blocks)
+    widths = [load.width] * load.tables
+    needed = Needed(load.rows, widths, blocks, rests=load.settle > 0)
     found = []
     for name, network in NETWORKS.items():
         ways = {
-            "dense": load.tables * merge_seconds(load.lines, workers, None, local, network),
-            "differing": load.tables
-            * merge_seconds(load.lines, workers, differing, local, network),
+            "dense": load.settle
+            + load.tables * merge_seconds(load.lines, workers, None, local, network),
+            "differing": load.settle
+            + load.tables * merge_seconds(load.lines, workers, differing, local, network),
             "needed": needed.merge(network),
         }
         for way, merge in ways.items():

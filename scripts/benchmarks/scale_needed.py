@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 from blocklearn.learner.engines.cost import Needs, Network, needed_seconds
 from blocklearn.learner.engines.needed_rows import NeededRows
+from blocklearn.matcache import MatCache, named, scalar
+from blocklearn.optimizers.resting import Resting
 
 ROUNDS = 3
 Ids = NDArray[np.int32]
@@ -28,12 +30,15 @@ class Needed:
     """What one worker does from one merge to the next, measured.
 
     - rows, widths: of the tables. blocks: of all workers.
+    - rests: whether rows rest: then an owner brings all of its own up to date.
 
     seconds: of its loops. most: rows that the busiest worker sends or gets.
     """
 
-    def __init__(self, rows: int, widths: Sequence[int], blocks: Blocks) -> None:
-        self._widths, self._rounds = widths, len(blocks[0])
+    def __init__(
+        self, rows: int, widths: Sequence[int], blocks: Blocks, *, rests: bool = False
+    ) -> None:
+        self._widths, self._rounds, self._rests = widths, len(blocks[0]), rests
         self._workers = workers = len(blocks)
         new = [_new(own) for own in blocks]
         whole = [np.concatenate(own) for own in new]
@@ -56,9 +61,11 @@ class Needed:
             found[rank] = parts[rank].reshape(-1)
             return found
 
+        rest = Clocked(rows, self._widths[0]) if self._rests else None
         tables = [np.zeros((rows, width), np.float32) for width in self._widths]
-        crew: Any = SimpleNamespace(rank=rank, size=self._workers)
-        needed, found = NeededRows(crew, rows, swap), []
+        n = self._workers
+        crew: Any = SimpleNamespace(rank=rank, size=n, gather=lambda clock: [clock] * n)
+        needed, found = NeededRows(crew, rows, swap, rest), []
         needed.behind = True
         for _ in range(ROUNDS + 1):
             begun = time.process_time()
@@ -79,6 +86,43 @@ class Needed:
         read = [np.sort(np.concatenate(own)) for own in new]
         read = [ids[ids % n == rank] for ids in read]
         return [*found, read, [zeros[: width * ids.size] for ids in read]]
+
+
+class Clocked:
+    """Rows that rest, at a time after a merge: see `Rest` in `needed_rows.py`."""
+
+    now = -0.5
+
+    def __init__(self, rows: int, width: int) -> None:
+        cache = MatCache(threads=1)
+        w, rest = named(cache, "w", (1, width)), named(cache, "rest", (rows, 1))
+        rest <<= 0.05
+        self._resting = Resting("w", w, rest)
+        self._resting.seen = named(cache, "times", (rows, 1), np.float64)
+        self._resting.seen <<= self.now / 2
+
+    def settle(self, ids: Ids, rows: NDArray[Any]) -> None:
+        """Bring rows up to date that were read."""
+        self._resting.settle_elsewhere(ids, rows, self.now)
+
+    def wake(self, ids: Ids, rows: NDArray[Any], now: float) -> None:
+        """Bring rows up to date that were not."""
+        self._resting.wake_elsewhere(ids, rows, now)
+
+
+def whole_settle_seconds(rows: int, width: int) -> float:
+    """Return the processor seconds in which one thread brings all rows of a table up to date."""
+    cache, found = MatCache(threads=1), []
+    w, rest = named(cache, "w", (rows, width)), named(cache, "rest", (rows, 1))
+    w <<= 1.0
+    rest <<= 0.05
+    resting, now = Resting("w", w, rest), scalar(cache, -0.5)
+    for _ in range(ROUNDS + 1):
+        begun = time.process_time()
+        resting.wake_all(now)
+        found.append(time.process_time() - begun)
+    cache.close()
+    return min(found[1:])
 
 
 def _new(blocks: Sequence[Ids]) -> list[Ids]:

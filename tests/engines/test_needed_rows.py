@@ -78,7 +78,10 @@ def test_sums_of_many_workers_are_those_in_their_order() -> None:
     given = np.concatenate([numbers[some] for numbers, some in zip(own, ids, strict=True)])
     keys = np.sort((np.concatenate(ids).astype(np.int64) << 32) + np.arange(len(given)))
     bounds = np.cumsum([0, *(some.size for some in ids)])
-    row_loops.merge(keys, bounds, given, before, np.empty((4, width)))
+    ids_of = np.arange(rows, dtype=np.int32)
+    memory = np.empty(1, np.int64), np.empty((3, width))
+    kinds = np.zeros(workers, np.int64)
+    row_loops.merge(ids_of, keys, bounds, given, kinds, before[None], *memory)
     assert before.tobytes() == expected.tobytes()
 
 
@@ -127,6 +130,13 @@ def data() -> Any:
     return X, (np.random.default_rng(1).random(90) < 0.5).astype(np.float32)
 
 
+def data_of(model: Model) -> tuple[Any, Any]:
+    """What a model trains on, and is evaluated on."""
+    X, y = data()
+    train = X if isinstance(model, LDA) else (X, y)
+    return train, train
+
+
 class Own(GLM):
     """May read whole tables: it does not say otherwise."""
 
@@ -138,6 +148,10 @@ CAN: dict[str, tuple[Model, Any]] = {
     "ftrl": (GLM(), FTRL()),
     "adam": (GLM(), Adam()),
     "factors": (FM(factors=3), PER_BLOCK),
+}
+RESTING: dict[str, Model] = {
+    "vb": LDA(topics=3, inference="vb"),
+    "cvb0": LDA(topics=3, inference="cvb0", alpha="auto"),
 }
 CANNOT: dict[str, tuple[Model, Any]] = {
     "lasso": (GLM(l1=1e-3), PER_BLOCK),
@@ -151,11 +165,9 @@ CANNOT: dict[str, tuple[Model, Any]] = {
 
 def learner(model: Model, optimizer: Any, **given: Any) -> bl.Learner:
     """A learner after two passes, with scores within a pass, which read the whole table."""
-    X, y = data()
-    train = X if isinstance(model, LDA) else (X, y)
     options: dict[str, Any] = {"passes": 2, "block_rows": 10, "seed": 3, "sync_every": 2, **given}
     return bl.Learner(
-        model, train, train, optimizer=optimizer, threads=1, verbose=False,
+        model, *data_of(model), optimizer=optimizer, threads=1, verbose=False,
         evaluation=bl.Evaluation(every_blocks=4), **options,
     ).fit()  # fmt: skip
 
@@ -170,6 +182,17 @@ def test_workers_that_fetch_rows_learn_what_replicas_learn(
     assert not always
     found = results(workers, lambda own: learnt(learner(model, optimizer, engine=own)))
     assert "W" in always
+    assert found == [expected] * workers
+
+
+@pytest.mark.parametrize("name", RESTING)
+@pytest.mark.parametrize("workers", [2, 4])
+def test_rows_that_rest_wake_at_their_owners(name: str, workers: int, always: list[str]) -> None:
+    """Nine blocks: workers have different clocks, and more different ones in the second pass."""
+    expected = learnt(learner(RESTING[name], None, replicas=workers))
+    assert not always
+    found = results(workers, lambda own: learnt(learner(RESTING[name], None, engine=own)))
+    assert "lambda" in always
     assert found == [expected] * workers
 
 
@@ -189,18 +212,23 @@ def test_several_replicas_and_replicas_apart_exchange_what_differs(
     assert not always
 
 
-def test_a_hook_reads_the_whole_table_and_a_run_resumes_within_a_pass(always: list[str]) -> None:
+@pytest.mark.parametrize(
+    "model, optimizer", [(GLM(), PER_ROW), (RESTING["vb"], None)], ids=["rows", "vb"]
+)
+def test_a_hook_reads_the_whole_table_and_a_run_resumes_within_a_pass(
+    model: Model, optimizer: Any, always: list[str]
+) -> None:
     """Workers have old rows when the hook stops them; the state has none."""
     expected = Stops(4)
-    whole = learnt(learner(GLM(), PER_ROW, replicas=2))
-    stopped = learnt(learner(GLM(), PER_ROW, replicas=2, hooks=[expected]))
+    whole = learnt(learner(model, optimizer, replicas=2))
+    stopped = learnt(learner(model, optimizer, replicas=2, hooks=[expected]))
     hooks = [Stops(4), Stops(4)]
 
     def work(own: Exchange) -> tuple[dict[str, Any], dict[str, Any]]:
-        early = learner(GLM(), PER_ROW, engine=own, hooks=[hooks[own.rank]])
+        early = learner(model, optimizer, engine=own, hooks=[hooks[own.rank]])
         state = early.state()
         other = bl.Learner(
-            GLM(), data(), data(), optimizer=PER_ROW, threads=1, verbose=False, engine=own,
+            model, *data_of(model), optimizer=optimizer, threads=1, verbose=False, engine=own,
             passes=2, block_rows=10, seed=3, sync_every=2,
             evaluation=bl.Evaluation(every_blocks=4),
         )  # fmt: skip
