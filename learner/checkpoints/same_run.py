@@ -24,6 +24,8 @@ FREE = (
     "learner.device_blocks",
     "learner.row_folder",
     "learner.table_folder",
+    "learner.tables.folder",
+    "learner.tables.memory",
     "learner.ranking",
     "learner.log_every_seconds",
     "learner.watchdog_seconds",
@@ -76,6 +78,7 @@ def check_same(
 def _compared(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield key and value of each setting, as far as it tells runs apart."""
     for key, value in flat(hidden_leaves(config)):
+        key = "learner.tables" if key == "learner.tables.read" else key
         yield key, without_folder(value) if key.endswith(".kind") else value
 
 

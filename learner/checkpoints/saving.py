@@ -103,6 +103,8 @@ class SaveCheckpoints(Hook):
             return
         state = learner.state(copy=False)
         tables = learner.table_files
+        if tables is not None and not tables.tables:  # they fit in memory
+            tables = None
         in_files = () if tables is None else tables.tables  # checked after every block
         learnt = (*learner.model.parameters, *learner.model.row_states)
         for name in (name for name in learnt if name not in in_files):

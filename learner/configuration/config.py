@@ -20,7 +20,6 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 
 from blocklearn.datasources.config import EvalData, TrainData
-from blocklearn.matcache import Tables
 from blocklearn.mixins import MIXINS, Mixin
 from blocklearn.models import MODELS, Model
 from blocklearn.optimizers import OPTIMIZERS, Optimizer
@@ -30,6 +29,7 @@ from ..training.evaluation import Evaluation
 from .distributed import DistributedConfig
 from .references import Referring
 from .section import Section
+from .table_places import TablePlaces, TablesOrPlaces
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,10 +151,10 @@ class LearnerConfig(Section):
         "for blocks that are the same in every pass, so that they are copied there once; auto: "
         "half of what is free beside the plan, or none if memory_limit.device is set",
     )
-    tables: Tables = Field(
+    tables: TablesOrPlaces = Field(
         "float32",
         description="how updates read tables of topics, factors or weights: float32, or bfloat16: "
-        "half the bytes, for GPUs; sums and parameters stay float32",
+        "half the bytes, for GPUs; sums stay float32. Or {memory: 100GiB, folder: [DIR, ...]}",
     )
     replicas: PositiveInt | Literal["auto"] = Field(
         1,
@@ -219,6 +219,19 @@ class LearnerConfig(Section):
                 f"watchdog_exit_seconds={end:g}: must be at least watchdog_seconds "
                 f"({'null' if seconds is None else f'{seconds:g}'}), when the watchdog first looks"
             )
+        return self
+
+    @property
+    def places(self) -> TablePlaces:
+        """Where tables lie, and how they are read."""
+        if isinstance(self.tables, TablePlaces):
+            return self.tables
+        return TablePlaces(read=self.tables, folder=self.table_folder)
+
+    @model_validator(mode="after")
+    def _one_folder(self) -> Self:
+        if isinstance(self.tables, TablePlaces) and self.table_folder is not None:
+            raise ValueError("table_folder: must be null beside places. Write it as tables.folder")
         return self
 
     @model_validator(mode="after")

@@ -256,11 +256,13 @@ def _locate(loc: Sequence[int | str], tree: Node) -> tuple[Node, list[str], list
 
     pydantic puts the `kind` of an alternative into the location: it is skipped. A missing key stays
     in the path, and the node is the mapping that lacks it. A word where the tree has a scalar or a
-    list is the name of a union's member: it is skipped too.
+    list is the name of a union's member: it is skipped too, and so is one in parentheses.
     """
     node, path, trail, fresh = tree, list[str](), [tree], True
     for part in loc:
         value = node.value
+        if isinstance(part, str) and part.startswith("("):
+            continue
         if isinstance(value, dict):
             if fresh and part == node.kind:
                 fresh = False

@@ -45,9 +45,19 @@ class TableFiles:
     one has the longest; `group` of them are a page, if a page has room for one.
     """
 
-    def __init__(self, folders: Sequence[Path], name: str = "learner", owner: str = "") -> None:
-        """Name the folders, without touching the disks. For `name` and `owner` see `RowFolder`."""
-        setting = "table_folder"
+    def __init__(
+        self,
+        folders: Sequence[Path],
+        name: str = "learner",
+        owner: str = "",
+        *,
+        memory: int = 0,
+    ) -> None:
+        """Name the folders, without touching the disks. For `name` and `owner` see `RowFolder`.
+
+        memory: bytes up to which the tables of a learner stay in memory, all or none.
+        """
+        setting, self.memory = "table_folder", memory
         self.folders = [
             RowFolder(folder, NAME.format(name), owner, setting=setting) for folder in folders
         ]

@@ -49,13 +49,13 @@ def state_files_of(config: RunConfig, crew: Crew) -> StateFiles:
     if folder is not None and (config.model.row_states or config.model.most_tokens or kept):
         rows = RowFolder(folder, name, owner)
     if folders := table_folders(config):
-        tables = TableFiles(folders, name, owner)
+        tables = TableFiles(folders, name, owner, memory=config.learner.places.memory or 0)
     return StateFiles(rows, tables)
 
 
 def table_folders(config: RunConfig) -> list[Path]:
     """Return the folders for tables; none: they are in memory."""
-    found = config.learner.table_folder
+    found = config.learner.places.folder
     return found if isinstance(found, list) else [] if found is None else [found]
 
 
@@ -113,7 +113,7 @@ def build(
         device=config.learner.devices or config.learner.device,
         index=config.learner.index,
         device_blocks=device_blocks_of(config),
-        tables=config.learner.tables,
+        tables=config.learner.places.read,
         engine="local" if crew is None else crew,
         verbose=False,  # the hooks show it
     )

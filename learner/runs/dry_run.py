@@ -74,7 +74,11 @@ def _files_elsewhere(config: RunConfig) -> Iterator[StateFiles]:
         rows, tables = config.learner.row_folder, table_folders(config)
         yield StateFiles(
             None if rows is None else RowFolder(beside(rows)),
-            TableFiles([beside(folder) for folder in tables]) if tables else None,
+            TableFiles(
+                [beside(folder) for folder in tables], memory=config.learner.places.memory or 0
+            )
+            if tables
+            else None,
         )
 
 

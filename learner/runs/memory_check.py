@@ -11,7 +11,7 @@ from ..configuration.config import RunConfig
 from ..figures import size
 from ..memory import memory_limits, resident_bytes
 from ..recommendation.ranking_evaluation import ranking_of
-from ..training.plan import Plan, Planned
+from ..training.plan import OF_BLOCKS, Plan, Planned
 
 NAMED = 5  # arrays that a message lists
 BIASES = 2  # numbers that a model may keep in addition to the configured ones
@@ -19,6 +19,7 @@ BIASES = 2  # numbers that a model may keep in addition to the configured ones
 
 def check_room(plan: Plan, config: RunConfig) -> None:
     """Raise `MemoryPlanError` if `plan` needs more memory than is available."""
+    _check_rows(plan, config)
     tightest = min(device_rooms(plan, config), key=lambda room: room.left, default=None)
     needed = _needed(plan, config)
     if tightest is not None and needed > tightest.left:
@@ -45,12 +46,24 @@ def check_room(plan: Plan, config: RunConfig) -> None:
     lines += _settings(growing(plan.rows, config, lambda row: row.held))
     if any(row.of == "rows" and not row.in_file for row in plan.rows):
         lines.append("learner.row_folder: DIR keeps the state of rows in files.")
-    if config.learner.table_folder is None:
+    if config.learner.places.folder is None:
         lines.append(
             "learner.table_folder: DIR keeps tables of the data's columns in files (sparse data "
             "and optimizers that step by block)."
         )
     raise MemoryPlanError("\n".join(lines))
+
+
+def _check_rows(plan: Plan, config: RunConfig) -> None:
+    """Raise `MemoryPlanError` if the memory for tables in files cannot hold the rows of blocks."""
+    memory = config.learner.places.memory
+    needed = sum(row.held for row in plan.rows if row.name == OF_BLOCKS)
+    if memory is not None and needed > memory:
+        raise MemoryPlanError(
+            f"learner.tables.memory: {size(memory)}: must hold the rows of tables that two blocks "
+            f"read, {size(needed)} at most. Set more, or a smaller data.block_rows "
+            f"({config.data.block_rows})."
+        )
 
 
 def room(config: RunConfig) -> tuple[int, str] | None:

@@ -30,6 +30,11 @@ def tables_of(replica: Replica) -> dict[str, Mat]:
     return dict(sorted(found.items(), key=lambda item: -item[1].slot.nbytes))
 
 
+def tables_bytes(replica: Replica) -> int:
+    """Return the bytes of all tables."""
+    return sum(mat.slot.nbytes for mat in tables_of(replica).values())
+
+
 def check_tables(replica: Replica) -> None:
     """Raise CombinationError unless training reads and changes single rows of tables only.
 

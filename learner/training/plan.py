@@ -33,6 +33,7 @@ Of = Literal["model", "block", "rows", "kept", "hooks", "scores"]
 that may be kept, the hooks, or the rows that are scored."""
 
 ROW_STATE = " (row state)"  # follows the name of a state
+OF_BLOCKS = "rows of tables, of two blocks at most"  # the name of what tables in files need
 
 
 class Planned(NamedTuple):
@@ -240,8 +241,7 @@ def _of_pages(replica: Replica, tables: Mapping[str, Mat]) -> Planned:
     """Plan the rows of tables in files that memory must have: those of this block and the next."""
     columns, entries = replica.shapes.columns, replica.intakes[0].shape.nnz
     shape = min(2 * entries, columns), sum(mat.slot.nbytes for mat in tables.values()) // columns
-    return Planned("rows of tables, of two blocks at most", shape, "bytes", shape[0] * shape[1],
-                   "block")  # fmt: skip
+    return Planned(OF_BLOCKS, shape, "bytes", shape[0] * shape[1], "block")
 
 
 def _of_digests(replica: Replica, tables: Mapping[str, Mat]) -> Planned:

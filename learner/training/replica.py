@@ -58,7 +58,7 @@ from .checks import (
 from .committing import commit_plan
 from .devices import Kept
 from .learned import OPTIMIZER, Learned
-from .paged_tables import check_tables
+from .paged_tables import check_tables, tables_bytes
 from .planning import plan_extras, plan_kept, plan_program
 from .replay import NotedBlock, Replays
 from .terms import terms_of
@@ -116,7 +116,8 @@ class Replica:
         kept: blocks to keep on the device.
         extras: add computations beside training to the plan; `of_extras` gets the labels of their
             arrays, as `of_kept` those of kept blocks.
-        files: keep the tables of `tables_of`; None: they are in memory.
+        files: keep the tables of `tables_of`, if these are larger than their `memory`; None: they
+            are in memory.
         trains: whether it will train; False plans scores and predictions only, without optimizer.
         lent: arrays that parameters of these names lie in, if the device is the CPU.
         commit: whether to allocate the memory; False plans only.
@@ -145,6 +146,8 @@ class Replica:
         if replicas > 1:
             plan_merge(self.cache, self.learned.merged(), replicas)
         self.of_kept = plan_kept(self, kept, alone=replicas * workers == 1)
+        if files is not None and 0 < tables_bytes(self) <= files.memory:
+            self.files = files = None
         if files is not None:
             check_tables(self)
         if commit:

@@ -258,6 +258,20 @@ def test_a_setting_names_its_key_once_and_the_place_inside_its_value(write) -> N
     ]
 
 
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ("{tables: {device: 60GiB}}", r"learner\.tables\.device: unknown key"),
+        ("{tables: {memory: much, folder: a}}", r"learner\.tables\.memory: could not parse"),
+        ("{tables: {memory: 1GiB}}", r"learner\.tables: memory=.*needs a folder.*tables\.folder"),
+        ("{tables: {folder: a}, table_folder: a}", "table_folder: must be null.*tables.folder"),
+    ],
+)
+def test_places_of_tables_are_checked(settings: str, text: str, write) -> None:
+    (problem,) = problems([write(GOOD + f"learner: {settings}\n")], {})
+    assert re.search(text, problem)
+
+
 def test_variables_with_mistakes_are_named(write) -> None:
     path = write(GOOD)
     assert problems([path], {"LEARN__MODEL__TOPICS": "[1"})[0].startswith("LEARN__MODEL__TOPICS:")

@@ -152,6 +152,7 @@ CAN: dict[str, tuple[Model, Any]] = {
 RESTING: dict[str, Model] = {
     "vb": LDA(topics=3, inference="vb"),
     "cvb0": LDA(topics=3, inference="cvb0", alpha="auto"),
+    "sampled": LDA(topics=3, warm_up=1),
 }
 CANNOT: dict[str, tuple[Model, Any]] = {
     "lasso": (GLM(l1=1e-3), PER_BLOCK),
@@ -159,7 +160,7 @@ CANNOT: dict[str, tuple[Model, Any]] = {
     "average": (GLM(), AdaGrad(rate=0.5, average_from=3)),
     "full pass": (GLM(l2=1e-2), LBFGS(memory=2)),
     "other class": (Own(), PER_BLOCK),
-    "counts": (LDA(topics=3), None),
+    "learned prior": (LDA(topics=3, eta="auto"), None),
 }
 
 

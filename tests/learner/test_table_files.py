@@ -280,7 +280,7 @@ def test_what_needs_whole_tables_is_refused(
 
 @pytest.mark.parametrize(
     ("model", "text"),
-    [("nmf", "no optimizer"), ("als", "row for each column"), ("lda", "'lambda' is a whole table")],
+    [("nmf", "no optimizer"), ("als", "row for each column")],
 )
 def test_models_that_change_whole_tables_are_refused(model: str, text: str, tmp_path: Path) -> None:
     X = abs(clicks()[0][:, :300])
@@ -377,6 +377,26 @@ def learn(*arguments: str) -> int:
         main(["train", "--config", "run.yaml", *arguments])
     assert isinstance(stop.value.code, int)
     return stop.value.code
+
+
+def test_tables_that_fit_stay_in_memory(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The bits are those of a run in memory, also where a run moves to files or back."""
+    places = "learner.tables={{memory: {}, folder: [tables]}}".format
+    for name, first, second in [("a", "null", "46kB"), ("b", "1MiB", "47999")]:
+        begun = ["--out", name, "--set", "learner.table_folder=null", "-q", "--set"]
+        assert learn(*begun, places(first), "--set", "learner.passes=1") == ExitCode.DONE
+        assert learn(*begun, places(second), "--resume", "auto") == ExitCode.DONE
+    assert learn("--out", "whole", "--set", "learner.table_folder=null", "-q") == ExitCode.DONE
+    W = {name: bl.load(run / name).parameter("W").tobytes() for name in ("a", "b")}
+    assert W["a"] == W["b"] == bl.load(run / "whole").parameter("W").tobytes()
+    assert not (run / "tables").exists() or files(run / "tables") == []
+    capsys.readouterr()
+    for memory, text in [("48kB", "W: float32 3,000 x 2\n"), ("47999", "W: float32 3,000 x 2, in")]:
+        arguments = ["--dry-run", "--set", "learner.table_folder=null", "--set", places(memory)]
+        assert learn(*arguments) == ExitCode.DONE
+        assert text in capsys.readouterr().out
+    assert learn(*arguments[:-1], places("1000")) != ExitCode.DONE
+    assert "learner.tables.memory: 1.0 kB: must hold" in capsys.readouterr().err
 
 
 # ---- checkpoints ---------------------------------------------------------------------------------

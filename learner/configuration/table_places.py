@@ -1,0 +1,38 @@
+"""Where tables lie: the mapping that `learner.tables` takes."""
+
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import ByteSize, Discriminator, Field, Tag, model_validator
+
+from blocklearn.matcache import Tables
+
+from .section import Section
+
+
+class TablePlaces(Section):
+    """Where tables with a row for each column of the data lie, and how updates read them."""
+
+    read: Tables = Field("float32", description="as `tables` without places")
+    memory: ByteSize | None = Field(
+        None,
+        description="tables that need no more than this, such as `100GiB`, stay in memory; of "
+        "larger ones, it must hold the rows of two blocks. null: no table stays there, if there "
+        "is a folder",
+    )
+    folder: Path | list[Path] | None = Field(None, description="as `table_folder`")
+
+    @model_validator(mode="after")
+    def _memory_has_a_folder(self) -> Self:
+        if self.memory is not None and self.folder is None:
+            raise ValueError(
+                f"memory={self.memory}: needs a folder for tables that are larger. Set "
+                "tables.folder, or memory_limit.host to limit the whole process"
+            )
+        return self
+
+
+TablesOrPlaces = Annotated[
+    Annotated[Tables, Tag("(how)")] | Annotated[TablePlaces, Tag("(where)")],
+    Discriminator(lambda given: "(where)" if isinstance(given, dict | TablePlaces) else "(how)"),
+]
