@@ -102,7 +102,7 @@ class Crew:
 
     def pooled(self, array: NDArray[Any]) -> list[NDArray[Any]]:
         """Return the arrays of all workers, by rank, flat: they may differ in size."""
-        return self.exchange.exchange([array] * self.size)
+        return self.exchange.share(array)
 
     # ------------------------------------------------------------- leading
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,15 +56,35 @@ class Exchange(Closing):
             WorkerError: another worker has failed.
             WorkerLostError: another worker did not answer in time.
         """
+        own = np.ascontiguousarray(parts[self.rank]).reshape(-1)
+        given = [np.ascontiguousarray(part).reshape(-1).view(np.uint8) for part in parts]
+        found = self._checked(lambda: self._swap(given, False))
+        return self._viewed(found, own)
+
+    def share(self, part: NDArray[Any]) -> list[NDArray[Any]]:
+        """Give `part` to all workers, and return what each gave, by rank: see `exchange`.
+
+        All workers call this together. An engine may know a better way than to give it to each:
+        one that sends it to a machine once, whose workers hand it on.
+        """
+        own = np.ascontiguousarray(part).reshape(-1)
+        found = self._checked(lambda: self._share(own.view(np.uint8)))
+        return [
+            own if rank == self.rank else each.view(own.dtype) for rank, each in enumerate(found)
+        ]
+
+    def _viewed(self, found: list[Bytes], own: NDArray[Any]) -> list[NDArray[Any]]:
+        return [own if i == self.rank else part.view(own.dtype) for i, part in enumerate(found)]
+
+    def _checked(self, work: Callable[[], tuple[list[bool], list[Bytes]]]) -> list[Bytes]:
+        """Return the bytes that an exchange gives, unless a worker has failed."""
         if self.failed:
             raise WorkerLostError(
                 f"worker {self.rank}: a worker was lost before. Make the learner again: it resumes "
                 "from its checkpoints."
             )
-        dtype, own = parts[0].dtype, np.ascontiguousarray(parts[self.rank]).reshape(-1)
-        given = [np.ascontiguousarray(part).reshape(-1).view(np.uint8) for part in parts]
         try:
-            failed, found = self._swap(given, False)
+            failed, found = work()
         except WorkerLostError:
             self.failed = True
             raise
@@ -73,7 +93,7 @@ class Exchange(Closing):
                 self.failed = True
                 told = json.loads(part.tobytes())
                 raise WorkerError(rank, told["code"], told["text"])
-        return [own if rank == self.rank else part.view(dtype) for rank, part in enumerate(found)]
+        return found
 
     def fail(self, code: int, text: str) -> None:
         """Tell the other workers that this one has failed, at the call that they make next.
@@ -108,6 +128,10 @@ class Exchange(Closing):
 
     def dismiss(self) -> None:
         """End the workers that this one has started, and their cluster; others go on."""
+
+    def _share(self, part: Bytes) -> tuple[list[bool], list[Bytes]]:
+        """Do what `_swap` does, where all workers get the same."""
+        return self._swap([part] * self.size, False)
 
     @abstractmethod
     def _swap(self, parts: list[Bytes], failed: bool) -> tuple[list[bool], list[Bytes]]:

@@ -116,7 +116,7 @@ class CrewMerger:
         parts = [worker[i] for i in range(len(rows)) for worker in by_worker]  # in order
         own = spans[crew.rank]
         merged = combined(rule, parts, None if base is None else base[own], weight)
-        return np.concatenate(crew.exchange.exchange([merged] * crew.size))
+        return np.concatenate(crew.exchange.share(merged))
 
     def close(self) -> None:
         """See `Merger`."""

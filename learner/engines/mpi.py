@@ -48,9 +48,25 @@ class MPIExchange(Exchange):
         super().__init__(self._comm.Get_rank(), self._comm.Get_size(), patience)
 
     def _swap(self, parts: list[Bytes], failed: bool) -> tuple[list[bool], list[Bytes]]:
-        """See `Exchange`. A size tells of a failure by being negative: -1 - size."""
+        """See `Exchange`."""
+        return self._transfer(parts, failed, together=False)
+
+    def _share(self, part: Bytes) -> tuple[list[bool], list[Bytes]]:
+        """See `Exchange`. Libraries of MPI know which workers are on one machine."""
+        return self._transfer([part] * self.size, False, together=True)
+
+    def _transfer(
+        self, parts: list[Bytes], failed: bool, *, together: bool
+    ) -> tuple[list[bool], list[Bytes]]:
+        """Exchange sizes, then bytes. A size tells of a failure by being negative: -1 - size.
+
+        Where a worker has failed, others may have made different calls: then all go on by pairs.
+
+        together: whether all give one part each to all.
+        """
         sizes = np.array([part.size for part in parts], np.int64)
-        sizes[self.rank] = 0  # the own part stays here
+        if not together:
+            sizes[self.rank] = 0  # the own part stays here
         given, found = (-1 - sizes if failed else sizes), np.empty_like(sizes)
         self._finish(self._comm.Ialltoall(given, found))
         flags = found < 0
@@ -58,11 +74,19 @@ class MPIExchange(Exchange):
         starts = np.concatenate([[0], np.cumsum(-(-found // ALIGNED) * ALIGNED)])
         room = np.empty(starts[-1], np.uint8)
         arriving = [room[a : a + n] for a, n in zip(starts[:-1], found, strict=True)]
-        coming = [self._comm.Irecv(arriving[i], i) for i in range(self.size) if found[i]]
-        going = [self._comm.Isend(parts[i], i) for i in range(self.size) if sizes[i]]
-        for request in coming + going:
-            self._finish(request)
+        if together and not flags.any():
+            places = [room, found, starts[:-1], self._mpi.BYTE]
+            self._finish(self._comm.Iallgatherv(parts[0], places))
+        else:
+            for request in self._by_pairs(parts, arriving):
+                self._finish(request)
         return flags.tolist(), arriving
+
+    def _by_pairs(self, parts: list[Bytes], arriving: list[Bytes]) -> list[Any]:
+        """Begin a message for each pair of workers; empty ones are left out."""
+        others = [rank for rank in range(self.size) if rank != self.rank]
+        coming = [self._comm.Irecv(arriving[i], i) for i in others if arriving[i].size]
+        return coming + [self._comm.Isend(parts[i], i) for i in others if parts[i].size]
 
     def _finish(self, request: Any) -> None:
         """Wait for a transfer, and let Python deliver signals meanwhile."""

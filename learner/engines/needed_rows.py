@@ -163,8 +163,8 @@ class NeededRows:
         step = max(1, PIECE // size // _width(tables))
         for start in range(0, max(self._crew.gather(own.size)), step):
             some = own[start : start + step]
-            ids = np.concatenate(self._swap([some] * size))
-            _put(tables, ids, np.concatenate(self._swap([_taken(tables, some)] * size)))
+            ids = np.concatenate(self._crew.pooled(some))
+            _put(tables, ids, np.concatenate(self._crew.pooled(_taken(tables, some))))
         self.alike()
 
     def alike(self) -> None:

@@ -67,11 +67,13 @@ def gathered(
     """
     owners = state.share.owners(ids)
     own = state.of_rows(ids[owners == crew.rank])
-    nothing = np.empty(0, own.dtype)
-    given = [own if everywhere or rank == 0 else nothing for rank in range(crew.size)]
-    found = crew.exchange.exchange(given)
-    if not (everywhere or crew.leads):
-        return nothing
+    if everywhere:
+        found = crew.exchange.share(own)
+    else:
+        nothing = np.empty(0, own.dtype)
+        found = crew.exchange.exchange([own] + [nothing] * (crew.size - 1))
+        if not crew.leads:
+            return nothing
     parts = ((np.flatnonzero(owners == rank), part) for rank, part in enumerate(found))
     return state.joined(ids, parts)
 

@@ -19,7 +19,7 @@ from ..engines.cost import Needs, dense_seconds, needed_seconds, sparse_seconds
 from ..engines.crew import Crew
 from ..engines.needed_rows import NeededRows
 from .merged_sizes import sizes_of
-from .paged_tables import of_rows_alone, tables_of
+from .paged_tables import tables_of
 from .replica import Replica
 
 Ids = NDArray[np.int32]
@@ -41,7 +41,7 @@ def needs_of(replica: Replica, workers: int, sync_every: int) -> Needs | None:
         or replica.shapes.sides > 1
         or rules != {"mean"}
         or {mat.dtype.str for mat in merged.values()} != {np.dtype(np.float32).str}
-        or not of_rows_alone(replica)
+        or not replica.reads_rows_alone
         or optimizer is None
         or (optimizer.rests and optimizer.at_rest.keys() != merged.keys())
     ):

@@ -76,7 +76,10 @@ def _hindrances(replica: Replica) -> Any:
 
 
 def of_rows_alone(replica: Replica) -> bool:
-    """Return whether training reads and changes only rows of tables that occur in a block."""
+    """Return whether training reads and changes only rows of tables that occur in a block.
+
+    Called when the memory of the replica is planned.
+    """
     return next(_hindrances(replica), None) is None
 
 

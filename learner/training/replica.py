@@ -58,7 +58,7 @@ from .checks import (
 from .committing import commit_plan
 from .devices import Kept
 from .learned import OPTIMIZER, Learned
-from .paged_tables import check_tables, tables_bytes
+from .paged_tables import check_tables, of_rows_alone, tables_bytes
 from .planning import plan_extras, plan_kept, plan_program
 from .replay import NotedBlock, Replays
 from .terms import terms_of
@@ -81,7 +81,10 @@ class Look(Protocol):
 
 
 class Replica:
-    """A model bound to a cache, which is planned, allocated in one slab, then frozen."""
+    """A model bound to a cache, which is planned, allocated in one slab, then frozen.
+
+    reads_rows_alone: whether training reads and changes only rows of tables that occur in a block.
+    """
 
     def __init__(
         self,
@@ -150,6 +153,7 @@ class Replica:
             self.files = files = None
         if files is not None:
             check_tables(self)
+        self.reads_rows_alone = of_rows_alone(self)
         if commit:
             commit_plan(self)
 

@@ -38,6 +38,8 @@ def test_each_worker_gets_what_each_gave_to_it(size: int) -> None:
 def test_messages_and_shares() -> None:
     def work(own: Exchange) -> tuple[Any, ...]:
         crew, table = Crew(own), np.full((2, 3), float(own.rank))
+        parts = own.share(np.full((own.rank, 1), own.rank))
+        assert [part.tolist() for part in parts] == [[], [1], [2, 2]]
         crew.spread(table)
         told = crew.told({"nan": None, "rank": 0} if crew.leads else None)
         return crew.gather([own.rank, "ü"]), told, list(crew.own(range(7))), table.tolist()

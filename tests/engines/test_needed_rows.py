@@ -205,11 +205,20 @@ def test_others_exchange_what_differs(name: str, always: list[str]) -> None:
     assert not always
 
 
-@pytest.mark.parametrize("given", [{"replicas": 2}, {"sync_weight": 0.5}])
-def test_several_replicas_and_replicas_apart_exchange_what_differs(
-    given: dict[str, Any], always: list[str]
+@pytest.mark.parametrize(
+    "model, given",
+    [
+        (GLM(), {"replicas": 2}),
+        (GLM(), {"sync_weight": 0.5}),
+        (RESTING["vb"], {"block_rows": 60}),  # most columns may occur: no row rests
+    ],
+    ids=["several replicas", "apart", "large blocks"],
+)
+def test_some_settings_exchange_what_differs(
+    model: Model, given: dict[str, Any], always: list[str]
 ) -> None:
-    results(2, lambda own: learner(GLM(), PER_ROW, engine=own, passes=1, **given))
+    optimizer = PER_ROW if isinstance(model, GLM) else None
+    results(2, lambda own: learner(model, optimizer, engine=own, passes=1, **given))
     assert not always
 
 

@@ -164,13 +164,13 @@ def test_few_lines_that_differ_travel_alone(monkeypatch: pytest.MonkeyPatch) -> 
     rows = 4000
 
     def work(own: Exchange) -> list[int]:
-        sent, swap = [0], own.exchange
+        sent, swap = [0], own._swap
 
-        def counted(parts: Any) -> Any:
+        def counted(parts: Any, failed: bool) -> Any:
             sent[-1] += sum(part.nbytes for rank, part in enumerate(parts) if rank != own.rank)
-            return swap(parts)
+            return swap(parts, failed)
 
-        own.exchange = counted  # type: ignore[method-assign]
+        own._swap = counted  # type: ignore[method-assign]
         table = np.ones((rows, LINE), np.float32)
         mat = from_array(MatCache(threads=1), table, "x")
         merger = CrewMerger(Crew(own))
