@@ -33,6 +33,7 @@ from .inputs import Block, Shapes
 FLOOR = 1e-15  # of phi
 WEIGHT = 2.0  # of late passes: the mean weighs pass t by about t^WEIGHT
 BEGUN = 4.0  # passes that topics count as in the mean if they come from fresh assignments
+MOST_FIRST = 4  # sweeps of tokens without a topic if no pass came before: phi is of few documents
 MOST_BYTES = 2**30  # of topics that "auto" keeps
 MOST_FRESH = 2**16  # topics that are drawn afresh
 MANY = 16  # topics from which lists of a document's topics are faster than all topics
@@ -92,8 +93,11 @@ class KeptTopics:
     def redraw(self, block: Block, phi: Mat, lam: Mat, eta: Mat, alpha: Mat, sweeps: int) -> None:
         """Draw new topics for the tokens of a block, and move their counts.
 
-        Tokens that have no topic yet are drawn in `sweeps` sweeps; until then, `lam` counts.
+        Tokens that have no topic yet are drawn in `sweeps` sweeps, in no more than MOST_FIRST if
+        nothing has been learned before; until then, `lam` counts.
         """
+        if not self.start:
+            sweeps = min(sweeps, MOST_FIRST)
         one, X, table, extra = self.one, block.X, phi, None
         if self.reads_counts(eta) and block.phase > self.first:
             one <<= 1.0 / (self.totals + colsum(eta))

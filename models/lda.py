@@ -44,7 +44,7 @@ from blocklearn.matcache import (
 from blocklearn.matcache.operations.sampling import CAP, sample_topics
 from blocklearn.optimizers import Meaning, Optimizer, SparseEstimate, StreamingAverage
 
-from .base import Model
+from .base import Model, rows_for
 from .inputs import Block, Randomness, Shapes
 from .kept_topics import MOST_FRESH, kept_topics, most_kept
 from .prior_table import PriorTable
@@ -57,6 +57,8 @@ from .topic_priors import Given, TopicPriors, problem_of_auto
 from .topic_quality import TopicQuality
 
 FEW = 200  # topics up to which sampling begins best from cvb0, and from many passes drawn afresh
+FIRST_TOKENS = 0.01  # of a word in a topic, before any data
+KEPT_BLOCKS = 8  # of a pass, where topics are kept from the start: exact counts need no more
 FLOOR = 1e-15  # of exp E[log beta]: times 1e-20, the floor of exppsi, it is still a normal number
 
 Positive = Annotated[float, Gt(0), Lt(1e30)]
@@ -221,9 +223,9 @@ class LDA(Model):
         "it makes many topics alike; the last pass always samples",
     )
     fresh_passes: Annotated[int, Ge(0)] = Field(
-        default_factory=_by_topics(8, 2),
+        default_factory=_by_topics(8, 0),
         description="gibbs with kept assignments: passes after `warm_up` that draw them afresh, "
-        "which find topics sooner; by default 8 up to 200 topics, else 2, since each costs as many "
+        "which find topics sooner; by default 8 up to 200 topics, else 0, since each costs as many "
         "sweeps of all topics",
     )
     burn_in: Annotated[int, Ge(0), Lt(2**31)] = Field(
@@ -299,6 +301,12 @@ class LDA(Model):
             return 0
         return most_kept(self.assignments, self.topics)
 
+    def rows_of_block(self, rows: int | None) -> int:
+        """Return fewer, larger blocks where topics are kept from the first pass on."""
+        if rows is None or not self.most_tokens or self.warm_up or self.fresh_passes:
+            return super().rows_of_block(rows)
+        return rows_for(KEPT_BLOCKS, rows, self.least_block, self.largest_block)
+
     def default_optimizer(self) -> Optimizer:
         """Return the streaming step of Hoffman et al. (2010).
 
@@ -335,12 +343,16 @@ class LDA(Model):
     def allocate(self, shapes: Shapes, rng: Randomness) -> None:
         """Create lambda [V x K] with noise that makes topics differ.
 
-        It is near 1; where topics have priors of their own, their tokens are added.
+        It is near 1, or small where topics are kept from the first pass on, so that words follow
+        those of earlier blocks. Where topics have priors of their own, their tokens are added.
         """
         V, K = shapes.columns, self.topics
         self.total_rows = shapes.whole_rows
         self.warm = self._warm(shapes.passes)
-        noise = 0.8 + 0.4 * rng.uniform(V, K)
+        wanted = self.assignments if self.most_tokens else "fresh"
+        self.kept = kept_topics(self, wanted, shapes, K, (self.warm, self.fresh_passes))
+        level = 1.0 if self.kept is None or self.kept.start else FIRST_TOKENS
+        noise = level * (0.8 + 0.4 * rng.uniform(V, K))
         seeds = None
         if self.seeds:
             seeds = seed_table(self.seeds, shapes.names, V, K, self.seed_weight)
@@ -353,8 +365,6 @@ class LDA(Model):
         self.theta = self.scratch("theta", shapes.rows, K)
         self.scale = self.number("documents in the corpus per document of the block", 1.0)
         self.replicas = self.number("topics of a token", 1.0)
-        wanted = self.assignments if self.most_tokens else "fresh"
-        self.kept = kept_topics(self, wanted, shapes, K, (self.warm, self.fresh_passes))
         if self.kept is not None and self.kept.start >= shapes.passes > self.warm:
             self.notes.append(
                 f"assignments of tokens are drawn afresh in all {shapes.passes} passes: they are "

@@ -121,6 +121,8 @@ def test_both_samplers_find_the_same_topics(
 def test_a_model_without_warm_up_needs_no_optimizer(tmp_path: Path) -> None:
     trained = learner(warm_up=0).fit()
     assert trained.parameter("counts").sum() == counts().sum()
+    four, ten = (learner(warm_up=0, sweeps=n, passes=1).fit().parameter("counts") for n in (3, 9))
+    np.testing.assert_array_equal(four, ten)  # the first blocks are not settled further
     bl.save(trained, tmp_path / "m")
     np.testing.assert_array_equal(
         bl.load(tmp_path / "m").predict(counts()), trained.predict(counts())
