@@ -160,7 +160,7 @@ CANNOT: dict[str, tuple[Model, Any]] = {
     "average": (GLM(), AdaGrad(rate=0.5, average_from=3)),
     "full pass": (GLM(l2=1e-2), LBFGS(memory=2)),
     "other class": (Own(), PER_BLOCK),
-    "learned prior": (LDA(topics=3, eta="auto"), None),
+    "learned prior": (LDA(topics=3, inference="cvb0", eta="auto"), None),
 }
 
 
