@@ -7,6 +7,7 @@ others with its error, so none of them waits for it.
 from __future__ import annotations
 
 import json
+import threading
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -40,9 +41,13 @@ class Exchange(Closing):
     by_pairs = False
     """Whether each pair of workers exchanges a message of its own, empty ones left out."""
 
+    any_thread = True
+    """Whether other threads than the first may make calls, one by one."""
+
     def __init__(self, rank: int, size: int, patience: float = PATIENCE) -> None:
         self.rank, self.size, self.patience = rank, size, patience
         self.failed = False
+        self._one = threading.Lock()  # calls of several threads of a worker come one by one
 
     def exchange(self, parts: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
         """Give `parts[i]` to worker i, and return what each worker gave to this one, by rank.
@@ -78,6 +83,10 @@ class Exchange(Closing):
 
     def _checked(self, work: Callable[[], tuple[list[bool], list[Bytes]]]) -> list[Bytes]:
         """Return the bytes that an exchange gives, unless a worker has failed."""
+        with self._one:
+            return self._checked_one(work)
+
+    def _checked_one(self, work: Callable[[], tuple[list[bool], list[Bytes]]]) -> list[Bytes]:
         if self.failed:
             raise WorkerLostError(
                 f"worker {self.rank}: a worker was lost before. Make the learner again: it resumes "
@@ -102,11 +111,12 @@ class Exchange(Closing):
 
         code: exit code of the error. text: its message.
         """
-        if self.failed or self.size == 1:
-            return
-        self.failed = True
         told = np.frombuffer(json.dumps({"code": code, "text": text}).encode(), np.uint8)
-        self._swap([told] * self.size, True)
+        with self._one:
+            if self.failed or self.size == 1:
+                return
+            self.failed = True
+            self._swap([told] * self.size, True)
 
     def threads(self, given: int | None) -> int | None:
         """Return the threads that this worker may use; None: all. given: by the user."""

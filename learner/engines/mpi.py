@@ -45,6 +45,7 @@ class MPIExchange(Exchange):
     def __init__(self, mpi: Any, patience: float) -> None:
         """mpi: the module `mpi4py.MPI`."""
         self._mpi, self._comm = mpi, mpi.COMM_WORLD.Dup()
+        self.any_thread = mpi.Query_thread() >= mpi.THREAD_SERIALIZED
         super().__init__(self._comm.Get_rank(), self._comm.Get_size(), patience)
 
     def _swap(self, parts: list[Bytes], failed: bool) -> tuple[list[bool], list[Bytes]]:

@@ -23,11 +23,11 @@ from blocklearn.models.score import Tally
 
 from ..engines.crew import Crew
 from ..engines.merging import CrewMerger
-from ..engines.rows import gathered
 from .block_input import TRAINED_AHEAD
 from .lane import Errand, Lane, Piece
 from .needed_tables import needed_tables
 from .replica import Look, Replica
+from .trained_rows import TrainedRows
 from .work import Counter, Work, counted
 
 Result = TypeVar("Result")
@@ -59,7 +59,7 @@ class Team:
         self.total = len(replicas) * crew.size
         self.sync_weight = sync_weight
         self.stretch = 1 if self.total == 1 else sync_every * self.total
-        self._stale: set[int] = set()  # sides of which this worker has old rows of others
+        self._trained = TrainedRows(crew)  # of states that all workers read
         self._paused: list[Mapping[str, Any]] = []  # of all workers, since `meet`
         lanes = len(replicas) if len(replicas) > 1 else 0
         self._lanes = [Lane(f"blocklearn-model-{i}") for i in range(lanes)]
@@ -125,12 +125,16 @@ class Team:
         rounds: blocks of the worker that has the most of them, where there are several.
         """
         first = self.first if self.crew.leads else None
-        states = self.first.model.states.values()
-        if self.crew.size > 1 and any(each.whole and each.side == side for each in states):
-            self._stale.add(side)
+        states = [each for each in self.first.model.states.values() if each.side == side]
+        read = [each for each in states if each.whole] if self.crew.size > 1 else []
+        if read:
+            most = rounds * self.crew.size * self.first.intakes[side].shape.rows
+            self._trained.begin(read, most)
 
         def train(replica: Replica, host: HostBlock) -> None:
             replica.train(host, side, look if replica is first else None)
+            if read:
+                self._trained.add(host.row_ids[: host.rows])
 
         if self._needed is not None:
             blocks = self._needed.brought(iter(blocks), rounds)
@@ -180,6 +184,7 @@ class Team:
         if self.total == 1:
             return
         self.counter.lap("compute")
+        self._trained.wait()
         if self._needed is None:
             self.each(lambda replica: replica.learned.settle())
         else:
@@ -197,15 +202,13 @@ class Team:
     def gather(self) -> None:
         """Give all workers the rows of tables that others changed: states, and what is needed."""
         needed = self._needed if self._needed is not None and self._needed.behind else None
-        if not self._stale and needed is None:
+        if not self._trained.pending and needed is None:
             return
         with self.crew.ordered("gather"):
             if needed is not None:
                 needed.gather()
-            for state in self.first.model.states.values():
-                for ids in state.ranges() if state.whole and state.side in self._stale else ():
-                    state.set_rows(ids, gathered(state, ids, self.crew, everywhere=True))
-        self._stale.clear()
+            if self._trained.pending:
+                self._trained.give()
 
     def meet(self, message: Any = None) -> list[Any]:
         """Return messages for JSON of all workers, and note how their optimizers are paused."""
@@ -316,6 +319,7 @@ class Team:
         """Stop the threads and free the memory."""
         for lane in self._lanes:
             lane.close()
+        self._trained.close()
         if self._merger is not None:
             self._merger.close()
         for replica in self.replicas:

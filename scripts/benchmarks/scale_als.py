@@ -1,7 +1,8 @@
-"""ALS in `scripts/bench scale`: all workers get the factors of a side after each side.
+"""ALS in `scripts/bench scale`: all workers get the factors of a side while it is trained.
 
-Measured: a rating and a row of each side, by one thread. Simulated: a pass of many more, dealt to
-workers, and the network.
+Measured: a rating and a row of each side, and putting a row of others into its place, by one
+thread. Simulated: a pass of many more, dealt to workers, and the network. The rows of some blocks
+travel while the next are trained; the last ones are waited for.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ import scipy.sparse as sp
 import blocklearn as bl
 
 from .report import Row
-from .scale_network import NETWORKS
+from .scale_network import NETWORKS, shared_seconds
+
+BLOCK_ROWS, SYNC = 1024, 8
 
 
 @dataclass(frozen=True)
@@ -29,9 +32,9 @@ class Sizes:
     rank: int
 
     @property
-    def nbytes(self) -> int:
-        """The bytes of all factors and biases."""
-        return 4 * (self.rank + 2) * (self.users + self.items)
+    def row_bytes(self) -> int:
+        """The bytes of the factors and biases of a row."""
+        return 4 * (self.rank + 2)
 
 
 def pass_seconds(rows: int, columns: int, each: int, rank: int) -> float:
@@ -64,18 +67,40 @@ def simulated(sizes: Sizes, counts: Sequence[int], *, quick: bool = False) -> li
     few, many = (pass_seconds(rows, columns, each, sizes.rank) for each in (10, 40))
     rating = max(0.0, many - few) / (30 * rows)
     row = max(0.0, few - 10 * rows * rating) / (rows + columns)
-    alone = rating * sizes.ratings + row * (sizes.users + sizes.items)
+    copied = copied_seconds(sizes.rank + 2, 2**10 if quick else 2**19)
     found = []
     for name, network in NETWORKS.items():
         for workers in counts:
-            gather = network.exchange(sizes.nbytes, [workers])
-            train = alone / workers
-            settings = {"model": "ALS", "sync": 1, "network": name}
+            train = total = 0.0
+            for side in (sizes.users, sizes.items):
+                nbytes = sizes.row_bytes * side
+                trained = (rating * sizes.ratings / 2 + row * side) / workers
+                stretches = -(-side // (workers * BLOCK_ROWS * SYNC))
+                given = shared_seconds(network, nbytes / stretches, workers)
+                given += 2 * network.latency * (workers - 1)
+                busy = trained / stretches + copied * side / stretches
+                total += trained / stretches + (stretches - 1) * max(busy, given)
+                total += given + copied * side / stretches
+                train += trained
+            settings = {"model": "ALS", "sync": SYNC, "network": name}
             quality = {
                 "block": train,
-                "merge": gather,
-                "efficiency": train / (train + gather),
+                "merge": total - train,
+                "efficiency": train / total,
                 "workers": workers,
             }
-            found.append(Row("rows", "simulated", settings, train + gather, quality))
+            found.append(Row("rows", "simulated", settings, total, quality))
     return found
+
+
+def copied_seconds(columns: int, rows: int) -> float:
+    """Return the processor seconds in which one thread puts a row of others into its place."""
+    table = np.zeros((rows, columns), np.float32)
+    blocks = np.random.default_rng(0).permutation(rows // BLOCK_ROWS)
+    ids = (blocks[:, None] * BLOCK_ROWS + np.arange(BLOCK_ROWS)).reshape(-1)
+    given, found = table.copy(), []
+    for _ in range(3):
+        begun = time.process_time()
+        table[ids] = given
+        found.append(time.process_time() - begun)
+    return min(found) / rows

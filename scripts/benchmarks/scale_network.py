@@ -38,6 +38,19 @@ class Nodes(Network):
         return found
 
 
+def shared_seconds(network: Network, nbytes: float, workers: int) -> float:
+    """Return the seconds in which all workers get `nbytes`, of which each has a part.
+
+    Parts go around in a ring of all workers, so each passes a node's link once.
+    """
+    part = nbytes / workers
+    if not isinstance(network, Nodes) or workers <= network.each:
+        inner = network.within if isinstance(network, Nodes) else network
+        return inner.exchange(nbytes, [workers])
+    step = network.latency + part / network.bandwidth
+    return (workers - 1) * max(step, part / network.within.bandwidth)
+
+
 NETWORKS: dict[str, Network] = {
     "10 Gb/s, 50 us": Network(5e-5, 1.25e9),
     "100 Gb/s, 10 us": Network(1e-5, 1.25e10),

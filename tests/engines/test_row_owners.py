@@ -14,6 +14,9 @@ from blocklearn.datasources import HostBlock, MatrixSource
 from blocklearn.learner.engines.crew import Crew
 from blocklearn.learner.engines.exchange import Exchange
 from blocklearn.learner.engines.rows import SharedRows, gathered, hand_out
+from blocklearn.learner.errors import DivergedError
+from blocklearn.learner.training import trained_rows
+from blocklearn.learner.training.lane import Lane
 from blocklearn.matcache import MatCache, ShapeError
 from blocklearn.models import RowState, RowStore, TokenState
 from blocklearn.models.row_share import RowShare
@@ -51,6 +54,32 @@ def test_the_states_of_rows_are_shared_out(name: str, workers: int) -> None:
         shares = [each[state] for each in found]
         assert sum(shares) == whole[state]
         assert max(shares) < 1.6 * whole[state] / workers
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["well", "one fails"])
+def test_rows_travel_while_the_next_blocks_train(
+    fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where they are few; a failure of a worker meanwhile reaches all."""
+    variant, begun = CASES["als explicit cg"], []
+    expected = learnt(trained(variant, replicas=3))
+
+    class Noted(Lane):
+        def ask(self, *given: Any) -> Any:
+            begun.append(self)
+            if fails and len(begun) == 5:
+                raise DivergedError("factors are not finite")
+            return super().ask(*given)
+
+    monkeypatch.setattr(trained_rows, "MANY", 0)
+    monkeypatch.setattr(trained_rows, "Lane", Noted)
+    found = as_workers(3, lambda own: learnt(trained(variant, engine=own)))
+    if fails:
+        kinds = sorted(type(each).__name__ for each in found)
+        assert kinds == ["DivergedError", "WorkerError", "WorkerError"]
+    else:
+        assert found == [expected] * 3
+        assert len(set(begun)) == 3
 
 
 @pytest.mark.parametrize("name", ["als explicit cg", "als implicit cholesky"])

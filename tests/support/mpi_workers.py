@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from blocklearn.learner.engines.open import opened
-from blocklearn.learner.training import needed_tables
+from blocklearn.learner.training import needed_tables, trained_rows
 from tests.engines.test_workers import CASES, learnt, trained
 
 
 def main(out: Path, *names: str) -> None:
     """Train each variant, and write all that comes out of it to `out/worker-RANK`.
 
-    Rows that blocks need travel in all variants that can do so, small as they are.
+    Rows that blocks need, and those of states, travel in all variants, small as they are.
     """
+    trained_rows.MANY = 0
     needed_tables.FEW, needed_tables.needed_seconds = 0, lambda needs: 0.0
     own: Any = opened("auto", task=lambda: lambda own: None)
     found = {name: learnt(trained(CASES[name], engine=own)) for name in names}
