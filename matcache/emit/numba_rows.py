@@ -126,6 +126,8 @@ class NumbaPrinter(RowwisePrinter):
             cut += [f"o{n}" for n, ending in enumerate(self.program.endings) if ending == "assign"]
             for name in cut:
                 out.line(f"{name} = {name}[first:last]")
+        for n, result in self.program.in_place:
+            out.line(f"a{n} = o{result}")  # one name for one array: LLVM makes vectors
 
     def row_loop(self) -> None:
         """Print the loop over the rows of a chunk."""

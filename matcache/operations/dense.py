@@ -138,7 +138,7 @@ def store(target: Mat, root: Lazy | float) -> None:
     """Compute an expression into the container of `target`, which may be wider than it is."""
     precise = [x for x in (target, root) if isinstance(x, Lazy) and x.dtype != np.float32]
     dtype = "float64" if precise else "float32"
-    found, args = compiled(target.cache, (root,), target.shape, ("assign",), dtype)
+    found, args = compiled(target.cache, (root,), target.shape, ("assign",), dtype, (target,))
     run(target.cache, found, args, target.shape, (target.slot,))
 
 
@@ -148,14 +148,27 @@ def compiled(
     shape: Shape,
     endings: tuple[Ending, ...],
     dtype: str,
+    targets: Sequence[Any] = (),
 ) -> tuple[Compiled, list[Mat | float]]:
-    """Return the program of expressions of one shape, and the arguments of this evaluation."""
+    """Return the program of expressions of one shape, and the arguments of this evaluation.
+
+    targets: what the expressions are assigned to, where these are Mats. A kernel that knows which
+    of them it reads may compute several elements at a time.
+    """
     leaves, steps, places = linearise(roots, shape)
     kinds = tuple([_kind(leaf, shape) for leaf in leaves])
-    structure = ("dense", kinds, steps, places, endings, dtype)
+    written = {mat.guid: n for n, mat in enumerate(targets) if isinstance(mat, Mat)}
+    in_place = tuple(
+        [
+            (n, written[leaf.guid])
+            for n, leaf in enumerate(leaves)
+            if isinstance(leaf, Mat) and leaf.guid in written and leaf.shape == shape
+        ]
+    )
+    structure = ("dense", kinds, steps, places, endings, dtype, in_place)
     found = cache.programs.get(structure)
     if found is None:
-        plan = schedule(dense_program(kinds, steps, places, endings, dtype))
+        plan = schedule(dense_program(*structure[1:]))
         found = Compiled(plan, single=True, returned=(-1,), writes=(), must_run=())
         cache.programs[structure] = found
     return found, [leaf.key if isinstance(leaf, Random) else leaf for leaf in leaves]

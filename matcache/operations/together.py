@@ -59,16 +59,18 @@ def together(*wanted: tuple[Any, Any]) -> tuple[Mat, ...]:
     ]
     every = [mat for pair in pairs for mat in pair if isinstance(mat, Lazy)]
     precise = any(result_dtype([mat]) == np.float64 for mat in every)
-    found, args = compiled(cache, roots, shape, endings, "float64" if precise else "float32")
+    targets = [what for what, _ in pairs]
+    dtype = "float64" if precise else "float32"
+    found, args = compiled(cache, roots, shape, endings, dtype, targets)
     results: list[Mat] = []
     for n, (what, x) in enumerate(pairs):
         if isinstance(what, Mat):
             results.append(what)
             continue
         sides = {functions.copy: shape, functions.total: (1, 1)}.get(what, (1, shape[1]))
-        dtype = np.float64 if what is functions.total else result_dtype([x])
+        number = np.float64 if what is functions.total else result_dtype([x])
         key = (("dense", found, shape, n), *parts_of(args))
-        slot = cache.result(key, sides, dtype, f"{what.__name__}({x.label})")
+        slot = cache.result(key, sides, number, f"{what.__name__}({x.label})")
         results.append(handle(cache, slot))
     run(cache, found, args, shape, tuple([mat.slot for mat in results]))
     for (_, x), ending, result in zip(pairs, endings, results, strict=True):

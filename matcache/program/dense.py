@@ -23,6 +23,7 @@ def dense_program(
     roots: tuple[Reference, ...],
     endings: tuple[Ending, ...],
     dtype: str,
+    in_place: tuple[tuple[int, int], ...] = (),
 ) -> Program:
     """Return the program of expressions.
 
@@ -30,6 +31,7 @@ def dense_program(
     column (m x 1), one (1 x 1), number and random.
     roots: the values of the expressions.
     endings: what becomes of each root.
+    in_place: pairs (leaf, root) that are one array.
 
     Every step is computed for each element, also one that needs only a column.
     """
@@ -54,4 +56,7 @@ def dense_program(
     for root in roots:
         value = values[root]
         returns.append(apply("copy", value) if value.arg >= 0 or value in returns else value)
-    return Program("expression", tuple(arguments), [*body], tuple(returns), dtype, endings)
+    results = tuple(returns)
+    return Program(
+        "expression", tuple(arguments), [*body], results, dtype, endings, in_place=in_place
+    )

@@ -191,6 +191,7 @@ class Program:
     added up, all their numbers are added up, or the largest of each column is kept. Programs of
     rows have none: they assign.
     made: the last arguments, which are computed from others.
+    in_place: pairs (argument, result) of an expression that are one array.
     """
 
     name: str
@@ -200,6 +201,7 @@ class Program:
     dtype: str
     endings: tuple[Ending, ...] = ()
     made: tuple[Made, ...] = ()
+    in_place: tuple[tuple[int, int], ...] = ()
 
     @property
     def whole(self) -> bool:

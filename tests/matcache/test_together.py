@@ -100,6 +100,24 @@ def test_a_matrix_that_is_read_can_be_assigned(memory: MatCache) -> None:
         old.numpy()
 
 
+@pytest.mark.parametrize("shape", [(700, 1), (300, 7)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_results_in_place_have_the_bits_of_others(memory: MatCache, shape: Any, dtype: Any) -> None:
+    def new(x: Any) -> Any:
+        return from_array(memory, x)
+
+    x, y, z = (matrix(memory, shape, n).numpy().astype(dtype) for n in range(3))
+    a, b, c, row = new(x), new(y), new(z), new(x[:1])
+    other = copy(exp(a) / (b * b + 1.0) - row * a).numpy()
+    turned = copy(maximum(b, a) * c).numpy()
+    a <<= exp(a) / (b * b + 1.0) - row * a
+    np.testing.assert_array_equal(a.numpy(), other)
+    a.set(x)
+    together((b, maximum(b, a) * c), (a, exp(a) / (b * b + 1.0) - row * a))
+    np.testing.assert_array_equal(a.numpy(), other)
+    np.testing.assert_array_equal(b.numpy(), turned)
+
+
 def test_results_follow_operands_and_take_no_new_memory(memory: MatCache) -> None:
     a = matrix(memory, (6, 4))
     first = together((colsum, a + 1.0), (total, a))
