@@ -30,9 +30,10 @@ def scatter(chunk, thread, bounds, target, rows, columns, source, add, bad):
     bad: receives the first row position that is out of range. Then nothing is written.
     """
     start, stop = 0, rows.size
-    falls = 0
+    falls, jumps = 0, 0
     for i in range(1, rows.size):
         falls += rows[i] < rows[i - 1]
+        jumps += rows[i] != rows[i - 1] + 1
     first, last = bounds[chunk], bounds[chunk + 1]
     if falls == 0 and rows.size and rows[0] >= 0 and rows[rows.size - 1] < target.shape[0]:
         start, stop = np.searchsorted(rows, first), np.searchsorted(rows, last)
@@ -44,6 +45,11 @@ def scatter(chunk, thread, bounds, target, rows, columns, source, add, bad):
     tall, wide = min(source.shape[0] - 1, 1), min(source.shape[1] - 1, 1)
     if columns.size == 1:
         column = target[:, columns[0]]
+        if jumps == 0 and start < stop and tall == 1:  # neighbours: LLVM makes vectors
+            into, numbers = column[rows[start] : rows[start] + stop - start], source[start:stop, 0]
+            for i in range(stop - start):
+                into[i] = into[i] + numbers[i] if add else numbers[i]
+            return
         for i in range(start, stop):
             r = rows[i]
             if first <= r < last:
