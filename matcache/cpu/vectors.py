@@ -108,18 +108,24 @@ def fetch(typingctx, matrix, row, column):
     Processors do not foresee rows that are not neighbours. Without prefetching, each costs the full
     latency of memory.
     """
+    return types.void(matrix, types.intp, types.intp), _prefetch
 
-    def codegen(context, builder, sig, args):
-        array = context.make_array(sig.args[0])(context, builder, args[0])
-        place = cgutils.get_item_pointer(context, builder, sig.args[0], array, args[1:])
-        line = builder.bitcast(place, _BYTES)
-        kind = ir.FunctionType(ir.VoidType(), [_BYTES, _I32, _I32, _I32])
-        known = builder.module.globals.get("llvm.prefetch.p0")
-        prefetch = known or ir.Function(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(prefetch, [line, _I32(1), _I32(3), _I32(1)])
-        return context.get_dummy_value()
 
-    return types.void(matrix, types.intp, types.intp), codegen
+@instruction
+def fetch1(typingctx, array, i):
+    """Prefetch the cache line of array[i], likewise; i may be beyond the end."""
+    return types.void(array, types.intp), _prefetch
+
+
+def _prefetch(context, builder, sig, args):
+    array = context.make_array(sig.args[0])(context, builder, args[0])
+    place = cgutils.get_item_pointer(context, builder, sig.args[0], array, args[1:])
+    line = builder.bitcast(place, _BYTES)
+    kind = ir.FunctionType(ir.VoidType(), [_BYTES, _I32, _I32, _I32])
+    known = builder.module.globals.get("llvm.prefetch.p0")
+    prefetch = known or ir.Function(builder.module, kind, "llvm.prefetch.p0")
+    builder.call(prefetch, [line, _I32(1), _I32(3), _I32(1)])
+    return context.get_dummy_value()
 
 
 class Row:

@@ -22,7 +22,18 @@ from contextlib import AbstractContextManager
 from typing import ClassVar
 
 from ..notation.elementwise import ELEMENTWISE
-from ..program.instructions import Access, Apply, Dot, Gather, Kind, Product, Reduce, Value, walk
+from ..program.instructions import (
+    Access,
+    Apply,
+    Dot,
+    Gather,
+    Kind,
+    Product,
+    Reduce,
+    Value,
+    reads,
+    walk,
+)
 from ..program.schedule import Group, Schedule, all_values
 from .numba_header import numba_header, number
 from .rows import LoopBody, RowwisePrinter, column, indices, plus
@@ -32,9 +43,10 @@ TOGETHER = 8  # long rows of a matrix added at a time
 SHORT = 24  # LLVM unrolls loops with fewer rounds instead of vectorising them
 SHORT_MATRIX = 128  # longest row of a matrix if several are added at a time
 AHEAD = 2  # distance in rows from the computed one to the prefetched one
+FAR = 512  # distance in non-zeros, of sums of numbers
 LINE, MOST_LINES = 64, 32  # bytes of a cache line; most lines fetched of a row
 
-VECTORS = "from blocklearn.matcache.cpu.vectors import fetch, make_add, make_dots\n\n"
+VECTORS = "from blocklearn.matcache.cpu.vectors import fetch, fetch1, make_add, make_dots\n\n"
 PLUS = """from blocklearn.matcache.cpu.jit import helper
 
 
@@ -361,16 +373,34 @@ class NumbaPrinter(RowwisePrinter):
     def nonzeros(self, group: Group) -> None:
         """Print a loop over the non-zeros of the row."""
         first = "p"
+        numbers = all(isinstance(i, Gather) and i.out.kind is Kind.ROW for i in group.instructions)
         if any(isinstance(i, Dot | Gather) for i in group.instructions):
             first = "full"
             self.out.line(f"full = p + (q - p) // {UNROLL} * {UNROLL}")
             with self.out.block(f"for j in range(p, full, {UNROLL}):"):
+                if numbers:
+                    self.fetch_nonzeros(group)
                 _Body(self, group, UNROLL).run()
-        if all(isinstance(i, Gather) and i.out.kind is Kind.ROW for i in group.instructions):
+        if numbers:
             self.last_nonzeros(group)
             return
         with self.out.block(f"for j in range({first}, q):"):
             _Body(self, group).run()
+
+    def fetch_nonzeros(self, group: Group) -> None:
+        """Print prefetches of the columns and values of non-zeros further on.
+
+        A sum of numbers does so little with each that the processor's own prefetching is late.
+        """
+        self.fetches = True
+        streams = {array for _, array, _ in _Body(self, group).columns()}
+        if self.program.transposed:
+            streams.add("positions")
+        else:
+            read = [value for step in group.instructions for value in reads(step)]
+            streams |= {self.array(v) for v in read if v.access is Access.VALUES}
+        for stream in sorted(streams):
+            self.out.line(f"fetch1({stream}, j + {FAR})")
 
     def last_nonzeros(self, group: Group) -> None:
         """Print the sums over the last 0 to 3 non-zeros, without a branch for each.
