@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from blocklearn.matcache import Mat, maximum, ones_like, rowsum, total, where
+from blocklearn.matcache import Mat, maximum, ones_like, rowsum, together, total, where
 
 from .inputs import Block, Randomness, Shapes
 from .link_model import LinkModel
@@ -78,11 +78,13 @@ class PageRank(LinkModel):
     def end_pass(self) -> None:
         """Set the scores from the visits of the pass; before the first, from the starts."""
         anew = (1.0 - self.damping * total(self.visits)) / maximum(total(self.starts), TINY)
-        scores = (self.damping * self.visits + anew * self.starts).mat()
-        step = scores - self.scores
-        self.change <<= total(maximum(step, -step))
-        self.scores <<= scores
-        self.shares <<= where(self.links > 0.0, scores / maximum(self.links, TINY), 0.0)
+        scores = self.damping * self.visits + anew.mat() * self.starts
+        change, _, _ = together(
+            (total, abs(scores - self.scores)),
+            (self.scores, scores),
+            (self.shares, where(self.links > 0.0, scores / maximum(self.links, TINY), 0.0)),
+        )
+        self.change <<= change
         self.visits <<= 0.0
 
     @property
