@@ -285,6 +285,22 @@ class Model(Fields):
     def end_pass(self) -> None:
         """Finish a pass: `update` has seen all its blocks."""
 
+    def settle(self) -> None:
+        """Make parameters exact whose rows rest, for readers other than training.
+
+        The learner calls it before such readers, and after `end_pass`.
+        """
+
+    def unsettled(self, *, ever: bool = False) -> list[Mat]:
+        """Return the Mats to restore after a `settle` that training must not see.
+
+        ever: True: those that may need it after any number of blocks, not only now.
+        """
+        return []
+
+    def resumed(self) -> None:
+        """Make what follows from parameters that were set, or merged, from elsewhere."""
+
     @property
     def converged(self) -> bool:
         """Whether further passes would gain nothing: training ends. Asked between passes."""
@@ -358,6 +374,7 @@ class Model(Fields):
         # The learner fills:
         self.split_terms: dict[str, list[SplitTerm]] = {}  # of mixins, by name in `takes_terms`
         self.column_sums: dict[str, Mat] = {}  # column sums of parameters whose rows rest
+        self.few_occur = False  # whether most columns of the data occur in no single block
         self.lent: Collection[str] = ()  # parameters that lie in the file of a saved model
         self.trains = True  # False: `update` is never called
         self.rows_in_files: int | None = None  # tables of so many rows lie in files

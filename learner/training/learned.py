@@ -57,11 +57,13 @@ class Learned:
 
     def resume(self, paused: Mapping[str, Any]) -> None:
         """Continue from a `pause` that returned `paused`; the Mats are set already."""
+        self._model.resumed()
         if self._optimizer is not None:
             self._optimizer.resume(paused)
 
     def settle(self) -> None:
         """Make the whole of the parameters exact for readers other than training."""
+        self._model.settle()
         if self._optimizer is not None:
             self._optimizer.settle()
 
@@ -72,7 +74,7 @@ class Learned:
         whole: whether the parameters may also be changed within it.
         """
         paused = self.pause()
-        kept = [] if self._optimizer is None else self._optimizer.unsettled()
+        kept = self._unsettled()
         if whole:
             kept += self._model.parameters.values()
         tables = self._files if kept else None
@@ -88,6 +90,11 @@ class Learned:
                     self._copies[mat.guid].append(array)
                 if before:
                     self.resume(paused)
+
+    def _unsettled(self, *, ever: bool = False) -> list[Mat]:
+        """Return the Mats to restore after `settle`: see `Optimizer.unsettled`."""
+        found = self._model.unsettled(ever=ever)
+        return found if self._optimizer is None else found + self._optimizer.unsettled(ever=ever)
 
     def refreshed(self) -> AbstractContextManager[None]:
         """Return the change of tables in files by `settle` that is not undone."""
@@ -112,7 +119,7 @@ class Learned:
 
         apart: whether replicas may differ.
         """
-        found = [] if self._optimizer is None else self._optimizer.unsettled(ever=True)
+        found = self._unsettled(ever=True)
         if apart:
             found += self._model.parameters.values()
         return list({mat.guid: mat for mat in found}.values())

@@ -168,6 +168,7 @@ class Replica:
         self.model.lent, self.model.trains = self.lent.arrays.keys(), self.trains
         drawn_later = self.files is not None and not self.files.in_order
         self.model.rows_in_files = self.shapes.columns if drawn_later else None
+        self.model.few_occur = self.intakes[0].few_occur
         self.model.allocate(self.shapes, Randomness(self.cache, self.seed))
         self.model.allocated = True
         self._find_states()
@@ -487,6 +488,7 @@ class Replica:
             self.learned.refreshed(),
         ):
             self.model.end_pass()
+            self.model.settle()
             if self.optimizer is not None:
                 self.optimizer.end_pass()
         self.counter.lap("compute")

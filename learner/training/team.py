@@ -266,6 +266,8 @@ class Team:
                     self._merging().merge(
                         ("mean", [r.model.parameters[n] for r in self.replicas]) for n in means
                     )
+                for replica in self.replicas:
+                    replica.model.resumed()
             for replica in self.replicas:
                 replica.refresh()
             yield

@@ -40,6 +40,7 @@ from ..base import Model
 from ..inputs import Block, Randomness, Shapes
 from ..score import Score, Sum
 from ..term_weights import TermWeights, keep_weights, weighed
+from .scaled import ScaledCentres
 from .start import first_centres
 
 TINY = 1e-30
@@ -111,13 +112,18 @@ class KMeans(Model):
             self.sums, self.members = self.statistic("sums", d, k), self.statistic("members", 1, k)
         self.numbers = from_array(self.cache, np.arange(k, dtype=np.float32)[None], "numbers")
         self.keep = self.number("what is kept of the counts")
+        rests = self.few_occur and self.update_centres == "online"
+        self.scaled = ScaledCentres(self, self.centres) if rests else None
         keep_weights(self, self.term_weights, shapes)
 
     def update(self, block: Block) -> None:
         """Move each centre towards the rows that are nearest to it, or add them to its sums."""
+        if self.scaled is not None:
+            self.update_scaled(block, self.scaled)
+            return
         Z, C = self.centred(block.X)
         lengths = self.lengths(Z)
-        near, _, _ = self.nearest(Z, C, block.weights / lengths)
+        near, _, _ = self.nearest(Z, C, self.shares(block, lengths))
         members = colsum(near * lengths)
         apart = Z.T @ near - members * C
         if self.update_centres == "batch":
@@ -127,6 +133,16 @@ class KMeans(Model):
         self.keep.set(self.forget ** (block.rows / self.total_rows))
         self.counts <<= self.keep * self.counts + members
         self.move(apart / maximum(self.counts, TINY))
+
+    def update_scaled(self, block: Block, centres: ScaledCentres) -> None:
+        """Do what `update` does online, to the columns that occur in the block."""
+        X, lengths = block.X, self.lengths(block.X)
+        near = self.nearest(X, self.centres, self.shares(block, lengths))[0].mat()
+        members = colsum(near * lengths).mat()
+        self.keep.set(self.forget ** (block.rows / self.total_rows))
+        self.counts <<= self.keep * self.counts + members
+        pace = (1.0 / maximum(self.counts, TINY)).mat()
+        centres.step(X, near, 1.0 - members * pace, pace, directions=self.spherical)
 
     def end_pass(self) -> None:
         """Move each centre to the mean of the rows that were nearest to it, in batch mode."""
@@ -155,13 +171,37 @@ class KMeans(Model):
 
     def nearest(self, Z: Matrix, C: Table, weights: Column) -> tuple[Rows, Column, Column]:
         """Return the weight at the nearest centre, its number, and x.c - |c|^2 / 2."""
-        half = self.numbers * 0.0 if self.spherical else colsum(C * C) * 0.5
-        found: tuple[Rows, Column, Column] = nearest((Z @ C).mat(), half, self.numbers, weights)
+        rests = self.scaled
+        squares = colsum(C * C) if rests is None else rests.squares
+        half = self.numbers * 0.0 if self.spherical else squares * 0.5
+        products = (Z @ C).mat() if rests is None else rests.products(Z)
+        found: tuple[Rows, Column, Column] = nearest(products, half, self.numbers, weights)
         return found
+
+    def settle(self) -> None:
+        """Make the centres exact."""
+        if self.scaled is not None and (self.cache.reserving or self.scaled.scaled):
+            self.scaled.settle()
+
+    def unsettled(self, *, ever: bool = False) -> list[Mat]:
+        """Return the centres, and what they are scaled by."""
+        if self.scaled is None or not (ever or self.scaled.scaled):
+            return []
+        return [self.centres, self.scaled.scales, self.scaled.squares]
+
+    def resumed(self) -> None:
+        """Measure the centres, which may be those of a saved model, or means of replicas."""
+        if self.scaled is not None and not self.scaled.scaled:
+            self.scaled.measure()
 
     def lengths(self, X: Matrix) -> Column | float:
         """Return the lengths of the rows [rows x 1] if `spherical`, else 1."""
         return maximum(sqrt(rowsum(X * X)), TINY) if self.spherical else 1.0
+
+    def shares(self, block: Block, lengths: Column | float) -> Column:
+        """Return the weight of each row over its length; 0 if it has no direction and needs one."""
+        shares: Column = block.weights / lengths
+        return shares * (lengths > TINY) if self.spherical else shares
 
     def score(self, block: Block) -> Score:
         """Score how far rows are from their centres; smaller is better.

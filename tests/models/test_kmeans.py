@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from blocklearn.datasources import MatrixSource
 from blocklearn.learner.reports.clusters import clusters
 from blocklearn.learner.reports.lines import summary_lines
 from blocklearn.learner.training.row_sample import take_rows
+from blocklearn.matcache.operations import local as sizes
 from blocklearn.models import KMeans
 from blocklearn.models.kmeans.start import first_centres
 
@@ -65,18 +67,23 @@ def normed(C: Array, model: KMeans) -> Array:
     return C / np.maximum(np.linalg.norm(C, axis=0), 1e-30) if model.spherical else C
 
 
-@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("sparse", ["no", "yes", "few columns in a block"])
 @pytest.mark.parametrize("spherical", [False, True])
 @pytest.mark.parametrize("way", WAYS)
-def test_passes_are_those_of_the_definition(way: Any, spherical: bool, sparse: bool) -> None:
+def test_passes_are_those_of_the_definition(
+    way: Any, spherical: bool, sparse: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     X, _ = planted(far=2.0)
+    if sparse.startswith("few"):
+        monkeypatch.setattr(sizes, "FEW", 1e9)
     weights = np.linspace(0.0, 2.0, ROWS).astype(np.float32)
     model = KMeans(clusters=K, update_centres=way, spherical=spherical)
     source = MatrixSource(X, weights=weights, block_rows=BLOCK)
     some = take_rows(source, model.sample_rows)
     start = first_centres(some.X, some.weights, K, 3, spherical).T
-    data = sp.csr_array(X) if sparse else X
+    data = X if sparse == "no" else sp.csr_array(X)
     found = trained(model, data, weights)
+    assert (found.model.scaled is not None) == (sparse.startswith("few") and way == "online")
     expected = definition(model, X, weights, start, passes=3)
     np.testing.assert_allclose(found.parameter("centres"), expected, rtol=1e-4, atol=1e-4)
     half = 0.0 if spherical else (expected**2).sum(axis=0) / 2
@@ -89,6 +96,51 @@ def test_passes_are_those_of_the_definition(way: Any, spherical: bool, sparse: b
     else:
         name, far = "mean_squared_distance", (X**2).sum(axis=1) - 2.0 * scores.max(axis=1)
     assert found.progress.scores[name] == pytest.approx(far.mean(), rel=1e-4)
+
+
+def hostile(columns: int = 400) -> sp.csr_array:
+    """Blocks of few columns, none, all of them, and a ragged one with an empty row."""
+    rng = np.random.default_rng(0)
+    X = np.zeros((3 * BLOCK + 7, columns), np.float32)
+    X[:BLOCK, :9] = rng.normal(size=(BLOCK, 9))
+    X[2 * BLOCK : -1] = rng.normal(size=(BLOCK + 6, columns)) * (rng.random(columns) < 0.1)
+    X[2 * BLOCK] += 1
+    return sp.csr_array(X)
+
+
+def of_hostile(spherical: bool, **options: Any) -> bl.Learner:
+    model = KMeans(clusters=5, spherical=spherical)
+    source = MatrixSource(hostile(), block_rows=BLOCK, shuffle=False)
+    given: dict[str, Any] = {"passes": 3, "threads": 1, "verbose": False, "seed": 3, **options}
+    return bl.Learner(model, source, hostile(), **given)
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize("spherical", [False, True])
+def test_columns_that_rest_are_those_of_whole_centres(
+    spherical: bool, replicas: int, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Evaluations within a pass, threads and a stop after any block change no bit."""
+    found = []
+    for few in (0.0, 1e9):
+        monkeypatch.setattr(sizes, "FEW", few)
+        found.append(of_hostile(spherical, replicas=replicas, sync_every=1).fit())
+    whole, rests = (each.parameter("centres") for each in found)
+    np.testing.assert_allclose(rests, whole, rtol=1e-4, atol=1e-5)
+    name = "mean_cosine_distance" if spherical else "mean_squared_distance"
+    assert found[1].progress.scores[name] == pytest.approx(found[0].progress.scores[name], rel=1e-4)
+    options: dict[str, Any] = {"replicas": replicas, "sync_every": 1}
+    often = of_hostile(spherical, threads=3, evaluation={"every_blocks": 1}, **options).fit()
+    assert often.parameter("centres").tobytes() == rests.tobytes()
+    stop = bl.Checkpoints(tmp_path / "saved", every_blocks=1, keep=100)
+    of_hostile(spherical, hooks=[stop], **options).fit()
+    for late in sorted((tmp_path / "saved").iterdir())[-4:]:
+        shutil.rmtree(late)
+    again = of_hostile(spherical, checkpoint=tmp_path / "saved", **options).fit()
+    assert again.parameter("centres").tobytes() == rests.tobytes()
+    bl.save(again, tmp_path / "model")
+    loaded = bl.load(tmp_path / "model")
+    assert loaded.predict(hostile()).tobytes() == again.predict(hostile()).tobytes()
 
 
 @pytest.mark.parametrize("way", WAYS)
