@@ -34,7 +34,11 @@ from numpy.typing import NDArray
 import blocklearn as bl
 from blocklearn.learner.command_line.launching import mpiexec
 from blocklearn.learner.engines.cost import Network, best_degrees
+from blocklearn.learner.engines.crew import Crew
+from blocklearn.learner.engines.exchange import Bytes, Exchange
 from blocklearn.learner.engines.lines import LINE, Lines
+from blocklearn.learner.engines.merging import CrewMerger
+from blocklearn.matcache import MatCache, from_array
 from blocklearn.matcache.merge import add
 
 from . import scale_als
@@ -42,7 +46,7 @@ from .data import power_law
 from .machine import describe
 from .report import Report, Row, table
 from .scale_needed import Needed, whole_settle_seconds
-from .scale_network import NETWORKS
+from .scale_network import NETWORKS, shared_seconds
 
 PEER_NAMES: tuple[str, ...] = ()
 NBYTES = 4 * LINE
@@ -50,12 +54,16 @@ NBYTES = 4 * LINE
 
 @dataclass(frozen=True)
 class Local:
-    """Seconds of the loops of a merge for one line, by one thread, on this machine."""
+    """Seconds of the loops of a merge for one line, by one thread, on this machine.
+
+    every: all loops of a merge in which all numbers travel, of four workers.
+    """
 
     digest: float
     take: float
     put: float
     add: float
+    every: float
 
     @staticmethod
     def measured(lines: int) -> Local:
@@ -68,7 +76,28 @@ class Local:
             seconds(lambda: own.take(ids)) / ids.size,
             seconds(lambda: own.put(ids, part)) / ids.size,
             seconds(lambda: add(array, total)) / lines,
+            per_line_of_all(lines),
         )
+
+
+class Silent(Exchange):
+    """The connection of a worker of four, whose others give zeros at once."""
+
+    def __init__(self) -> None:
+        super().__init__(0, 4)
+
+    def _swap(self, parts: list[Bytes], failed: bool) -> tuple[list[bool], list[Bytes]]:
+        return [False] * self.size, [np.zeros(parts[0].size, np.uint8) for _ in parts]
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def per_line_of_all(lines: int) -> float:
+    """Return the seconds of all loops for a line, if all numbers travel."""
+    mat = from_array(MatCache(threads=1), np.ones((lines, LINE), np.float32), "x")
+    merger = CrewMerger(Crew(Silent()))
+    return seconds(lambda: merger.merge([("mean", [mat])], 0.5)) / lines
 
 
 @dataclass(frozen=True)
@@ -262,7 +291,8 @@ def merge_seconds(
 ) -> float:
     """Return the seconds of a merge of `n` workers. traffic: None if all numbers travel."""
     if traffic is None:
-        return 2 * network.exchange(lines * NBYTES, [n]) + lines * (local.add + 2 * local.put)
+        moved = network.exchange(lines * NBYTES, [n]) + shared_seconds(network, lines * NBYTES, n)
+        return moved + lines * local.every
     return (
         network.exchange(8 * lines, best_degrees(n, 8 * lines, network))
         + network.exchange(lines / 4, best_degrees(n, lines / 4, network))
@@ -308,14 +338,16 @@ def calibrated(workers: int, local: Local) -> list[Row]:
         }
         for way, predicted in ways.items():
             settings = {"model": f"{float(share):.0%} touched", "sync": 1, "network": "here, MPI"}
+            clock, processor = times[way]
             quality = {
-                "merge": times[way],
+                "merge": clock,
+                "processor": processor,
                 "predicted": predicted,
                 "workers": workers,
                 "latency": network.latency,
                 "bandwidth": network.bandwidth,
             }
-            rows.append(Row(way, "measured", settings, times[way], quality))
+            rows.append(Row(way, "measured", settings, clock, quality))
     return rows
 
 
@@ -338,15 +370,20 @@ def show(report: Report) -> str:
             row.quality["workers"],
             row.system,
             row.quality["merge"] * 1e3,
-            f"{row.quality['predicted'] * 1e3:.1f} ms"
-            if "predicted" in row.quality
-            else f"{row.quality['efficiency']:.0%}",
+            predicted(row) if "predicted" in row.quality else f"{row.quality['efficiency']:.0%}",
         ]
         for row in report.rows
     ]
     blocks = {row.settings["model"]: row.quality.get("block") for row in report.rows}
     trained = [f"{name}: {t * 1e3:.1f} ms a block" for name, t in blocks.items() if t]
     return "\n".join([table(head, lines), *trained, "per line, us: " + per_line(report)])
+
+
+def predicted(row: Row) -> str:
+    """Return the predicted time of a merge, and the processor time that it took."""
+    return "{predicted:.1f} ms; processor {processor:.1f}".format(
+        **{name: 1e3 * row.quality[name] for name in ("predicted", "processor")}
+    )
 
 
 def per_line(report: Report) -> str:

@@ -27,8 +27,8 @@ def main() -> None:
     crew = Crew(connect(120.0))
     swap, size = crew.exchange.exchange, crew.size
     small, large = np.zeros(1, np.uint8), np.zeros(2**25 // size, np.uint8)
-    latency = timed(crew, lambda: swap([small] * size))
-    moved = timed(crew, lambda: swap([large] * size))
+    latency, _ = timed(crew, lambda: swap([small] * size))
+    moved, _ = timed(crew, lambda: swap([large] * size))
     found: dict[str, Any] = {
         "lines": LINES,
         "latency": latency,
@@ -45,12 +45,12 @@ def main() -> None:
             mat = from_array(MatCache(threads=1), table, "x")
 
             def prepare(table: Any = table, mat: Any = mat, share: float = share) -> None:
+                table[:] = mat.shown()
                 table[rng.random(LINES) < share] += 1 + crew.rank
                 mat.set(table)
 
-            def merge(table: Any = table, mat: Any = mat, merger: Any = merger) -> None:
+            def merge(mat: Any = mat, merger: Any = merger) -> None:
                 merger.merge([("mean", [mat])])
-                table[:] = mat.numpy()
 
             times[way] = timed(crew, merge, prepare)
         times["needed"] = needed_seconds(crew, rng, share)
@@ -59,8 +59,8 @@ def main() -> None:
         print(json.dumps(found))
 
 
-def needed_seconds(crew: Crew, rng: np.random.Generator, share: float) -> float:
-    """Return the least seconds in which rows are fetched, and merged at their owners."""
+def needed_seconds(crew: Crew, rng: np.random.Generator, share: float) -> tuple[float, float]:
+    """Return the least seconds of a fetch and a merge at the owners: see `timed`."""
     tables, rows = (
         [np.zeros((LINES, LINE), np.float32)],
         NeededRows(crew, LINES, crew.exchange.exchange),
@@ -77,16 +77,22 @@ def needed_seconds(crew: Crew, rng: np.random.Generator, share: float) -> float:
     return timed(crew, fetch, draw)
 
 
-def timed(crew: Crew, work: Callable[[], Any], prepare: Callable[[], Any] = lambda: None) -> float:
-    """Return the least seconds of `work`, begun together, after a first one."""
+def timed(
+    crew: Crew, work: Callable[[], Any], prepare: Callable[[], Any] = lambda: None
+) -> tuple[float, float]:
+    """Return the least seconds of `work`, begun together, and its least processor seconds.
+
+    A first time does not count.
+    """
     found = []
     for _ in range(ROUNDS + 1):
         prepare()
         crew.gather(None)
-        begun = time.perf_counter()
+        begun = time.perf_counter(), time.process_time()
         work()
-        found.append(time.perf_counter() - begun)
-    return min(found[1:])
+        found.append((time.perf_counter() - begun[0], time.process_time() - begun[1]))
+    clock, processor = zip(*found[1:], strict=True)
+    return min(clock), min(processor)
 
 
 if __name__ == "__main__":
