@@ -9,7 +9,7 @@ Longer than 300 lines: three inferences of one model share its counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
@@ -56,7 +56,7 @@ from .term_weights import TermWeights, keep_weights, weighed
 from .topic_priors import Given, TopicPriors, problem_of_auto
 from .topic_quality import TopicQuality
 
-FEW = 200  # topics up to which sampling begins best from cvb0, and from many passes drawn afresh
+FEW = 200  # topics up to which sampling begins best from cvb0 or from passes drawn afresh
 FIRST_TOKENS = 0.01  # of a word in a topic, before any data
 KEPT_BLOCKS = 8  # of a pass, where topics are kept from the start: exact counts need no more
 FLOOR = 1e-15  # of exp E[log beta]: times 1e-20, the floor of exppsi, it is still a normal number
@@ -65,14 +65,19 @@ Positive = Annotated[float, Gt(0), Lt(1e30)]
 Replicas = Annotated[int, Ge(1), Le(CAP)]
 
 
-def _by_topics(few: int, many: int) -> Callable[[Mapping[str, object]], int]:
-    """Return a default that is `few` up to FEW topics, else, for gibbs, `many`."""
+def _warm_up(fields: Mapping[str, object]) -> int:
+    """Return how many passes of cvb0 sampling begins with by default."""
+    return 0 if fields["assignments"] != "fresh" or _samples_many(fields) else 1
 
-    def default(fields: Mapping[str, object]) -> int:
-        topics, samples = fields["topics"], fields["inference"] == "gibbs"
-        return many if samples and isinstance(topics, int) and topics > FEW else few
 
-    return default
+def _fresh_passes(fields: Mapping[str, object]) -> int:
+    """Return how many passes draw topics afresh before they are kept, by default."""
+    return 0 if _samples_many(fields) else 8
+
+
+def _samples_many(fields: Mapping[str, object]) -> bool:
+    topics = fields["topics"]
+    return fields["inference"] == "gibbs" and isinstance(topics, int) and topics > FEW
 
 
 def expected_counts(X: Sparse, theta: Rows, phi: Table) -> Rows:
@@ -176,9 +181,9 @@ class LDA(Model):
 
     - "vb": variational Bayes.
     - "cvb0": zero-order collapsed; reaches good topics fastest.
-    - "gibbs": sampled sweeps after `warm_up` passes of cvb0; finds the best topics. With kept
-      assignments a pass is, after `fresh_passes` more, one sweep of collapsed Gibbs sampling with
-      exact counts: see `kept_topics.py`.
+    - "gibbs": sampled sweeps, after `warm_up` passes of cvb0; finds the best topics. With kept
+      assignments a pass is, after `fresh_passes`, one sweep of collapsed Gibbs sampling with exact
+      counts: see `kept_topics.py`.
     """
 
     meaning: ClassVar[Meaning] = "estimates"
@@ -218,12 +223,13 @@ class LDA(Model):
         "pass; auto keeps them where the data allow, and draws afresh with `same`",
     )
     warm_up: Annotated[int, Ge(0)] = Field(
-        default_factory=_by_topics(1, 0),
-        description="gibbs: passes of cvb0 before it; by default 1 up to 200 topics, else 0, since "
-        "it makes many topics alike; the last pass always samples",
+        default_factory=_warm_up,
+        description="gibbs: passes of cvb0 before it, the last pass always samples; by default 1 "
+        "with fresh assignments and up to 200 topics, else 0: it learns much in the first pass, "
+        "and leaves topics that many passes later are still worse",
     )
     fresh_passes: Annotated[int, Ge(0)] = Field(
-        default_factory=_by_topics(8, 0),
+        default_factory=_fresh_passes,
         description="gibbs with kept assignments: passes after `warm_up` that draw them afresh, "
         "which find topics sooner; by default 8 up to 200 topics, else 0, since each costs as many "
         "sweeps of all topics",

@@ -64,7 +64,7 @@ def models(args: argparse.Namespace, X: Any) -> dict[str, tuple[Any, Any, dict[s
         f"LDA {way}": (bl.models.LDA(topics=args.topics, inference=way, assignments="fresh"), X, {})
         for way in ("vb", "cvb0", "gibbs")
     }
-    kept = {"inference": "gibbs", "assignments": "kept", "fresh_passes": 0}
+    kept = {"inference": "gibbs", "assignments": "kept", "warm_up": 1, "fresh_passes": 0}
     found["LDA gibbs, kept topics"] = bl.models.LDA(topics=args.topics, **kept), X, {}
     for solver in ("cg", "cholesky"):
         found[f"ALS {solver}"] = bl.models.ALS(rank=args.rank, solver=solver), X, {}

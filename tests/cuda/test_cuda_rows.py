@@ -51,7 +51,10 @@ def glm() -> tuple[Any, dict[str, Any]]:
 MODELS: dict[str, Any] = {
     "nmf": lambda: (bl.models.NMF(components=3), {}),
     "lda": lambda: (bl.models.LDA(topics=4, inference="vb", inner_iterations=3), {}),
-    "kept": lambda: (bl.models.LDA(topics=4, assignments="kept", fresh_passes=0, sweeps=2), {}),
+    "kept": lambda: (
+        bl.models.LDA(topics=4, assignments="kept", warm_up=1, fresh_passes=0, sweeps=2),
+        {},
+    ),
     "als": lambda: (bl.models.ALS(rank=3), {}),
     "glm": glm,
     "glm, weights": glm,

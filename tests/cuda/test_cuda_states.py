@@ -23,7 +23,9 @@ pytestmark = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on thi
 MODELS = {
     "nmf": lambda: NMF(components=3),
     "als": lambda: ALS(rank=3),
-    "lda": lambda: LDA(topics=3, assignments="kept", fresh_passes=0, sweeps=2, alpha="auto"),
+    "lda": lambda: LDA(
+        topics=3, assignments="kept", warm_up=1, fresh_passes=0, sweeps=2, alpha="auto"
+    ),
 }
 
 

@@ -210,7 +210,13 @@ def test_a_device_keeps_the_topics_that_the_cpu_keeps(
     found = []
     for device in ("cpu", "cuda"):
         model = bl.models.LDA(
-            topics=3, assignments="kept", fresh_passes=0, sweeps=2, alpha="auto", eta="auto"
+            topics=3,
+            assignments="kept",
+            warm_up=1,
+            fresh_passes=0,
+            sweeps=2,
+            alpha="auto",
+            eta="auto",
         )
         learner = bl.Learner(
             model, counts(), passes=4, block_rows=40, threads=1, seed=3, device=device

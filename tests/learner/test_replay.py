@@ -145,7 +145,7 @@ def test_a_phase_is_no_number_of_the_block() -> None:
         ({"topics": 2, "inference": "vb"}, [2]),
         ({"topics": 2}, [2, 2]),
         # the last phase draws by lists
-        ({"topics": 130, "assignments": "kept", "fresh_passes": 1}, [2, 2, 3, 2]),
+        ({"topics": 130, "assignments": "kept", "warm_up": 1, "fresh_passes": 1}, [2, 2, 3, 2]),
     ],
 )
 def test_topics_are_replayed_from_pass_to_pass(settings: Any, interpreted: list[int]) -> None:

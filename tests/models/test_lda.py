@@ -220,13 +220,18 @@ def test_one_pass_of_gibbs_samples() -> None:
     assert not np.allclose(lam_of(runs[1]), lam_of(other))
 
 
-def test_how_sampling_begins_depends_on_the_number_of_topics() -> None:
-    """A pass of cvb0 makes many topics alike, and passes drawn afresh cost more with each topic."""
-    begins = [(m.warm_up, m.fresh_passes) for m in (bl.models.LDA(topics=k) for k in (200, 201))]
-    assert begins == [(1, 8), (0, 0)]
-    kept = {"topics": 201, "assignments": "kept"}
-    for more, rows in [({}, 1_000), ({"fresh_passes": 1}, 160), ({"assignments": "fresh"}, 160)]:
-        assert bl.models.LDA(**kept | more).rows_of_block(8_000) == rows
+def test_how_sampling_begins_depends_on_topics_and_assignments() -> None:
+    """cvb0 is fast and makes topics alike; passes drawn afresh cost more with each topic."""
+    for own, begins, rows in [
+        ({"topics": 200}, (1, 8), 160),
+        ({"topics": 201}, (0, 0), 160),
+        ({"topics": 200, "assignments": "kept"}, (0, 8), 160),
+        ({"topics": 201, "assignments": "auto"}, (0, 0), 1_000),
+        ({"topics": 201, "assignments": "kept", "fresh_passes": 1}, (0, 1), 160),
+    ]:
+        model = bl.models.LDA(**own)
+        assert (model.warm_up, model.fresh_passes) == begins
+        assert model.rows_of_block(8_000) == rows
     given = bl.models.LDA(topics=201, warm_up=3, fresh_passes=4)
     assert (given.warm_up, given.fresh_passes) == (3, 4)
 

@@ -25,7 +25,8 @@ TOPICS = 3  # as the contract's variant, which shares the kernel
 def learner(X: Any = None, **options: Any) -> bl.Learner:
     """A learner of kept assignments, in blocks of 40 rows, the last of which is not full."""
     model = {name: options.pop(name) for name in list(options) if name in LDA.model_fields}
-    own = {"topics": TOPICS, "assignments": "kept", "fresh_passes": 0, "sweeps": 2, **model}
+    own = {"topics": TOPICS, "assignments": "kept", "warm_up": 1, "fresh_passes": 0}
+    own |= {"sweeps": 2, **model}
     given = {"passes": 4, "block_rows": 40, "threads": 1, "seed": 3, "verbose": False, **options}
     return bl.Learner(LDA(**own), counts() if X is None else X, **given)
 

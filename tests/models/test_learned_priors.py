@@ -135,7 +135,7 @@ def learner(X: Any = None, **options: Any) -> bl.Learner:
     model = {name: options.pop(name) for name in list(options) if name in LDA.model_fields}
     own = {"topics": 3, "alpha": "auto", "eta": "auto", **model}
     if own.setdefault("inference", "gibbs") == "gibbs":
-        own = {"assignments": "kept", "fresh_passes": 0, "sweeps": 2, **own}
+        own = {"assignments": "kept", "warm_up": 1, "fresh_passes": 0, "sweeps": 2, **own}
     given = {"passes": 4, "block_rows": 40, "threads": 1, "seed": 3, "verbose": False, **options}
     return bl.Learner(LDA(**own), counts() if X is None else X, **given)
 

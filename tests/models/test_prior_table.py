@@ -74,7 +74,7 @@ def test_equal_priors_are_that_of_one_number() -> None:
 
 @pytest.mark.slow
 def test_kept_assignments_take_it() -> None:
-    kept = learner_of("gibbs", assignments="kept", fresh_passes=0).parameter("lambda")
+    kept = learner_of("gibbs", assignments="kept", warm_up=1, fresh_passes=0).parameter("lambda")
     assert kept[20:30, 0].sum() > 0.6 * kept[:, 0].sum()
 
 
