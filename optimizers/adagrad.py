@@ -10,6 +10,7 @@ weight's own rate. BIDMach's ADAGrad with vexp = texp = 1/2 is the same written 
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
@@ -34,6 +35,11 @@ class AdaGrad(GradientOptimizer):
     def slots(self) -> dict[str, Slot]:
         """G, the sum of squared gradients."""
         return {"G": Slot(ALL, self.initial)}
+
+    @property
+    def most_scale(self) -> float:
+        """The scale of a weight without any gradient."""
+        return 1.0 / (math.sqrt(self.initial) + self.eps)
 
     def direction(self, g: Any, *state: Any) -> Any:
         """Add to G, and return the gradient itself."""

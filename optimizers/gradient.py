@@ -295,6 +295,9 @@ class GradientOptimizer(GradientRule):
             p.state += (self._keep(f"{name}.{slot}", w, what),)
         p.l1 = weight_row(self.cache, self.name, p, "l1", [t.l1 for t in terms])
         p.l2 = weight_row(self.cache, self.name, p, "l2", [t.l2 for t in terms])
+        if p.l2 is not None and p.rates is None:
+            most = sum(np.max(t.l2) for t in terms)
+            p.most_l2 = weight_row(self.cache, self.name, p, "most l2", [float(most)])
         if self.average_from is not None:
             p.average = self._keep(f"{name}.average", w, Slot(ALL))
             p.averaged = self._keep(f"{name}.averaged", w, Slot(ONE))

@@ -35,6 +35,7 @@ class Managed:
     rates: Mat | None = None
     l1: Mat | None = None
     l2: Mat | None = None
+    most_l2: Mat | None = None  # the largest of l2 [1 x 1], where columns have one rate
     average: Mat | None = None
     averaged: Mat | None = None
     seen: Mat | None = None  # time of the penalties' clock when a row was last exact
@@ -48,7 +49,7 @@ class Managed:
 
     def common(self) -> dict[str, Any]:
         """Return the arguments that every kernel takes."""
-        names = ("w", "rates", "l1", "l2", "state")
+        names = ("w", "rates", "l1", "l2", "most_l2", "state")
         return {name: getattr(self, name) for name in names}
 
 

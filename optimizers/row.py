@@ -27,6 +27,7 @@ class Row:
     elapsed: Any = None  # time since then, where that is computed already
     l1: Any = None
     l2: Any = None
+    most_l2: Any = None  # bound of l2, one number; None: unknown
     average: Any = None  # mean of the row's past values
     averaged: Any = None  # steps that the average includes
     count: Any = None  # steps that it should include

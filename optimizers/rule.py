@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from blocklearn.matcache import repeat
+
 from .base import Optimizer
-from .flow import shrunk
+from .flow import NEAR, shrunk
 from .managed import Slot
 from .row import Row
 from .schedules import AnySchedule, Constant
@@ -53,16 +56,33 @@ class GradientRule(Optimizer):
     def move(self, row: Row, g: Any) -> Any:
         """Step a row, and return the time that penalties acted for."""
         direction = self.direction(g, *row.state)
-        time = row.pace() * self.scale(*row.state)
-        row.w <<= shrunk(row.w, time, row.l1, row.l2, direction)
-        return time
+        return self._shrink(row, row.pace(), direction)
 
     def rest(self, row: Row) -> Any:
         """Apply the missed penalties to a row, and return the time that they acted for."""
         missed = row.missed()
-        time = (missed if row.rates is None else missed * row.rates) * self.scale(*row.state)
-        row.w <<= shrunk(row.w, time, row.l1, row.l2)
+        return self._shrink(row, missed if row.rates is None else missed * row.rates)
+
+    def _shrink(self, row: Row, pace: Any, direction: Any = None) -> Any:
+        """Move a row for pace * scale, and return that time.
+
+        Where the scale is bounded, most rows need no exponential; the bits are the same.
+        """
+        time = pace * self.scale(*row.state)
+        if row.most_l2 is None or math.isinf(self.most_scale):
+            row.w <<= shrunk(row.w, time, row.l1, row.l2, direction)
+            return time
+        near = row.most_l2 * pace * self.most_scale < NEAR
+        for _ in repeat(near):
+            row.w <<= shrunk(row.w, time, row.l1, row.l2, direction, near=True)
+        for _ in repeat(1.0 - near):
+            row.w <<= shrunk(row.w, time, row.l1, row.l2, direction)
         return time
+
+    @property
+    def most_scale(self) -> float:
+        """What no result of `scale` exceeds."""
+        return math.inf
 
     def gain(self, rate: float) -> float:
         """Return how far a step with this rate advances the clock of the penalties."""
