@@ -11,6 +11,7 @@ instruction for Numba instead of four.
 from functools import cache
 from typing import Any
 
+from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -72,6 +73,21 @@ def put2(typingctx, array, i, k, x):
         return _write(context, builder, sig, args)
 
     return types.void(array, types.intp, types.intp, x), codegen
+
+
+@instruction
+def larger(typingctx, a, b):
+    """Return the larger of two floats; NaN wins. LLVM makes vectors of a loop over it."""
+
+    def codegen(context, builder, sig, args):
+        kind = args[0].type
+        name = f"llvm.maximum.{'f32' if isinstance(kind, ir.FloatType) else 'f64'}"
+        call = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(kind, [kind, kind]), name
+        )
+        return builder.call(call, args, fastmath=("nsz",))
+
+    return a(a, a), codegen
 
 
 def _read(context, builder, sig, args, number):

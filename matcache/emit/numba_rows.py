@@ -71,7 +71,7 @@ class NumbaPrinter(RowwisePrinter):
     start: ClassVar[Mapping[str, str]] = {"sum": "F(0)", "max": "F(-np.inf)", "min": "F(np.inf)"}
     fold: ClassVar[Mapping[str, str]] = {
         "sum": "{0} + {1}",
-        "max": "m.maximum({0}, {1})",
+        "max": "larger({0}, {1})",
         "min": "m.minimum({0}, {1})",
     }
 
