@@ -2,23 +2,23 @@
 
     scripts/bench tables --json tables.json
 
-LDA on blocks of 1,024 documents. "Whole" steps all words in each block; "resting" only those that
-occur. Both settle, or could, at the end of a pass of 16 blocks. The figure is the processor time of
-a block, the median of rounds in turns. The learner itself chooses by the sizes of a block.
+LDA and online k-means on blocks of 1,024 documents. "Whole" steps all words in each block;
+"resting" only those that occur, where these are at most half of all. The figure is the processor
+time of a block in passes of 16, the median of rounds in turns. A learner chooses by the sizes.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from statistics import median
 from typing import Any
+from unittest.mock import patch
 
 import blocklearn as bl
-from blocklearn.matcache import Mat
-from blocklearn.models import LDA
-from blocklearn.optimizers import StreamingAverage
+from blocklearn.learner.training.block_input import Intake
+from blocklearn.models import LDA, KMeans, Model
 
 from .data import facts, power_law
 from .machine import describe
@@ -27,22 +27,18 @@ from .report import Ratio, Report, Row, table
 PEER_NAMES: tuple[str, ...] = ()
 
 
-class Whole(StreamingAverage):
-    """Steps all rows in each block."""
-
-    def let_rest(self, values: Mapping[str, Mat]) -> dict[str, Mat]:
-        """Let none rest."""
-        return {}
-
-
-SYSTEMS = {"whole": Whole, "resting": StreamingAverage}
+SYSTEMS = {
+    "whole": patch.object(Intake, "few_occur", new=False),
+    "resting": nullcontext(),
+}
+"""In what a learner is made."""
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the task's own options."""
     parser.add_argument("--words", default="10000,100000,1000000", help="numbers of columns")
     parser.add_argument("--blocks", type=int, default=16, help="of a pass")
-    parser.add_argument("--topics", type=int, default=20)
+    parser.add_argument("--topics", type=int, default=20, help="or clusters")
     parser.add_argument("--length", type=int, default=30, help="mean tokens of a document")
     parser.add_argument("--rounds", type=int, default=5, help="timed, of one pass each")
 
@@ -56,33 +52,44 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
     for words in map(int, args.words.split(",")):
         X = power_law(rows * args.blocks, words, args.length)
         report.data = facts(X, "power law")
-        for inference in ("vb", "cvb0", "gibbs"):
+        for name, model in models_of(args.topics).items():
             learners = {
-                system: bl.Learner(
-                    LDA(topics=args.topics, inference=inference, warm_up=0),
-                    X,
-                    optimizer=make(tau0=11.0),
-                    block_rows=rows,
-                    threads=1,
-                    verbose=False,
-                ).fit()
-                for system, make in SYSTEMS.items()
+                system: trained(model.model_copy(), X, rows, made_in)
+                for system, made_in in SYSTEMS.items()
             }
             found: dict[str, list[float]] = {system: [] for system in learners}
             for _ in range(args.rounds + 1):  # the first one records
                 for system, learner in learners.items():
                     found[system].append(timed(learner))
-            settings = {"words": words, "inference": inference}
+            settings = {"words": words, "model": name}
             for system, learner in learners.items():
-                rests = bool(learner.model.column_sums)
+                rests = learner.model.few_occur
                 seconds = median(found[system][1:])
                 quality = {"rests": rests}
                 report.rows.append(Row(system, bl.__version__, settings, seconds, quality))
                 learner.close()
             whole, resting = report.rows[-2:]
             ratio = round(whole.seconds / resting.seconds, 2)
-            report.ratios.append(Ratio(f"{inference}, {words:,}", "whole", "resting", ratio))
+            report.ratios.append(Ratio(f"{name}, {words:,}", "whole", "resting", ratio))
     return report
+
+
+def models_of(topics: int) -> dict[str, Model]:
+    """Return the models by name."""
+    models: dict[str, Model] = {
+        inference: LDA(topics=topics, inference=inference, warm_up=0)
+        for inference in ("vb", "cvb0", "gibbs")
+    }
+    return models | {
+        "k-means": KMeans(clusters=topics),
+        "k-means, directions": KMeans(clusters=topics, spherical=True),
+    }
+
+
+def trained(model: Model, X: Any, rows: int, made_in: AbstractContextManager[Any]) -> Any:
+    """Return a learner of one pass. made_in: see SYSTEMS."""
+    with made_in:
+        return bl.Learner(model, X, block_rows=rows, threads=1, verbose=False).fit()
 
 
 def timed(learner: Any) -> float:
@@ -99,4 +106,4 @@ def show(report: Report) -> str:
         [*row.settings.values(), row.system, row.quality["rests"], row.seconds * 1e3]
         for row in report.rows
     ]
-    return table(["words", "inference", "way", "rows rest", "ms a block"], lines)
+    return table(["words", "model", "way", "rows rest", "ms a block"], lines)
