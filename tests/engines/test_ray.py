@@ -29,6 +29,7 @@ from blocklearn.models import NMF
 from tests.engines.test_workers import CASES, Stops, data_of, learnt, trained
 from tests.support import exchange_cases, needed_cases
 from tests.support.learn_command import Learn
+from tests.support.workers import few_travel
 
 PATIENCE = 600.0  # seconds, far more than any test needs
 
@@ -240,7 +241,8 @@ def test_a_learner_closes_after_a_worker_was_lost_and_begins_anew(
 def digests(names: list[str], own: Exchange) -> dict[str, list[str]]:
     """Train variants one after another; return digests of what each worker has learnt, by name."""
     crew = Crew(own)
-    return {name: crew.gather(digest(trained(CASES[name], engine=crew))) for name in names}
+    with few_travel():
+        return {name: crew.gather(digest(trained(CASES[name], engine=crew))) for name in names}
 
 
 def digest(learner: bl.Learner) -> str:

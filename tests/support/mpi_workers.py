@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from blocklearn.learner.engines.open import opened
-from blocklearn.learner.training import needed_tables, trained_rows
 from tests.engines.test_workers import CASES, learnt, trained
+from tests.support.workers import few_travel
 
 
 def main(out: Path, *names: str) -> None:
@@ -20,10 +20,9 @@ def main(out: Path, *names: str) -> None:
 
     Rows that blocks need, and those of states, travel in all variants, small as they are.
     """
-    trained_rows.MANY = 0
-    needed_tables.FEW, needed_tables.needed_seconds = 0, lambda needs: 0.0
     own: Any = opened("auto", task=lambda: lambda own: None)
-    found = {name: learnt(trained(CASES[name], engine=own)) for name in names}
+    with few_travel():
+        found = {name: learnt(trained(CASES[name], engine=own)) for name in names}
     (out / f"worker-{own.rank}").write_bytes(pickle.dumps(found))
 
 

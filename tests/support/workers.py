@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
+
+import pytest
 
 from blocklearn.learner.engines.exchange import Exchange
 from blocklearn.learner.engines.threads import thread_exchanges
+from blocklearn.learner.training import needed_tables, trained_rows
 
 PATIENCE = 60.0  # far more than any test needs
 
@@ -39,3 +43,13 @@ def results(size: int, work: Callable[[Exchange], Result]) -> list[Result]:
             raise each
         found.append(each)
     return found
+
+
+@contextmanager
+def few_travel() -> Iterator[None]:
+    """Let rows that blocks need, and those of states, travel early, few as they are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(needed_tables, "FEW", 0)
+        patch.setattr(needed_tables, "needed_seconds", lambda needs: 0.0)
+        patch.setattr(trained_rows, "MANY", 0)
+        yield
