@@ -16,7 +16,7 @@ from .numba_rows import NumbaPrinter
 HEADER = """\
 import numpy as np
 from blocklearn.matcache.cpu import math{bits} as m
-from blocklearn.matcache.cpu.access import make_reads, place1, put1, put2
+from blocklearn.matcache.cpu.access import larger, make_reads, place1, put1, put2
 from blocklearn.matcache.cpu.jit import kernel
 from blocklearn.matcache.cpu.strip_vectors import make_multiply_add, make_scale
 from blocklearn.matcache.cpu.vectors import fetch
