@@ -41,7 +41,6 @@ from .inputs import Block, Randomness, Shapes
 from .score import Score, Sum
 
 LEAST = 1e-4  # of the rate, as a share of the first one
-BLOCK = 2048  # words
 LONGEST = 0.25  # way of a vector in a block; it is long for words that occur often
 
 
@@ -62,23 +61,15 @@ class WordVectors(Model):
     kind: Literal["word-vectors"] = "word-vectors"
     dimensions: int = Field(100, ge=1, description="length of a vector")
     window: int = Field(5, ge=1, le=1000, description="farthest word to both sides")
-    negatives: float = Field(
-        5, gt=0, le=1000, description="random words for each word of a window: their weight"
-    )
-    draws: int = Field(
-        15, ge=1, le=1000, description="random words that are drawn for a window as a whole"
-    )
-    popularity: float = Field(
-        0.75, ge=0, le=2, description="negatives are drawn by counts to this power"
-    )
-    sample: float = Field(
-        1e-3, ge=0, le=1, description="thin out words of a larger share of the text; 0: none"
-    )
+    negatives: float = Field(5, gt=0, le=1000, description="weight of random words per word")
+    draws: int = Field(15, ge=1, le=1000, description="random words drawn for a whole window")
+    popularity: float = Field(0.75, ge=0, le=2, description="draw words by counts to this power")
+    sample: float = Field(1e-3, ge=0, le=1, description="thin out words above this share; 0: none")
     rate: float = Field(0.05, gt=0, lt=1e3, description="of the first steps")
 
     def rows_of_block(self, rows: int | None) -> int:
         """Return a few thousand words; fewer would leave a step too little to do."""
-        return BLOCK
+        return 2048
 
     def prepared(self, source: DataSource, seed: int, *, train: bool) -> DataSource:
         """Return windows of the words of `source` to train on, else `source`."""
@@ -86,8 +77,8 @@ class WordVectors(Model):
             return source
         counts = counts_of(source)
         self.remember("counts", counts[:, None].astype(np.float32))
-        windows = Windows(self.window, self.negatives, self.draws, self.popularity, self.sample)
-        return WindowSource(source, counts, windows, seed)
+        sizes = self.window, self.negatives, self.draws, self.popularity, self.sample
+        return WindowSource(source, counts, Windows(*sizes), seed)
 
     def allocate(self, shapes: Shapes, rng: Randomness) -> None:
         """Set the vectors to small random numbers and the contexts to 0."""
@@ -99,10 +90,6 @@ class WordVectors(Model):
         self.counts = self.parameter("counts", V, 1, counts, merge="max")
         self.seen = self.statistic("seen", 1, 1)
         self.words = shapes.passes * float((kept_share(counts, self.sample) * counts).sum())
-        following = np.minimum(np.arange(1, shapes.rows + 1), shapes.rows - 1)[:, None]
-        self.next = from_array(self.cache, following, "next rows")
-        inner = np.arange(shapes.rows)[:, None] < shapes.rows - 1
-        self.inner = from_array(self.cache, inner.astype(np.float32), "rows with a next one")
         self.key = from_array(self.cache, np.zeros((1, 3), np.int64), "key of scores")
 
     def update(self, block: Block) -> None:
@@ -112,8 +99,7 @@ class WordVectors(Model):
         slopes, ways = skip_gram(block.X, v, self.contexts)
         step_contexts(slopes.T, self.contexts, v, rate)
         self.vectors[block.Y] += rate * ways
-        way = self.vectors[block.Y] - v  # of all rows with the same word
-        self.vectors[block.Y] <<= v + shortened(way)
+        self.vectors[block.Y] <<= v + shortened(self.vectors[block.Y] - v)  # rows may share a word
         self.seen <<= self.seen + total(block.weights)
 
     def score(self, block: Block) -> Score:
@@ -122,12 +108,11 @@ class WordVectors(Model):
         above_random: share of words whose next word scores above a random word, which is drawn by
             popularity.
         """
-        n, words = self.next.shape[0], rowsum(block.X).mat()
-        chances = alias_table(self.counts**self.popularity)
-        drawn = Draws(self.key).choice((n, 1), chances)
-        v, u = block.X @ self.vectors, (block.X @ self.contexts).mat()
-        found = rowdot(v, u[self.next]) > rowdot(v, self.contexts[drawn])
-        pairs = (block.weights * words * words[self.next] * self.inner).mat()
+        words, following = rowsum(block.X).mat(), (block.X @ self.contexts).mat()[1:]
+        v = (block.X @ self.vectors).mat()[:-1]
+        drawn = Draws(self.key).choice((v.shape[0], 1), alias_table(self.counts**self.popularity))
+        found = rowdot(v, following) > rowdot(v, self.contexts[drawn])
+        pairs = (block.weights[:-1] * words[:-1] * words[1:]).mat()
         return {"above_random": Sum(total(pairs * found), total(pairs))}
 
     def predict(self, block: Block) -> Mat:

@@ -41,10 +41,9 @@ from ..inputs import Block, Randomness, Shapes
 from ..score import Score, Sum
 from ..term_weights import TermWeights, keep_weights, weighed
 from .scaled import ScaledCentres
-from .start import first_centres
+from .start import first_centres, rows_to_draw_from
 
 TINY = 1e-30
-EACH, LEAST = 100, 10_000  # rows of the sample for each centre, and in all
 
 
 @rowwise
@@ -94,7 +93,7 @@ class KMeans(Model):
     @property
     def sample_rows(self) -> int:
         """Enough rows to draw the first centres from."""
-        return max(EACH * self.clusters, LEAST)
+        return rows_to_draw_from(self.clusters)
 
     def prepared(self, source: DataSource, seed: int, *, train: bool) -> DataSource:
         """Return `source` with weighed entries, if `term_weights` says so."""

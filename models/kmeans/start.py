@@ -16,8 +16,14 @@ from numpy.typing import NDArray
 from blocklearn.matcache.cpu.blas import one_thread
 
 TINY = 1e-30
+EACH, LEAST = 100, 10_000  # rows of the sample for each centre, and in all
 Array = NDArray[np.floating]
 Numbers = NDArray[np.signedinteger]
+
+
+def rows_to_draw_from(k: int) -> int:
+    """Return the rows of a sample that k first centres are drawn from."""
+    return max(EACH * k, LEAST)
 
 
 @one_thread()

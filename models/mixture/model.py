@@ -36,11 +36,11 @@ from blocklearn.matcache import (
 
 from ..base import Model
 from ..inputs import Block, Randomness, Shapes
+from ..kmeans.start import rows_to_draw_from
 from ..score import Score, Sum
 from .forms import TINY, Diagonal, form_of
 from .start import first_components
 
-EACH, LEAST = 100, 10_000  # rows of the sample for each component, and in all
 HUGE = 1e30  # change before there were two passes
 
 
@@ -97,7 +97,7 @@ class GaussianMixture(Model):
     @property
     def sample_rows(self) -> int:
         """Enough rows to find the first components in."""
-        return max(EACH * self.components, LEAST)
+        return rows_to_draw_from(self.components)
 
     def allocate(self, shapes: Shapes, rng: Randomness) -> None:
         """Create the components, from a sample of the rows, and the sums of their rows."""

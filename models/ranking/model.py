@@ -97,8 +97,7 @@ class Ranking(FactorModel):
     def prepared(self, source: DataSource, seed: int, *, train: bool) -> DataSource:
         """Return `source` with negatives: of its own for each row and pass, or always the same."""
         if train:
-            drawn = self.negatives, self.popularity
-            return NegativeSource(source, *drawn, seed, room=DRAWS)
+            return NegativeSource(source, self.negatives, self.popularity, seed, room=DRAWS)
         return NegativeSource(source, DRAWS, 0.0, seed=0, same=True)  # also of a loaded model
 
     def allocate(self, shapes: Shapes, rng: Randomness) -> None:
