@@ -26,7 +26,9 @@ from blocklearn.matcache import (
     Mat,
     Matrix,
     Number,
+    Row,
     Rows,
+    Table,
     colsum,
     full,
     gram,
@@ -42,6 +44,7 @@ from ..inputs import Block, Randomness, Shapes
 from ..relevance import relevant_words
 from ..score import Score, Sum
 from ..term_weights import TermWeights, keep_weights, weighed
+from .resting import RestingParts
 from .rules import (
     FLOOR,
     TINY,
@@ -133,6 +136,8 @@ class NMF(Model):
         self.pull = self.parameter("pull", columns, K, trace * pull, merge=merge)
         self.push = self.parameter("push", 1 if self._kl else K, K, trace, merge=merge)
         self.mass = self.parameter("mass", 1, 1, merge=merge)  # weight of the rows in these sums
+        rests = self.few_occur and self._kl and self.online and not self.l2_H
+        self.resting_parts = RestingParts(self, self.H, self.pull) if rests else None
         self.W = self.row_state("W", shapes, K, 1.0)
         self.guess = self.scratch("W of new rows", shapes.rows, K)
         self.keep = self.number("what is kept of the statistics")
@@ -140,18 +145,23 @@ class NMF(Model):
 
     def update(self, block: Block) -> None:
         """Improve the weights of the block's rows, and add the rows to the statistics."""
-        X, W, H = block.X, self.W.rows, self.H
-        self.solve(X, W, self.inner)
+        W = self.W.rows
+        X, H, sums = self.parts(block.X)
+        self.solve(X, W, H, sums, self.inner)
         weighted = (W * block.weights).mat()
         self.keep.set(self.forget ** (block.rows / self.total_rows) if self.online else 1.0)
-        if self._kl:
-            pull, push = H * ((X / self.fit(X, W)).T @ weighted), colsum(weighted)
+        if self.sums_at_rest:
+            self.sums_at_rest.add(X / self.fit(X, W, H), weighted, H, self.keep)
+            push = colsum(weighted)
         else:
-            pull, push = X.T @ weighted, W.T @ weighted
-        self.pull <<= self.keep * self.pull + pull
+            if self._kl:
+                pull, push = H * ((X / self.fit(X, W, H)).T @ weighted), colsum(weighted)
+            else:
+                pull, push = X.T @ weighted, W.T @ weighted
+            self.pull <<= self.keep * self.pull + pull
         self.push <<= self.keep * self.push + push
         self.mass <<= self.keep * self.mass + total(block.weights)
-        if self.online:
+        if self.online and not self.sums_at_rest:
             self.improve()
 
     def end_pass(self) -> None:
@@ -160,6 +170,34 @@ class NMF(Model):
             self.improve()
             for sums in (self.pull, self.push, self.mass):
                 sums <<= 0.0
+
+    @property
+    def sums_at_rest(self) -> RestingParts | None:
+        """The sums whose rows rest while their columns do not occur; None: none do."""
+        return None if self.split_terms else self.resting_parts
+
+    @property
+    def slope(self) -> Row:
+        """The column sums of W, and the penalty on H: H is pull / slope."""
+        return self.push + self.mass * self.l1_H
+
+    def settle(self) -> None:
+        """Make H and its sums exact."""
+        if self.sums_at_rest and (self.cache.reserving or self.sums_at_rest.behind):
+            self.sums_at_rest.settle(self.slope)
+
+    def unsettled(self, *, ever: bool = False) -> list[Mat]:
+        """Return H and its sums."""
+        return (
+            self.sums_at_rest.changing
+            if self.sums_at_rest and (ever or self.sums_at_rest.behind)
+            else []
+        )
+
+    def resumed(self) -> None:
+        """Make H of its sums, which may be those of a saved model, or means of replicas."""
+        if self.sums_at_rest and self.trains and not self.sums_at_rest.behind:
+            self.sums_at_rest.measure(self.slope)
 
     @property
     def online(self) -> bool:
@@ -171,16 +209,21 @@ class NMF(Model):
         """The number of updates of W per block."""
         return self.inner_iterations or (3 if self._kl else 5)
 
-    def solve(self, X: Matrix, W: Mat, iters: int) -> None:
-        """Update W [rows x K] `iters` times, with H fixed."""
-        H = self.H
+    def parts(self, X: Matrix) -> tuple[Matrix, Table, Row]:
+        """Return X, a table H for its columns, and the column sums of H."""
+        if self.sums_at_rest and self.trains:
+            return self.sums_at_rest.of(X, self.slope)
+        return X, self.H, colsum(self.H)
+
+    def solve(self, X: Matrix, W: Mat, H: Table, sums: Row, iters: int) -> None:
+        """Update W [rows x K] `iters` times, with H fixed. X, H, sums: as `parts` returns them."""
         if not self._kl:
             frobenius_steps((X @ H).mat(), W, gram(H), self.l1_W, self.l2_W, iters)
         elif X.pattern is not None:
-            kl_steps(X, W, H, colsum(H) + self.l1_W, self.l2_W, iters)
+            kl_steps(X, W, H, sums + self.l1_W, self.l2_W, iters)
         else:
             for _ in range(iters):
-                W <<= kl_step(W, (X / self.fit(X, W)) @ H, colsum(H) + self.l1_W, self.l2_W)
+                W <<= kl_step(W, (X / self.fit(X, W, H)) @ H, sums + self.l1_W, self.l2_W)
 
     def improve(self) -> None:
         """Update H from the statistics."""
@@ -207,16 +250,16 @@ class NMF(Model):
             else:
                 H <<= frobenius_step(self.pull + falling, H, self.push, l1 + rising, l2)
 
-    def fit(self, X: Matrix, W: Rows) -> Matrix:
+    def fit(self, X: Matrix, W: Rows, H: Table) -> Matrix:
         """Return W H.T at the stored entries of X: everywhere, if X is dense."""
         if X.pattern is None:
-            return maximum(W @ self.H.T, TINY)  # rows of padding are zeros
-        return sddmm(W, self.H, X)
+            return maximum(W @ H.T, TINY)  # rows of padding are zeros
+        return sddmm(W, H, X)
 
-    def weights_of(self, X: Matrix) -> Mat:
+    def weights_of(self, X: Matrix, H: Table, sums: Row) -> Mat:
         """Return W [rows x K] of new rows. The loss is convex in W, so any start will do."""
         self.guess <<= 1.0
-        self.solve(X, self.guess, SCORE_ITERATIONS)
+        self.solve(X, self.guess, H, sums, SCORE_ITERATIONS)
         return self.guess
 
     def score(self, block: Block) -> Score:
@@ -227,8 +270,9 @@ class NMF(Model):
         explained: 1 - loss / (loss without a model), which predicts p = 0 (frobenius), or the
             mean of the row (kullback-leibler).
         """
-        X, weights = block.X, block.weights
-        loss, null = self.losses(X, self.weights_of(X))
+        weights = block.weights
+        X, H, sums = self.parts(block.X)
+        loss, null = self.losses(X, self.weights_of(X, H, sums), H, sums)
         lost = total(weights * loss)
         explained = Sum(total(weights * (null - loss)), total(weights * null))
         if self._kl:
@@ -236,24 +280,24 @@ class NMF(Model):
         entries = total(weights * float(self.H.shape[0]))
         return {"rmse": Sum(lost, entries, "root"), "explained": explained}
 
-    def losses(self, X: Matrix, W: Mat) -> tuple[Column, Column]:
+    def losses(self, X: Matrix, W: Mat, H: Table, sums: Row) -> tuple[Column, Column]:
         """Return the loss of each row [rows x 1], and its loss without a model.
 
         Both are doubled for frobenius. Without a model p is 0 (frobenius), or the row's mean (KL).
         """
-        H = self.H
         if self._kl:
-            loss, null = kl_losses(X, self.fit(X, W), rowsum(W * colsum(H)), float(H.shape[0]))
+            whole = rowsum(W * sums)
+            loss, null = kl_losses(X, self.fit(X, W, H), whole, float(self.H.shape[0]))
         elif X.pattern is not None:
             loss, null = frobenius_losses(X, W, H, gram(H))
         else:
-            rest = X - self.fit(X, W)
+            rest = X - self.fit(X, W, H)
             loss, null = rowsum(rest * rest), rowsum(X * X)
         return loss, null
 
     def predict(self, block: Block) -> Mat:
         """Return the weights of the parts [rows x K]; zeros for an empty row."""
-        W = self.weights_of(block.X)
+        W = self.weights_of(*self.parts(block.X))
         shown: Mat = (W * (W > SHOWN)).mat()
         return shown
 

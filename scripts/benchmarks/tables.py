@@ -2,7 +2,7 @@
 
     scripts/bench tables --json tables.json
 
-LDA and online k-means on blocks of 1,024 documents. "Whole" steps all words in each block;
+LDA, online k-means and NMF on blocks of 1,024 documents. "Whole" steps all words in each block;
 "resting" only those that occur, where these are at most half of all. The figure is the processor
 time of a block in passes of 16, the median of rounds in turns. A learner chooses by the sizes.
 """
@@ -18,7 +18,7 @@ from unittest.mock import patch
 
 import blocklearn as bl
 from blocklearn.learner.training.block_input import Intake
-from blocklearn.models import LDA, KMeans, Model
+from blocklearn.models import LDA, NMF, KMeans, Model
 
 from .data import facts, power_law
 from .machine import describe
@@ -83,6 +83,7 @@ def models_of(topics: int) -> dict[str, Model]:
     return models | {
         "k-means": KMeans(clusters=topics),
         "k-means, directions": KMeans(clusters=topics, spherical=True),
+        "NMF, KL loss": NMF(components=topics, loss="kullback-leibler"),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import warnings
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from scipy.special import xlogy
 
 import blocklearn as bl
 from blocklearn.datasources import DataError, MatrixSource
+from blocklearn.matcache.operations import local as sizes
 from blocklearn.models import NMF
 from blocklearn.models.nmf.model import TRACE
 from tests.support.often import first_often
@@ -115,8 +117,14 @@ PENALTIES: list[dict[str, float]] = [
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_one_pass_is_that_of_the_definition(
-    loss: Any, way: Any, penalties: dict[str, float], sparse: bool
+    loss: Any,
+    way: Any,
+    penalties: dict[str, float],
+    sparse: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Sparse blocks are those of few columns: online KL without l2_H lets the others rest."""
+    monkeypatch.setattr(sizes, "FEW", 1e9)
     X = counts(d=200 if sparse else 40)
     steps = 1 if sparse else 4  # of H online: many columns are dear
     model = NMF(components=3, loss=loss, update_H=way, forget=0.4, inner_iterations=4, **penalties)
@@ -145,6 +153,48 @@ def test_one_pass_is_that_of_the_definition(
         H = h_steps(H, pull, push, mass, model, 4)
     np.testing.assert_allclose(learner.row_state("W"), W, rtol=2e-4, atol=1e-6)
     np.testing.assert_allclose(h_of(learner), H, rtol=2e-4, atol=1e-6)
+
+
+def hostile(columns: int = 300) -> sp.csr_array:
+    """Blocks of few columns, none, all of them, and a ragged one with an empty row."""
+    rng = np.random.default_rng(0)
+    X = np.zeros((97, columns), np.float32)
+    X[:30, :9] = rng.poisson(1.0, (30, 9))
+    X[60:-1] = rng.poisson(0.1, (36, columns))
+    X[60] += 1
+    return sp.csr_array(X)
+
+
+@pytest.mark.parametrize("penalties", [{}, {"l1_W": 0.1, "l2_W": 0.05, "l1_H": 0.02}])
+def test_rows_that_rest_are_those_of_whole_parts(
+    penalties: dict[str, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Evaluations within a pass, threads and a stop after any block change no bit."""
+
+    def learner(**options: Any) -> bl.Learner:
+        model = NMF(components=3, loss="kullback-leibler", **penalties)
+        source = MatrixSource(hostile(), block_rows=30, shuffle=False)
+        given = {"passes": 3, "threads": 1, "verbose": False, "seed": 3, **options}
+        return bl.Learner(model, source, hostile(), **given)
+
+    whole = learner().fit()
+    monkeypatch.setattr(sizes, "FEW", 1e9)
+    rests = learner().fit()
+    model, wanted = rests.model, h_of(rests).tobytes()
+    assert isinstance(model, NMF) and model.sums_at_rest is not None
+    np.testing.assert_allclose(h_of(rests), h_of(whole), rtol=1e-3, atol=1e-6)
+    assert rests.progress.scores == pytest.approx(whole.progress.scores, rel=1e-4)
+    assert h_of(learner(threads=3, evaluation={"every_blocks": 1}).fit()).tobytes() == wanted
+    learner(hooks=[bl.Checkpoints(tmp_path / "saved", every_blocks=1, keep=99)]).fit()
+    for late in sorted((tmp_path / "saved").iterdir())[-5:]:
+        shutil.rmtree(late)
+    again = learner(checkpoint=tmp_path / "saved").fit()
+    assert h_of(again).tobytes() == wanted
+    bl.save(again, tmp_path / "model")
+    loaded = bl.load(tmp_path / "model")
+    assert loaded.predict(hostile()) == pytest.approx(again.predict(hostile()), rel=1e-4)
+    two = learner(replicas=2, sync_every=1).fit()
+    assert two.progress.scores == pytest.approx(whole.progress.scores, rel=0.2)
 
 
 @pytest.mark.parametrize("penalties", PENALTIES)
