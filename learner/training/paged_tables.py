@@ -53,11 +53,18 @@ def _hindrances(replica: Replica) -> Any:
         yield f"none of its tables has a row for each column of the data. {REMEDY}"
     if replica.shapes.dense:
         yield "the data are dense. Give them as scipy.sparse.csr_array(X), or leave it out."
-    if optimizer is None or optimizer.steps_by_pass:
-        name = "it has no optimizer"
-        if optimizer is not None:
-            name = f"{type(optimizer).__name__} steps once a pass"
-        yield f"{name}, and changes whole tables then. Use an optimizer that steps by block."
+    if replica.model.sample_rows:
+        yield f"its first values are made of a sample of rows, as a table in memory. {REMEDY}"
+    if optimizer is None and not replica.model.unsettled(ever=True):
+        yield (
+            "it has no optimizer, and no rows of its own rest: each block changes whole tables. "
+            f"{REMEDY}"
+        )
+    elif optimizer is not None and optimizer.steps_by_pass:
+        yield (
+            f"{type(optimizer).__name__} steps once a pass, and changes whole tables then. Use an "
+            "optimizer that steps by block."
+        )
     if not replica.complete:
         yield f"its update reads numbers, so its memory cannot be planned. {REMEDY}"
     for name, update in replica.model.updates.items():

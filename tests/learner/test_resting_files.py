@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 import blocklearn as bl
+from blocklearn.learner.errors import PageError
 from blocklearn.learner.files.paging import map_of
 from blocklearn.optimizers import CombinationError
 
@@ -78,6 +80,35 @@ def test_topics_in_files_have_the_bits_of_memory(model: Any, tmp_path: Path) -> 
     alike(found, memory)
     scored_alike(found, memory)
     assert found.predict(counts()).tobytes() == memory.predict(counts()).tobytes()
+
+
+def test_parts_in_files_have_the_bits_of_memory(tmp_path: Path) -> None:
+    """The same, of a model that lets rows rest itself; and from a checkpoint within a pass."""
+
+    def nmf(folder: Path | None, **settings: Any) -> bl.Learner:
+        model = {"kind": "nmf", "components": 4, "loss": "kullback-leibler", "l1_H": 0.01}
+        given: dict[str, Any] = {"block_rows": BLOCK, "passes": 3, "threads": 2, **settings}
+        return bl.Learner(model, counts(), counts()[:50], table_folder=folder, **given)
+
+    memory = nmf(None, evaluation=OFTEN).fit()
+    with closing(nmf(tmp_path / "a", evaluation=OFTEN)) as found:
+        found.fit()
+        assert map_of(found.parameter("H")) is not None
+        alike(found, memory)
+        scored_alike(found, memory)
+    saved = bl.Checkpoints(tmp_path / "saved", every_blocks=5, keep=99)
+    nmf(tmp_path / "b", hooks=[saved]).fit().close()
+    for late in sorted((tmp_path / "saved").iterdir())[2:]:
+        shutil.rmtree(late)
+    again = nmf(tmp_path / "c", checkpoint=tmp_path / "saved").fit()
+    assert again.parameter("H").tobytes() == memory.parameter("H").tobytes()
+    damaged = nmf(tmp_path / "d", passes=1).fit()
+    (file,) = (tmp_path / "d").glob("*/pull.float32")
+    content = bytearray(file.read_bytes())
+    content[20_000] ^= 4
+    file.write_bytes(content)
+    with closing(damaged), pytest.raises(PageError, match="of 'pull'.*damaged"):
+        damaged.parameter("H")
 
 
 @pytest.mark.parametrize(

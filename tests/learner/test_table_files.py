@@ -280,7 +280,7 @@ def test_what_needs_whole_tables_is_refused(
 
 @pytest.mark.parametrize(
     ("model", "text"),
-    [("nmf", "no optimizer"), ("als", "row for each column")],
+    [("nmf", "no optimizer"), ("als", "row for each column"), ("kmeans", "a sample of rows")],
 )
 def test_models_that_change_whole_tables_are_refused(model: str, text: str, tmp_path: Path) -> None:
     X = abs(clicks()[0][:, :300])

@@ -115,8 +115,7 @@ def of_hostile(spherical: bool, **options: Any) -> bl.Learner:
     return bl.Learner(model, source, hostile(), **given)
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
-@pytest.mark.parametrize("spherical", [False, True])
+@pytest.mark.parametrize(("spherical", "replicas"), [(False, 1), (True, 2)])
 def test_columns_that_rest_are_those_of_whole_centres(
     spherical: bool, replicas: int, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -165,13 +165,13 @@ def hostile(columns: int = 300) -> sp.csr_array:
     return sp.csr_array(X)
 
 
-@pytest.mark.parametrize("penalties", [{}, {"l1_W": 0.1, "l2_W": 0.05, "l1_H": 0.02}])
 def test_rows_that_rest_are_those_of_whole_parts(
-    penalties: dict[str, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Evaluations within a pass, threads and a stop after any block change no bit."""
 
     def learner(**options: Any) -> bl.Learner:
+        penalties = {"l1_W": 0.1, "l2_W": 0.05, "l1_H": 0.02}
         model = NMF(components=3, loss="kullback-leibler", **penalties)
         source = MatrixSource(hostile(), block_rows=30, shuffle=False)
         given = {"passes": 3, "threads": 1, "verbose": False, "seed": 3, **options}

@@ -61,8 +61,7 @@ def test_rows_that_rest_are_those_of_whole_tables(monkeypatch: pytest.MonkeyPatc
     np.testing.assert_allclose(sums[0], lam_of(trained).sum(axis=0), rtol=1e-6)
 
 
-@pytest.mark.parametrize("same", [1, 2])
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(("same", "threads"), [(1, 3), (2, 1)])
 def test_sampled_topics_rest_as_those_of_whole_tables(
     same: int, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

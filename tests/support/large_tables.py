@@ -3,10 +3,10 @@
     python -m tests.support.large_tables --folder /var/tmp/tables
 
 First a linear model of 20 million features, then an NMF with a state of 10 million rows, then 200
-topics of 2 million words, then ALS of 20 million users and 2 million items; states and topics lie
-in files of the folder. Rows are drawn while they are read. Each model has a child in a control
-group of its own (root, cgroup v1 or v2), which prints rows per second, memory, and bytes read and
-written in every pass; of ALS, every so many seconds.
+topics of 2 million words, then 50 parts of 2 million words by NMF, then ALS of 20 million users and
+2 million items; states, topics and parts lie in files of the folder. Rows are drawn while they are
+read. Each model has a child in a control group of its own (root, cgroup v1 or v2), which prints
+rows per second, memory, and bytes read and written in every pass; of ALS, every so many seconds.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from blocklearn.learner.memory import disk_traffic
 from tests.support.larger_than_memory import control_group, most, status
 
 BLOCK, ENTRIES, WORDS = 4096, 20, 2000
-TABLES = ("features", "rows", "words", "ratings")
+TABLES = ("features", "rows", "words", "parts", "ratings")
 EACH, RANK = 5, 32  # ratings of a user; factors
 
 
@@ -144,10 +144,13 @@ def train(table: str, size: int, folder: Path, group: Path, passes: int) -> None
         options["hooks"] = [Report(group, every=10.0, most=150.0)]
         model = bl.models.ALS(rank=RANK)
         learner = bl.Learner(model, Ratings(size, size // 10), row_folder=folder, **options)
+    elif table == "parts":
+        nmf = bl.models.NMF(components=50, loss="kullback-leibler")
+        learner = bl.Learner(nmf, source(40_960, size), table_folder=folder, **options)
     elif table == "words":
         data = source(40_960, size)
-        model = bl.models.LDA(topics=200, inference="vb")
-        learner = bl.Learner(model, data, table_folder=folder, **options)
+        lda = bl.models.LDA(topics=200, inference="vb")
+        learner = bl.Learner(lda, data, table_folder=folder, **options)
     else:
         data = source(size, WORDS)
         learner = bl.Learner(bl.models.NMF(components=8), data, row_folder=folder, **options)
@@ -161,6 +164,7 @@ def main() -> int:
     parser.add_argument("--features", type=int, default=20_000_000)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--words", type=int, default=2_000_000)
+    parser.add_argument("--parts", type=int, default=2_000_000, help="words of NMF")
     parser.add_argument("--ratings", type=int, default=20_000_000, help="users")
     parser.add_argument("--only", choices=TABLES, action="append", help="[all]")
     parser.add_argument("--limit", type=float, default=0.8, help="gigabytes of memory")
