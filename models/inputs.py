@@ -134,8 +134,8 @@ class Block:
     phase: number of the phase that the pass belongs to, from 0: see `Model.phases`.
     weight: sum of `weights`, which changes from block to block.
     side: 0; or 1 where the rows are columns of the data (see `Model.row_states`).
-    resting: whether rows of parameters may be out of date that do not occur in the block: in
-        training, and where it is scored before.
+    resting: whether rows of parameters may be out of date that do not occur in the block, where it
+        is scored before training on it: `Model.column_sums` are up to date.
     """
 
     X: Matrix

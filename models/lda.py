@@ -502,8 +502,7 @@ class LDA(Model):
         topic_closeness. See `TopicQuality`.
         """
         theta, priors = self.theta, self.priors
-        rests = block.resting and "lambda" in self.column_sums
-        sums = self.column_sums["lambda"] if rests else colsum(self.lam)
+        sums = self.column_sums["lambda"] if block.resting else colsum(self.lam)
         theta <<= 1.0
         X, phi = self.topics_in(block.X, sums, geometric=False)
         seen, scored = split_tokens(X, block.row_ids, self.split_key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,10 @@ import scipy.sparse as sp
 from scipy.special import digamma
 
 import blocklearn as bl
-from blocklearn.datasources import MatrixSource
+from blocklearn.datasources import HostBlock, MatrixSource
 from blocklearn.matcache.operations import local as sizes
 from blocklearn.optimizers import CombinationError, StreamingAverage
+from tests.engines.test_workers import Stops
 from tests.support.corpora import e_step, exp_e_log
 
 ROWS, WORDS, TOPICS, ETA = 7, 60, 3, 0.3
@@ -84,6 +86,24 @@ def test_sizes_decide_whether_rows_rest() -> None:
     assert found.model.column_sums
     never = lam_of(found)[WORDS:]  # tau0 = 1: the first step forgets initial values
     np.testing.assert_allclose(never, ETA, rtol=1e-6)
+
+
+def test_scores_of_training_count_rows_that_rest_at_what_they_are() -> None:
+    wide = sp.csr_array(sp.hstack([counts(), sp.csr_array((3 * ROWS + 2, 2000))]))
+    replica = learner(wide, hooks=[Stops(2)]).fit().team.first  # type: ignore[union-attr]
+    host = HostBlock(replica.intakes[0].shape, indexed=True)
+    MatrixSource(wide, block_rows=ROWS).read(0, 2, host)
+    host.transpose()
+
+    def perplexity(block: Any) -> float:
+        found: Any = replica.score(block)["perplexity"]
+        return found.read().value()
+
+    block = replica.bind(host)
+    replica.optimizer.begin(block.X)
+    found = perplexity(replace(block, resting=True))
+    with replica.exact():
+        assert found == pytest.approx(perplexity(replica.bind(host)), rel=1e-4)
 
 
 def test_a_state_with_rows_that_rest_needs_rows_that_rest() -> None:
