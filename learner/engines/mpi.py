@@ -76,8 +76,8 @@ class MPIExchange(Exchange):
         room = np.empty(starts[-1], np.uint8)
         arriving = [room[a : a + n] for a, n in zip(starts[:-1], found, strict=True)]
         if together and not flags.any():
-            places = [room, found, starts[:-1], self._mpi.BYTE]
-            self._finish(self._comm.Iallgatherv(parts[0], places))
+            places = found.tolist(), starts[:-1].tolist()
+            self._finish(self._comm.Iallgatherv(parts[0], [room, *places, self._mpi.BYTE]))
         else:
             for request in self._by_pairs(parts, arriving):
                 self._finish(request)
