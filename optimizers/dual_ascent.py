@@ -55,7 +55,7 @@ class DualAscent(Optimizer):
 
     kind: Literal["dual-ascent"] = "dual-ascent"
     tolerance: float = Field(
-        1e-4,
+        1e-6,
         gt=0,
         lt=1,
         description="squared moves of a pass at which to stop, relative to the first pass",

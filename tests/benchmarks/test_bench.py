@@ -195,6 +195,12 @@ def test_als_grid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow
+def test_alternation(tmp_path: Path) -> None:
+    (row,) = run(tmp_path, "alternation", "--peers", "none", "--rank", "4")["rows"]
+    assert row["settings"]["rank"] == 4 and row["seconds"] > 0
+
+
+@pytest.mark.slow
 def test_optima(tmp_path: Path) -> None:
     rows = run(tmp_path, "optima", "--peers", "linear_svc,liblinear")["rows"]
     for loss in ("log_loss", "hinge", "squared_hinge"):
