@@ -1,4 +1,4 @@
-"""Whose lists of items are best: implicit ALS, rankings, and the package implicit?
+"""Whose lists of items are best: implicit ALS, rankings, and the packages implicit and LensKit?
 
     scripts/bench lists --data plays.npz
 
@@ -27,7 +27,7 @@ from .data import facts
 from .machine import describe
 from .report import Report, Row, table
 
-PEER_NAMES: tuple[str, ...] = ("implicit",)
+PEER_NAMES: tuple[str, ...] = ("implicit", "lenskit")
 HELD, TOP, CHUNK = 0.1, 10, 1024
 Factors = tuple[Any, Any]
 
@@ -49,6 +49,8 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
     systems = list(ours(X, args.rank))
     if "implicit" in peers:
         systems += list(theirs(X, args.rank))
+    if "lenskit" in peers:
+        systems += list(lenskits(X, args.rank))
     for system, settings, train in systems[:: 4 if args.quick else 1]:
         begun = time.process_time()
         factors = train()
@@ -133,6 +135,31 @@ def theirs(X: Any, rank: int) -> Iterator[tuple[str, dict[str, Any], Callable[[]
     ]:
         bpr = {"learning_rate": rate, "regularization": reg, "iterations": iterations}
         yield "implicit BPR", bpr, lambda s=bpr: trained(BayesianPersonalizedRanking, **s)
+
+
+def lenskits(X: Any, rank: int) -> Iterator[tuple[str, dict[str, Any], Callable[[], Factors]]]:
+    """Yield the same of LensKit's ALS, with and without counts as confidences."""
+    import pandas as pd
+    from lenskit.als import ImplicitMFScorer
+    from lenskit.data import from_interactions_df
+    from lenskit.training import TrainingOptions
+
+    entries = sp.coo_matrix(X)
+    frame = {"user_id": entries.row, "item_id": entries.col, "rating": entries.data}
+    data = from_interactions_df(pd.DataFrame(frame))
+
+    def trained(**settings: Any) -> Factors:
+        scorer = ImplicitMFScorer(embedding_size=rank, epochs=15, **settings)
+        scorer.train(data, TrainingOptions(rng=0))
+        U, V = (np.zeros((n, rank), np.float32) for n in X.shape)
+        U[np.asarray(data.users.ids())] = np.asarray(scorer.user_embeddings)
+        V[np.asarray(data.items.ids())] = np.asarray(scorer.item_embeddings)
+        return U, V
+
+    for ratings in (False, True):
+        for weight, reg in [(1.0, 0.1), (10.0, 0.1), (10.0, 1.0), (40.0, 0.1), (40.0, 1.0)]:
+            of = {"weight": weight, "regularization": reg, "use_ratings": ratings}
+            yield "LensKit ALS", of, lambda s=of: trained(**s)
 
 
 def scored(users: Any, items: Any, X: Any, held: Any) -> dict[str, float]:
