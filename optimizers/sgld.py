@@ -49,7 +49,7 @@ class SGLD(GradientOptimizer):
         for name in clips:
             if getattr(self, name) is not None:
                 raise ValueError(
-                    f"sgld: {name}={getattr(self, name)}: must be null, as it would clip the "
+                    f"{name}={getattr(self, name)}: must be null, as it would clip the "
                     "noise, too. Lower the rate."
                 )
         return self
