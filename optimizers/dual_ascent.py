@@ -43,6 +43,7 @@ from .errors import CombinationError
 from .linear_loss import DualSteps, LinearLoss
 
 BIAS = 0.1  # square of the constant feature, at most
+TINY = 1e-30  # least weight of all rows
 NOISE = 1e-8  # mean squares of moves that are the rounding of float32
 
 
@@ -71,7 +72,7 @@ class DualAscent(Optimizer):
         for name in ("moved", "gained", "sizes", "first"):
             self.state[name] = self._zeros(name, self.columns)
         self.state["resting"] = self._zeros("resting", 1)
-        self.state["pass"] = named(cache, "optimizer.pass (dual-ascent)", (1, 3), np.float64)
+        self.state["pass"] = named(cache, "optimizer.pass (dual-ascent)", (1, 4), np.float64)
         self._now = scalar(cache, 0.0, "number of the pass (dual-ascent)")
         self._due = scalar(cache, 0.0, "rows due until (dual-ascent)")
         self._one = scalar(cache, 1.0, "rate (dual-ascent)")
@@ -87,7 +88,7 @@ class DualAscent(Optimizer):
     def keep_rows(self, kept: Mapping[str, OwnRows], rows: int, weight: float) -> None:
         """Take the dual variables, and make the constants that the weights of rows decide."""
         self._kept = kept
-        shares, bias = 1.0 / (self.l2 * weight), BIAS * np.minimum(1.0, self.l2 * rows)
+        shares, bias = 1.0 / (self.l2 * max(weight, TINY)), BIAS * np.minimum(1.0, self.l2 * rows)
         self._shares = self._numbers(shares, "c of a row of weight 1")
         self._bias = self._numbers(bias, "square of the constant feature")
         self._no_bias = self._numbers(0.0 * bias, "no constant feature")
@@ -140,8 +141,8 @@ class DualAscent(Optimizer):
     def resume(self, paused: Mapping[str, Any]) -> None:
         """Continue where the state was taken."""
         super().resume(paused)
-        passes, within, every = self.state["pass"].numpy()[0]
-        self._passes, self._within, self._all = int(passes), bool(within), bool(every)
+        passes, *flags = self.state["pass"].numpy()[0]
+        self._passes, (self._within, self._all, self.converged) = int(passes), map(bool, flags)
         self._set_numbers()
 
     # ------------------------------------------------------------- helpers
@@ -165,7 +166,8 @@ class DualAscent(Optimizer):
         self._due.set(np.inf if self._all else float(self._passes))
 
     def _remember(self) -> None:
-        self.state["pass"].set(np.array([[self._passes, self._within, self._all]], np.float64))
+        numbers = [self._passes, self._within, self._all, self.converged]
+        self.state["pass"].set(np.array([numbers], np.float64))
 
     def _count(self) -> None:
         self.steps += 1
