@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from blocklearn.datasources.arrays.arrow import number_array
-
 TABLES = (".parquet", ".csv", ".tsv")
 """Endings of files of tables."""
 
@@ -35,5 +33,7 @@ def table_writer(file: Path, ending: str, schema: Any) -> Iterator[Callable[[Any
 
 def columns_of(values: Any, names: Sequence[str]) -> dict[str, Any]:
     """Return values [r x k] as k Arrow arrays by name; a name that occurs twice gets its number."""
+    from blocklearn.datasources.arrays.arrow import number_array
+
     called = [n if names.index(n) == i else f"{n} ({i})" for i, n in enumerate(names)]
     return {name: number_array(column) for name, column in zip(called, values.T, strict=True)}

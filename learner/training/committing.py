@@ -26,7 +26,7 @@ def commit_plan(replica: Replica) -> None:
     elsewhere = _apart(replica) if files is None else _in_files(replica, files)
     replica.cache.commit(elsewhere=elsewhere)
     replica.allocate()
-    for name, mat in _in_lent(replica).items():
+    for name, mat in in_lent(replica).items():
         mat.lie_in(replica.lent.arrays[name])
     drawn = replica.model.drawn
     if files is not None and not files.in_order:
@@ -53,13 +53,13 @@ def _apart(replica: Replica) -> Made:
     They will lie in lent arrays, or only training needs them. The first are zeros, which take no
     memory until they are written to.
     """
-    model, found = replica.model, list(_in_lent(replica).values())
+    model, found = replica.model, list(in_lent(replica).values())
     if replica.device == "cpu" and not replica.trains:
         found += [model.parameters[name] for name in model.unsaved]
     return {mat.guid: partial(np.zeros, mat.shape, mat.dtype) for mat in found}
 
 
-def _in_lent(replica: Replica) -> dict[str, Mat]:
+def in_lent(replica: Replica) -> dict[str, Mat]:
     """Return the parameters that lie in lent arrays, by name."""
     lent = {name: (array.shape, array.dtype) for name, array in replica.lent.arrays.items()}
     found = replica.model.parameters.items()

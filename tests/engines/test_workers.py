@@ -25,8 +25,12 @@ from tests.support.model_variants import (
 )
 from tests.support.workers import results
 
-CASES = variants()
-
+CASES = {
+    name: variant
+    for name, variant in variants().items()
+    if variant.optimizer is None or not variant.optimizer.keeps_rows
+}
+"""All variants but those of one replica only."""
 
 FIRST = {name.split()[0]: name for name in reversed(CASES)}.values()
 """One variant of each model."""

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.learner.files.paging import PAGE, pages_of
+from blocklearn.learner.training.committing import in_lent
 from blocklearn.models import ALS, GLM
 
 FEATURES, ROWS = 3000, 200
@@ -98,7 +99,7 @@ def test_predictions_need_no_table_of_all_columns(model: Any, tmp_path: Path) ->
     assert loaded.evaluate(given) == learner.evaluate(given)
     assert loaded.team is not None
     replica = loaded.team.first
-    own = {mat.slot.label for mat in replica._in_lent().values()}
+    own = {mat.slot.label for mat in in_lent(replica).values()}
     large = [each for each in replica.cache.plan() if each.shape[0] == FEATURES]
     assert all(each.shape[1] == 1 or each.label in own for each in large)
 

@@ -102,7 +102,7 @@ def test_scores_of_training_count_rows_that_rest_at_what_they_are() -> None:
     block = replica.bind(host)
     replica.optimizer.begin(block.X)
     found = perplexity(replace(block, resting=True))
-    with replica.exact():
+    with replica.learned.exact():
         assert found == pytest.approx(perplexity(replica.bind(host)), rel=1e-4)
 
 
