@@ -489,6 +489,11 @@ class Model(Fields):
         """The `rests` of parameters that no mixin moves: for `Optimizer.let_rest`."""
         return {name: mat for name, mat in self.rests.items() if name not in self.split_terms}
 
+    @property
+    def has_resting_rows(self) -> bool:
+        """Whether rows of parameters rest: `Block.resting` tells `score` when they are behind."""
+        return bool(self.column_sums)
+
     def scratch(self, name: str, rows: int, columns: int) -> Mat:
         """Create a float32 Mat to fill anew for each block, neither saved nor merged."""
         return named(self.cache, f"{name} (scratch)", (rows, columns))

@@ -60,7 +60,7 @@ def _plan_scores(replica: Replica) -> None:
     replica.scores_of_mixins()
     blank = replica.intakes[0].blank(replica.key)
     computed(replica.score(blank))
-    if replica.model.column_sums:
+    if replica.model.has_resting_rows:
         computed(replica.score(replace(blank, resting=True)))
     states = replica.model.states
     replica.row_tables = {name for name, state in states.items() if state.is_table}

@@ -411,7 +411,7 @@ class Replica:
         if self.optimizer is not None:
             self.optimizer.begin(block.X)
         if look is not None:
-            look.take(self, replace(block, resting=bool(self.model.column_sums)))
+            look.take(self, replace(block, resting=self.model.has_resting_rows))
         recording = nullcontext() if record is None else recorded(self.cache, record)
         with self._training(block.side), recording:
             self.model.update(block.reading(self.tables))

@@ -146,7 +146,7 @@ class NMF(Model):
     def update(self, block: Block) -> None:
         """Improve the weights of the block's rows, and add the rows to the statistics."""
         W = self.W.rows
-        X, H, sums = self.parts(block.X)
+        X, H, sums = self.parts(block.X, resting=True)
         self.solve(X, W, H, sums, self.inner)
         weighted = (W * block.weights).mat()
         self.keep.set(self.forget ** (block.rows / self.total_rows) if self.online else 1.0)
@@ -209,9 +209,17 @@ class NMF(Model):
         """The number of updates of W per block."""
         return self.inner_iterations or (3 if self._kl else 5)
 
-    def parts(self, X: Matrix) -> tuple[Matrix, Table, Row]:
-        """Return X, a table H for its columns, and the column sums of H."""
-        if self.sums_at_rest and self.trains:
+    @property
+    def has_resting_rows(self) -> bool:
+        """See `Model.has_resting_rows`."""
+        return self.sums_at_rest is not None
+
+    def parts(self, X: Matrix, *, resting: bool) -> tuple[Matrix, Table, Row]:
+        """Return X, a table H for its columns, and the column sums of H.
+
+        resting: whether H may be behind its sums.
+        """
+        if self.sums_at_rest and resting:
             return self.sums_at_rest.of(X, self.slope)
         return X, self.H, colsum(self.H)
 
@@ -271,7 +279,7 @@ class NMF(Model):
             mean of the row (kullback-leibler).
         """
         weights = block.weights
-        X, H, sums = self.parts(block.X)
+        X, H, sums = self.parts(block.X, resting=block.resting)
         loss, null = self.losses(X, self.weights_of(X, H, sums), H, sums)
         lost = total(weights * loss)
         explained = Sum(total(weights * (null - loss)), total(weights * null))
@@ -297,7 +305,7 @@ class NMF(Model):
 
     def predict(self, block: Block) -> Mat:
         """Return the weights of the parts [rows x K]; zeros for an empty row."""
-        W = self.weights_of(*self.parts(block.X))
+        W = self.weights_of(*self.parts(block.X, resting=False))
         shown: Mat = (W * (W > SHOWN)).mat()
         return shown
 

@@ -85,6 +85,7 @@ MODELS = [
     pytest.param({"kind": "nmf", "components": 5}, id="nmf"),
     pytest.param({"kind": "nmf", "components": 5, "loss": "kullback-leibler"}, id="nmf of counts"),
     pytest.param({"kind": "fm", "factors": 5}, id="fm"),
+    pytest.param({"kind": "kmeans", "clusters": 5}, id="k-means"),
 ]
 
 
