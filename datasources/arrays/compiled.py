@@ -25,4 +25,4 @@ def general_kernel(function: Function) -> Function:
 
     All of Numba's passes run, so it takes twice as long.
     """
-    return cast(Function, kept(numba.njit(nogil=True, cache=True)(function)))
+    return cast(Function, kept(numba.njit(nogil=True)(function)))

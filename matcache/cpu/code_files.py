@@ -7,7 +7,7 @@ holds. There is no index, so processes need not agree. A file whose contents do 
 digest, as a crash may leave it, counts as absent.
 
 Numba makes its compiler ready before it loads a file, which takes as long as importing Numba. Code
-that is loaded does not need it, so here only compiling makes it ready.
+that is loaded does not need it, but for functions that allocate: they need Numba's memory manager.
 """
 
 # Numba's caches have no types.
@@ -31,7 +31,8 @@ def kept(dispatcher: Any, *stamp: Any) -> Any:
 
     Returns the function.
     """
-    dispatcher._cache = KernelCache(dispatcher.py_func, stamp)
+    allocates = dispatcher.targetoptions.get("_nrt", True)
+    dispatcher._cache = KernelCache(dispatcher.py_func, stamp, allocates=allocates)
     return dispatcher
 
 
@@ -45,13 +46,16 @@ def is_kept(dispatcher: Any, signature: Any) -> bool:
 class KernelCache(FunctionCache):
     """The compiled code of one kernel, for several types of arguments."""
 
-    def __init__(self, function, stamp):
+    def __init__(self, function, stamp, *, allocates):
         super().__init__(function)
+        self._allocates = allocates
         own = self._cache_file._source_stamp
         self._cache_file = CodeFiles(self.cache_path, self._impl.filename_base, (own, *stamp))
 
     def load_overload(self, sig, target_context):
-        """Return the code of a signature; None if there is none. The compiler need not be ready."""
+        """Return the code of a signature; None if there is none."""
+        if self._allocates:
+            target_context.refresh()
         return self._load_overload(sig, target_context)
 
 

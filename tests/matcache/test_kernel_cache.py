@@ -40,6 +40,14 @@ def test_loading_does_not_make_the_compiler_ready(made: Path) -> None:
     run(made, compiles=False)
 
 
+def test_loading_functions_that_allocate_makes_the_memory_manager_ready(monkeypatch: Any) -> None:
+    called: list[str] = []
+    function = code_files.kept(numba.njit(lambda n: np.zeros(n)))
+    monkeypatch.setattr(function.targetctx, "refresh", lambda: called.append("refresh"))
+    assert function._cache.load_overload((numba.types.int64,), function.targetctx) is None
+    assert called == ["refresh"]
+
+
 @pytest.mark.parametrize("left", ["half", *rarely("empty", "zeros")])
 def test_damaged_compiled_code_is_made_anew(left: str, made: Path) -> None:
     compiled = list(made.rglob("*.nbc"))
