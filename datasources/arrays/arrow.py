@@ -14,16 +14,18 @@ import numpy.typing as npt
 
 
 def text_array(names: Sequence[str]) -> Any:
-    """Return an Arrow array of texts, `large_string`. Raises `pa.ArrowTypeError` for others."""
+    """Return an Arrow array of texts, `large_string`; pyarrow takes or refuses other names."""
     import pyarrow as pa
 
-    if not all(isinstance(name, str) for name in names):
+    try:
+        whole = "".join(names)
+    except TypeError:
         return pa.array(list(names), pa.large_string())
-    parts = [name.encode() for name in names]
-    offsets = np.zeros(len(parts) + 1, np.int64)
-    np.cumsum([len(part) for part in parts], out=offsets[1:])
-    whole = pa.py_buffer(b"".join(parts))
-    return pa.LargeStringArray.from_buffers(len(parts), pa.py_buffer(offsets), whole)
+    lengths = map(len, names if whole.isascii() else map(str.encode, names))
+    offsets = np.zeros(len(names) + 1, np.int64)
+    np.cumsum(np.fromiter(lengths, np.int64, len(names)), out=offsets[1:])
+    buffers = pa.py_buffer(offsets), pa.py_buffer(whole.encode())
+    return pa.LargeStringArray.from_buffers(len(names), *buffers)
 
 
 def number_array(values: npt.NDArray[Any]) -> Any:

@@ -73,10 +73,7 @@ class Exchange(Closing):
         one that sends it to a machine once, whose workers hand it on.
         """
         own = np.ascontiguousarray(part).reshape(-1)
-        found = self._checked(lambda: self._share(own.view(np.uint8)))
-        return [
-            own if rank == self.rank else each.view(own.dtype) for rank, each in enumerate(found)
-        ]
+        return self._viewed(self._checked(lambda: self._share(own.view(np.uint8))), own)
 
     def _viewed(self, found: list[Bytes], own: NDArray[Any]) -> list[NDArray[Any]]:
         return [own if i == self.rank else part.view(own.dtype) for i, part in enumerate(found)]
@@ -84,25 +81,22 @@ class Exchange(Closing):
     def _checked(self, work: Callable[[], tuple[list[bool], list[Bytes]]]) -> list[Bytes]:
         """Return the bytes that an exchange gives, unless a worker has failed."""
         with self._one:
-            return self._checked_one(work)
-
-    def _checked_one(self, work: Callable[[], tuple[list[bool], list[Bytes]]]) -> list[Bytes]:
-        if self.failed:
-            raise WorkerLostError(
-                f"worker {self.rank}: a worker was lost before. Make the learner again: it resumes "
-                "from its checkpoints."
-            )
-        try:
-            failed, found = work()
-        except WorkerLostError:
-            self.failed = True
-            raise
-        for rank, part in enumerate(found):
-            if failed[rank]:
+            if self.failed:
+                raise WorkerLostError(
+                    f"worker {self.rank}: a worker was lost before. Make the learner again: it "
+                    "resumes from its checkpoints."
+                )
+            try:
+                failed, found = work()
+            except WorkerLostError:
                 self.failed = True
-                told = json.loads(part.tobytes())
-                raise WorkerError(rank, told["code"], told["text"])
-        return found
+                raise
+            for rank, part in enumerate(found):
+                if failed[rank]:
+                    self.failed = True
+                    told = json.loads(part.tobytes())
+                    raise WorkerError(rank, told["code"], told["text"])
+            return found
 
     def fail(self, code: int, text: str) -> None:
         """Tell the other workers that this one has failed, at the call that they make next.

@@ -31,10 +31,8 @@ def exchange_lines(learner: Learner, workers: int, network: Network = ASSUMED) -
         f"{duration(dense)} at {network.bandwidth * 8e-9:g} Gb/s and {network.latency * 1e6:g} us "
         "(assumed)"
     )
-    if (
-        sum(mat.shape[0] * mat.shape[1] for rule, mat in first.learned.merged() if rule != "same")
-        < FEW
-    ):
+    merged = [mat.shape for rule, mat in first.learned.merged() if rule != "same"]
+    if sum(rows * columns for rows, columns in merged) < FEW:
         yield "  all numbers are exchanged: they are few"
         return
     sparse = sparse_seconds(sizes, network)

@@ -146,9 +146,8 @@ def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
         if state.pages is not None:
             give_pages(state.pages, replica)
         for name, table in replica.files.tables.items() if replica.files else ():
-            replica.learned.mats()[name].lie_in(
-                table.array
-            )  # results of the old numbers are outdated
+            mat = replica.learned.mats()[name]
+            mat.lie_in(table.array)  # results of the old numbers are outdated
         if replica.optimizer is not None and not all("steps" in each for each in paused):
             raise ShapeError(
                 "restore: the state has no position of an optimizer, but training has."

@@ -69,7 +69,8 @@ __device__ __forceinline__ float share(float value, i64 sweeps) {
 }
 
 // out[c] = weights of the particles of column c by topic, averaged over the saved sweeps; all rows of
-// out [columns x K] are written. local: out[a] is that of the a-th column that occurs. A block has a column. Weights are whole multiples of 2^-30 of the
+// out [columns x K] are written. local: out[a] is that of the a-th column that occurs. A block has a
+// column. Weights are whole multiples of 2^-30 of the
 // largest, so their sums are exact in any order.
 template <class P>
 __device__ __forceinline__ void count_topics(const i64* count, i64 columns, const int* active,
