@@ -1,6 +1,6 @@
 """One copy of a model, with its cache and its optimizer, which one thread owns.
 
-Longer than 300 lines: planning, binding, training and scoring share one set of containers.
+Longer than 300 lines: binding, training, scoring and predicting share one set of containers.
 """
 
 from __future__ import annotations
@@ -171,7 +171,6 @@ class Replica:
         self.model.few_occur = self.intakes[0].few_occur
         self.model.allocate(self.shapes, Randomness(self.cache, self.seed))
         self.model.allocated = True
-        self._find_states()
         if not self.model.needs_optimizer:
             self.optimizer = None
         self.learned = Learned(self.model, self.optimizer, self.files, self.shapes.columns)
@@ -183,6 +182,7 @@ class Replica:
             self._keep_rows(self.optimizer)
             if self.intakes[0].few_occur:
                 self.model.column_sums = self.optimizer.let_rest(self.model.resting)
+        self._find_states()
         self.key = named(self.cache, "key of the block (seed, pass, block)", (1, 3), np.int64)
         self._key_array = np.array([[self.seed, 0, 0]], np.int64)
 
@@ -197,7 +197,6 @@ class Replica:
             kept[name] = states[own]
         weight = shapes.total_rows if shapes.counts is None else shapes.counts.weight
         optimizer.keep_rows(kept, shapes.total_rows, float(weight))
-        self._find_states()
 
     def connect(self, stores: Mapping[str, RowStore], shares: Mapping[str, RowShare]) -> None:
         """Use these stores, one for each of the model's states of rows.
