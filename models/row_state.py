@@ -20,6 +20,7 @@ from blocklearn.matcache import DenseInput, Mat, MatCache, ShapeError
 from blocklearn.matcache.containers.backend import Held
 from blocklearn.matcache.containers.slots import Slot
 from blocklearn.matcache.errors import source_line
+from blocklearn.matcache.finite import is_finite
 
 from .row_share import PIECE, Ids, RowShare
 
@@ -246,6 +247,10 @@ class RowState:
         assert self._store is not None
         self._read("kept")
         return self._store.array
+
+    def is_finite(self) -> bool:
+        """Return whether all numbers are finite: of the store, or of the device that holds them."""
+        return is_finite(self.kept) if self._held is None else self._held.finite()
 
     @property
     def is_table(self) -> bool:

@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from blocklearn.matcache.finite import is_finite
+
 from ..configuration.config import CheckpointConfig
 from ..engines.rows import SharedRows
 from ..errors import ModelFolderError, ModelMissingError
@@ -129,7 +131,7 @@ class SaveCheckpoints(Hook):
 
 def check_array(progress: Progress, name: str, array: Any) -> None:
     """Raise DivergedError unless an array is finite: see `check_finite`."""
-    check_finite([(name, array)], progress)
+    check_finite([(name, is_finite(array))], progress)
 
 
 def choose_model(learner: Learner, settings: Evaluation, folder: Path) -> Iterator[str]:

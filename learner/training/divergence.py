@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
-
-import numpy as np
 
 from blocklearn.datasources import BlockShape
+from blocklearn.matcache.finite import is_finite
 from blocklearn.models import Model, RowState
 
 from ..errors import DivergedError
@@ -19,7 +17,6 @@ from .team import Team
 SHARE = 0.01  # bytes checked, at most, per byte that training reads
 CHECK_BYTES = 2**17  # read in the time that a check of a tiny model takes
 BLOCK_BYTES = 2**18  # read in the time that a tiny block takes
-PART = 2**22  # numbers checked at a time, where their sum overflows
 
 
 class FiniteCheck:
@@ -55,9 +52,8 @@ class FiniteCheck:
 def blocks_between(replica: Replica, shapes: Sequence[BlockShape]) -> int:
     """Return the blocks from one check to the next, which keep the checks cheap.
 
-    The cost of a block is estimated from below. It reads its data, and on the host at least one row
-    of a table for each entry. A device receives the data only, and sends the numbers to check back
-    the same way. Where little is read, calls take the time: `CHECK_BYTES`, `BLOCK_BYTES`.
+    The cost of a block is estimated from below. It reads its data, and at least one row of a table
+    for each entry. Where little is read, calls take the time: `CHECK_BYTES`, `BLOCK_BYTES`.
 
     shapes: of the blocks of each side.
     """
@@ -66,7 +62,7 @@ def blocks_between(replica: Replica, shapes: Sequence[BlockShape]) -> int:
     model = replica.model
     arrays = [*model.parameters.values(), *(state.rows for _, state in _states(model))]
     looked = sum(mat.slot.nbytes for mat in arrays)
-    width = max((mat.shape[1] for mat in arrays), default=0) if replica.device == "cpu" else 0
+    width = max((mat.shape[1] for mat in arrays), default=0)
     trained = min(shape.nbytes + 4 * width * _entries(shape) for shape in shapes)
     return max(1, math.ceil((CHECK_BYTES + looked) / (SHARE * (BLOCK_BYTES + trained))))
 
@@ -75,16 +71,16 @@ def _entries(shape: BlockShape) -> int:
     return shape.rows * shape.columns if shape.dense else shape.nnz
 
 
-def check_finite(arrays: Iterable[tuple[str, Any]], progress: Progress) -> None:
-    """Check that `arrays` are finite, and note it in `progress`.
+def check_finite(finite: Iterable[tuple[str, bool]], progress: Progress) -> None:
+    """Check what a model has learnt, and note it in `progress`.
 
-    arrays: with their names.
+    finite: by name, whether all numbers are.
 
     Raises:
-        DivergedError: an array is not finite; the message names the blocks since the last check.
+        DivergedError: some are not; the message names the blocks since the last check.
     """
-    for name, array in arrays:
-        if not is_finite(array):
+    for name, holds in finite:
+        if not holds:
             raise DivergedError(
                 f"{name} is not finite after {_since(progress)}: the model has diverged. "
                 "Lower the optimizer's rate or raise the regularisation."
@@ -100,19 +96,20 @@ def _since(progress: Progress) -> str:
     return f"{blocks} of pass {progress.pass_} (both count from 0)"
 
 
-def learnt(replica: Replica, *, whole: bool) -> Iterator[tuple[str, Any]]:
-    """Yield parameters and states of rows by name, without padding.
+def learnt(replica: Replica, *, whole: bool) -> Iterator[tuple[str, bool]]:
+    """Yield whether parameters and states of rows are finite, by name, without padding.
 
     whole: whether states are of all rows; otherwise of the present block, as tables in files are.
     """
-    model, shown, files = replica.model, replica.cache.backend.host, replica.files
+    model, finite, files = replica.model, replica.cache.backend.finite, replica.files
     for name, mat in model.parameters.items():
         if files is None or name not in files.tables:
-            yield name, shown(mat.slot.data())
+            yield name, finite(mat.slot.data())
         else:
-            yield name, files.tables[name].array[replica.occurring]
+            yield name, is_finite(files.tables[name].array[replica.occurring])
     for name, state in _states(model):
-        yield name, state.kept if whole else shown(state.rows.slot.data())[: state.count]
+        rows = state.rows.slot.data()
+        yield name, state.is_finite() if whole else finite(rows[: state.count])
 
 
 def _states(model: Model) -> Iterator[tuple[str, RowState]]:
@@ -120,16 +117,3 @@ def _states(model: Model) -> Iterator[tuple[str, RowState]]:
     for name, state in model.states.items():
         if isinstance(state, RowState):
             yield name, state
-
-
-def is_finite(array: Any) -> bool:
-    """Return whether all numbers are finite, in one pass over memory, without copies.
-
-    >>> is_finite(np.array([3e38, 3e38], np.float32)), is_finite(np.array([np.inf, -np.inf]))
-    (True, False)
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        if math.isfinite(float(array.sum(dtype=array.dtype))):
-            return True  # a NaN or infinity would make the sum one
-    flat = array.reshape(-1)  # a sum of finite numbers may be infinite, so look at each
-    return all(np.isfinite(flat[i : i + PART]).all() for i in range(0, flat.size, PART))

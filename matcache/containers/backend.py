@@ -57,6 +57,9 @@ class Held(Protocol):
     def bring(self, array: Numbers) -> None:
         """Copy all rows to the host, unless it has them."""
 
+    def finite(self) -> bool:
+        """Return whether all numbers are finite."""
+
 
 class HeldMatrix(Protocol):
     """All rows of a sparse matrix, where kernels read them."""
@@ -140,6 +143,9 @@ class Backend(Protocol):
 
     def host(self, array: Any) -> Numbers:
         """Return the contents on the host, read-only; no copy if they are there already."""
+
+    def finite(self, array: Any) -> bool:
+        """Return whether all numbers are finite, after all earlier launches."""
 
     def put_back(self, array: Any, shown: Numbers) -> None:
         """Write `shown`, an edited result of `host(array)`, back into the array."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..containers.dispatch import backend
 from ..containers.slots import allocate_bytes
+from ..finite import is_finite
 from . import kernels as cpu_kernels
 from . import launches as launches
 from .addresses import Call
@@ -158,6 +159,10 @@ class CPU:
     def host(self, array: Array) -> Array:
         """Return the array itself."""
         return array
+
+    def finite(self, array: Array) -> bool:
+        """Look at the array where it is."""
+        return is_finite(array)
 
     def put_back(self, array: Array, shown: Array) -> None:
         """Do nothing: `shown` is the array itself."""

@@ -8,18 +8,21 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..containers.slots import BFLOAT16
+from ..emit.cuda_header import C_TYPES
 from ..errors import MemoryPlanError, source_line
 from . import launches, merging  # noqa: F401 (they register themselves)
 from .arrays import DeviceArray
 from .driver import Bytes, Copy, Driver, Factorization, Product, Triangular
 from .incoming import DeviceIncoming, Sources
 from .index import DeviceIndex
+from .kernels import finite_source
 from .launcher import Clear, CopyIn, Kernel, Launcher
 from .matrix import DeviceMatrix
 from .repeat import joined
@@ -275,6 +278,19 @@ class Cuda:
     def host(self, array: DeviceArray) -> np.ndarray[Any, Any]:
         """Return a copy on the host."""
         return self.read(array)
+
+    def finite(self, array: DeviceArray) -> bool:
+        """Look at the numbers on the device, which answers in pinned memory of the host."""
+        if array.dtype.kind != "f" or not array.size:
+            return True
+        kind = C_TYPES[array.dtype.name]
+        text = self.text(("finite", kind), partial(finite_source, kind), "find_infinite")
+        self.drain()
+        found = self._bounced()[:4]
+        found[:] = 0
+        self.launch(text, array.size, THREADS, array.size, array, found.ctypes.data)
+        self.drain()
+        return not found.any()
 
     def put_back(self, array: DeviceArray, shown: np.ndarray[Any, Any]) -> None:
         """Copy the numbers of `shown` into the array."""

@@ -74,6 +74,10 @@ class DeviceRows:
         self.backend.send(self.store.array[first:].address, array.reshape(-1).view(np.uint8))
         self._newer = False
 
+    def finite(self) -> bool:
+        """Return whether all numbers are finite."""
+        return self.backend.finite(self.store.array)
+
     def bring(self, array: Numbers) -> None:
         """Copy all rows to the host, unless it has them."""
         if self._newer:

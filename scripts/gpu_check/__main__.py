@@ -43,11 +43,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, help="write the measurements to this file")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: a test of this script")
     parser.add_argument("--no-tests", action="store_true")
+    parser.add_argument("--only", metavar="a,b", help="these parts alone; --plan lists them")
     parser.add_argument("--plan", action="store_true", help="print the parts with their minutes")
     parser.add_argument("--needs", action="store_true", help="list the packages with their sizes")
     parser.add_argument("--cubins", action="store_true", help="list what kernels need; no GPU used")
     args = parser.parse_args(arguments)
-    parts = [part for part in PARTS if part != "tests" or not args.no_tests]
+    chosen = args.only.split(",") if args.only else list(PARTS)
+    if unknown := set(chosen) - PARTS.keys():
+        parser.error(f"--only: no part {min(unknown)}; there are {', '.join(PARTS)}")
+    parts = [part for part in chosen if part != "tests" or not args.no_tests]
     if args.plan or args.needs:  # on any machine, whatever it has
         print(planned(parts, args.minutes) if args.plan else needs.shown())
         return 0

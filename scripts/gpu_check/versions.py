@@ -6,10 +6,14 @@ import platform
 import subprocess
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
-from .measure import Row, Scale
+from blocklearn.matcache import from_array
+
+from .measure import Row, Scale, cache_on, fresh, random_table, seconds_of
 
 PACKAGES = ("numpy", "scipy", "numba", "pydantic", "pytest", "torch")
+WIDTH = 512  # numbers in a row of the tables that are copied
 
 
 def rows(scale: Scale) -> Iterator[Row]:
@@ -26,6 +30,23 @@ def rows(scale: Scale) -> Iterator[Row]:
         except (ImportError, OSError, RuntimeError, subprocess.SubprocessError) as error:
             said = f"unknown: {error}"
         yield Row(name, note=said)
+    yield from _copies(scale)
+
+
+def _copies(scale: Scale) -> Iterator[Row]:
+    """Yield how fast the card reads and writes: its memory, and within its second-level cache."""
+    for name, rows in (("memory", scale.of(1 << 17, 8)), ("cache", scale.of(5000, 8))):
+        with cache_on("cuda:0") as cache:
+            A = from_array(cache, random_table(rows, WIDTH))
+
+            def work(A: Any = A) -> Any:
+                fresh(A)
+                return (A + 1.0).mat()
+
+            seconds = seconds_of(cache, work, scale.least)
+        nbytes = 2 * 4 * WIDTH * rows
+        note = f"{nbytes / 1e6:,.0f} MB, {nbytes / seconds / 1e9:,.0f} GB/s"
+        yield Row(f"numbers read and written in the card's {name}", seconds, note=note)
 
 
 def _card() -> str:

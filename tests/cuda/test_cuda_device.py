@@ -56,6 +56,19 @@ def numbers(*shape: int, dtype: Any = np.float32) -> Any:
     return np.random.default_rng(0).normal(size=shape).astype(dtype)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [1, 255, 70_001])
+def test_numbers_that_are_not_finite_are_found(cache: MatCache, dtype: Any, size: int) -> None:
+    backend, A = cache.backend, named(cache, "A", (size, 1), dtype)
+    for bad in (np.nan, np.inf, -np.inf, np.finfo(dtype).max):
+        for at in {0, size // 2, size - 1}:
+            array = np.zeros((size, 1), dtype)
+            array[at] = bad
+            A.set(array)
+            assert backend.finite(A.slot.data()) == bool(np.isfinite(bad))
+    assert backend.finite(A.slot.data()[:0])
+
+
 def test_dense_operations_match_numpy(cache: MatCache) -> None:
     a, b = numbers(9, 5), numbers(5, 3)
     A, B = from_array(cache, a), from_array(cache, b)

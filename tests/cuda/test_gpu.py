@@ -20,6 +20,7 @@ from tests.cuda.test_cuda_device import (  # noqa: F401 (they are run with the f
     test_dense_operations_match_numpy,
     test_dense_products_are_computed_in_order,
     test_numbers_of_another_type_are_read_as_they_are,
+    test_numbers_that_are_not_finite_are_found,
     test_positions_out_of_range_are_found,
     test_reads_in_the_middle_of_an_update_see_what_came_before,
     test_rows_are_sorted_with_nan_last,

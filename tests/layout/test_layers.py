@@ -15,7 +15,7 @@ FOLDERS = {
 
 ROOMS = {
     "matcache": (
-        "errors threads notation program containers emit operations cpu merge cuda devices"
+        "errors threads finite notation program containers emit operations cpu merge cuda devices"
     ),
     "datasources": (
         "errors secrets remote separators arrays block source read_ahead reader memory holdout"

@@ -11,42 +11,14 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
 from safetensors.numpy import load_file
 
 import blocklearn as bl
 from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.errors import DivergedError
-from blocklearn.learner.training.divergence import (
-    BLOCK_BYTES,
-    CHECK_BYTES,
-    blocks_between,
-    is_finite,
-)
+from blocklearn.learner.training.divergence import BLOCK_BYTES, CHECK_BYTES, blocks_between
 from blocklearn.matcache import colsum, exp
 from tests.support.beside import CONFIGS
-
-FLOATS = st.sampled_from([np.float32, np.float64])
-
-
-@settings(deadline=None)
-@given(
-    data=st.data(),
-    dtype=FLOATS,
-    shape=arrays.array_shapes(min_dims=2, max_dims=2, min_side=0, max_side=40),
-)
-def test_found_wherever_it_is(data: Any, dtype: Any, shape: tuple[int, int]) -> None:
-    array = data.draw(
-        arrays.arrays(dtype, shape, elements=st.floats(width=32, allow_subnormal=False))
-    )
-    assert is_finite(array) == bool(np.isfinite(array).all())
-
-
-def test_large_numbers_are_finite_though_their_sum_is_not() -> None:
-    assert is_finite(np.full((1000, 1000), 3e38, np.float32))
-    assert not is_finite(np.array([[3e38, 3e38, np.nan]], np.float32))
 
 
 class Sums(bl.Model):

@@ -166,6 +166,10 @@ class HostDriver:
         self._pinned.append(np.full(nbytes, POISON, np.uint8))
         return self._pinned[-1]
 
+    def _lies_pinned(self, address: int) -> bool:
+        bounds = map(np.lib.array_utils.byte_bounds, self._pinned)
+        return any(first <= address < last for first, last in bounds)
+
     def is_pinned(self, array: np.ndarray[Any, Any]) -> bool:
         start, end = np.lib.array_utils.byte_bounds(array)
         for held in self._pinned:
@@ -276,7 +280,7 @@ class HostDriver:
         self, function: Any, grid: int, block: int, args: tuple[Any, ...], stream: HostStream
     ) -> None:
         for arg in args:
-            if isinstance(arg, int) and arg >= 1 << 32:
+            if isinstance(arg, int) and arg >= 1 << 32 and not self._lies_pinned(arg):
                 self._bytes(arg, 1)
         host, name = function
         self.launched.append(name)

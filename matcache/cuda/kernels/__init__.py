@@ -167,6 +167,14 @@ def order_source() -> str:
     return device_header() + _text("order")
 
 
+def finite_source(value: str) -> str:
+    """Return the module of `find_infinite`.
+
+    value: C type of the numbers.
+    """
+    return device_header() + f"typedef {value} V;\n" + _text("finite")
+
+
 def states_source(itemsize: int) -> str:
     """Return the module of the kernels that `cuda/states.py` launches.
 
