@@ -10,7 +10,8 @@ Rounds of all models alternate; the figure is the median round, and the best one
 are shuffled; the thread that trains does it, because they are small. "Device" blocks are those of
 the CUDA backend over a driver that does nothing, at once. "Rows" are the same of data whose rows
 stay on the device, shuffled in each pass, with an index made there. `--card` takes a real device
-for these two: the figure then has the processor time of its driver, and no stand-ins are timed.
+for these two: the figure then has the processor time of its driver, without that of waiting, and no
+stand-ins are timed.
 
 The second table is the speed of replicas over stand-ins of devices: a block ends with a sleep of
 0.85 ms without the interpreter's lock. It shows how many devices one process can feed. Each replica
@@ -27,6 +28,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from statistics import median
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import scipy.sparse as sp
@@ -223,11 +225,27 @@ def models(X: Any, rng: Any) -> dict[str, tuple[Any, Any, Any]]:
 
 
 def timed(learner: Any, passes: int) -> float:
-    """Return the processor time of the calling thread for a block, in seconds."""
+    """Return the processor time of the calling thread for a block, in seconds.
+
+    The time of waiting for a device is not in it: CUDA's driver spins.
+    """
     learner.passes += passes
+    backend, waited = learner.team.first.cache.backend, 0.0
     done, begun = learner.progress.work.blocks, time.thread_time()
-    learner.fit()
-    spent = time.thread_time() - begun
+    if backend.kind == "cpu":
+        learner.fit()
+    else:
+        wait = backend.driver.synchronize
+
+        def waits(what: Any) -> None:
+            nonlocal waited
+            before = time.thread_time()
+            wait(what)
+            waited += time.thread_time() - before
+
+        with mock.patch.object(backend.driver, "synchronize", waits):
+            learner.fit()
+    spent = time.thread_time() - begun - waited
     return spent / (learner.progress.work.blocks - done)
 
 
