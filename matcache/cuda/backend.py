@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from math import prod
@@ -15,8 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..containers.slots import BFLOAT16
+from ..cpu.processors import available_threads
 from ..emit.cuda_header import C_TYPES
 from ..errors import MemoryPlanError, source_line
+from ..threads import starting
 from . import launches, merging  # noqa: F401 (they register themselves)
 from .arrays import DeviceArray
 from .driver import Bytes, Copy, Driver, Factorization, Product, Triangular
@@ -38,6 +41,7 @@ SIDES = 2  # blocks in use at a time: one computes, the next is copied
 STAGE = 1 << 20  # bytes of numbers that a block's update may set, for each side
 BOUNCE = 1 << 24  # bytes copied at a time to and from the host
 THREADS = 256  # threads in a block
+COMPILING = "blocklearn-nvrtc"
 WAVES = 16  # most blocks of threads for each processor
 
 
@@ -396,7 +400,14 @@ class Cuda:
         return found
 
     def compile_expected(self) -> None:
-        """Compile all kernels that were named and are not compiled yet."""
+        """Compile all kernels that were named and are not compiled yet, several at a time.
+
+        NVRTC compiles texts side by side. Kernels of one text are compiled once.
+        """
+        one_each = {text.source: text for text in self._texts.values() if text.function is None}
+        at_once = max(1, min(len(one_each), available_threads()))
+        with starting(COMPILING), ThreadPoolExecutor(at_once, COMPILING) as threads:
+            list(threads.map(self._compile, one_each.values()))
         for text in self._texts.values():
             self._compile(text)
 
