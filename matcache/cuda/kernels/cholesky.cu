@@ -1,8 +1,9 @@
 // Normal equations: the counterparts of cpu/cholesky.py. K: unknowns, at most 130; GRAM, MASKED,
 // SCALED: 0 or 1; T: type of the table; SIDE: of a square, 1, 2, 4 or 8.
-// A block of threads has one symmetric matrix. While it is summed, each thread holds a square of SIDE x
-// SIDE numbers of its upper half in registers; then it goes into shared memory, its upper half row by
-// row, where it is factored. Every sum is one chain in the order of the entries.
+// A block of threads has one symmetric matrix. Each thread holds squares of SIDE x SIDE numbers of its upper
+// half in registers, while it is summed and while it is factored. Shared memory has the rows that all threads
+// read: vectors of the table to add, or SIDE rows of the factor to subtract. Every sum is one chain in the
+// order of the entries.
 
 #define TRIANGLE (K * (K + 1) / 2)
 #define SQUARES ((K + SIDE - 1) / SIDE)  // along a side
@@ -10,10 +11,10 @@
 #define PARTS (SQUARES * (SQUARES + 1) / 2)
 #define OWN ((PARTS + BL_BLOCK - 1) / BL_BLOCK)  // of a thread
 #define PACK (SIDE < 4 ? SIDE : 4)  // numbers that are read at once
-#define BATCH 8  // entries at a time
-#define SHARED (BL_BLOCK > 128 ? 3 : 4)  // blocks of a processor, as registers allow
+#define BATCH 16  // entries at a time
+#define WIDTH (K % 4 == 0 ? 4 : 1)  // numbers of the table that are read at once
+#define SHARED (512 / BL_BLOCK)  // blocks of a processor: up to 16 warps, each thread has 128 registers
 #define FLOOR 1e-6f  // of a pivot, in parts of the diagonal it came from
-#define GRID (BL_BLOCK >= 256 ? 16 : BL_BLOCK >= 64 ? 8 : 1)  // threads along a side of the matrix
 
 __device__ __forceinline__ int upper(int r, int c) { return r * K - r * (r - 1) / 2 + c - r; }
 // The place of (r, c), c >= r, in the packed matrix of cpu_cholesky.py.
@@ -24,6 +25,12 @@ __device__ __forceinline__ int packed(int r, int c) {
 // The distance of (r, c) and (r + 1, c), of the same 16 rows.
 __device__ __forceinline__ int below(int r) { return (K + 15) / 16 * 16 - r / 16 * 16; }
 #define PACKED (16 * ((K + 15) / 16) * ((K + 15) / 16 + 1) / 2 * 16)
+
+// Rows that all threads read, and what each is multiplied by.
+struct Rows {
+  alignas(16) float v[BATCH][WIDE];
+  float w[BATCH];
+};
 
 // A thread's squares: which ones they are, and their numbers.
 struct Squares {
@@ -45,127 +52,189 @@ struct Squares {
   }
   // do(at, x) for packs of whole squares; `at` is their place in a packed matrix, which has room for them
   template <class Do> __device__ __forceinline__ void packs(Do what) {
-#pragma unroll
-    for (int o = 0; o < OWN; ++o) {
-      if (row[o] >= WIDE) continue;
-      const int first = packed(row[o], column[o]), stride = below(row[o]);
+    squares([&](int r, int c, float (&x)[SIDE][SIDE]) {
+      const int first = packed(r, c), stride = below(r);
 #pragma unroll
       for (int a = 0; a < SIDE; ++a)
 #pragma unroll
-        for (int b = 0; b < SIDE; b += PACK) what(first + a * stride + b, x[o][a] + b);
-    }
+        for (int b = 0; b < SIDE; b += PACK) what(first + a * stride + b, x[a] + b);
+    });
   }
-  // do(r, c, x) for all numbers of the upper half
-  template <class Do> __device__ __forceinline__ void each(Do what) {
+  // do(r, c, x) for the squares; (r, c) is where they begin
+  template <class Do> __device__ __forceinline__ void squares(Do what) {
 #pragma unroll
     for (int o = 0; o < OWN; ++o)
+      if (row[o] < WIDE) what(row[o], column[o], x[o]);
+  }
+  // do(r, c, x) for all numbers, r <= c; those from K on are padding
+  template <class Do> __device__ __forceinline__ void each(Do what) {
+    squares([&](int r, int c, float (&x)[SIDE][SIDE]) {
 #pragma unroll
       for (int a = 0; a < SIDE; ++a)
 #pragma unroll
-        for (int b = 0; b < SIDE; ++b) {
-          const int r = row[o] + a, c = column[o] + b;
-          if (r < K && c < K && r <= c) what(r, c, x[o][a][b]);
+        for (int b = 0; b < SIDE; ++b)
+          if (r + a <= c + b) what(r + a, c + b, x[a][b]);
+    });
+  }
+  // Add w[n] v[n] v[n]' of `count` rows, in the squares from row `first` on.
+  __device__ __forceinline__ void grow(const Rows& rows, int count, int first) {
+#pragma unroll
+    for (int o = 0; o < OWN; ++o) {
+      if (row[o] >= WIDE || row[o] < first) continue;
+      for (int n = 0; n < count; ++n) {
+        float left[SIDE], right[SIDE];
+#pragma unroll
+        for (int a = 0; a < SIDE; a += PACK) {
+          bl_load<PACK>(left + a, &rows.v[n][row[o] + a]);
+          bl_load<PACK>(right + a, &rows.v[n][column[o] + a]);
         }
+#pragma unroll
+        for (int a = 0; a < SIDE; ++a) left[a] *= rows.w[n];
+#pragma unroll
+        for (int a = 0; a < SIDE; ++a)
+#pragma unroll
+          for (int b = 0; b < SIDE; ++b) x[o][a][b] = fma(left[a], right[b], x[o][a][b]);
+      }
+    }
   }
   // Add weight(e) v v' of the entries e from p to q, v row(e) of the table.
   template <class Row, class Weight>
-  __device__ __forceinline__ void add(i64 p, i64 q, const T* table, Row row_of, Weight weight_of) {
-    alignas(16) __shared__ float v[BATCH][WIDE];
-    __shared__ float w[BATCH];
+  __device__ __forceinline__ void add(Rows& rows, i64 p, i64 q, const T* table, Row row_of, Weight weight_of) {
     for (i64 e = p; e < q; e += BATCH) {
       const int count = q - e < BATCH ? (int)(q - e) : BATCH;
       __syncthreads();
-      for (int n = threadIdx.x; n < BATCH; n += BL_BLOCK) w[n] = n < count ? weight_of(e + n) : 0.0f;
-      for (int place = threadIdx.x; place < BATCH * WIDE; place += BL_BLOCK) {
-        const int n = place / WIDE, c = place % WIDE;
-        v[n][c] = n < count && c < K ? (float)table[row_of(e + n) * K + c] : 0.0f;
+      for (int n = threadIdx.x; n < count; n += BL_BLOCK) rows.w[n] = weight_of(e + n);
+      for (int place = threadIdx.x; place < count * (WIDE / WIDTH); place += BL_BLOCK) {
+        const int n = place / (WIDE / WIDTH), c = place % (WIDE / WIDTH) * WIDTH;
+        float x[WIDTH] = {};
+        if (c < K) bl_load<WIDTH>(x, table + row_of(e + n) * K + c);
+        bl_store<WIDTH>(&rows.v[n][c], x);
       }
       __syncthreads();
-#pragma unroll
-      for (int o = 0; o < OWN; ++o) {
-        if (row[o] >= WIDE) continue;
-        for (int n = 0; n < count; ++n) {
-          float left[SIDE], right[SIDE];
-#pragma unroll
-          for (int a = 0; a < SIDE; a += PACK) {
-            bl_load<PACK>(left + a, &v[n][row[o] + a]);
-            bl_load<PACK>(right + a, &v[n][column[o] + a]);
-          }
-#pragma unroll
-          for (int a = 0; a < SIDE; ++a) left[a] *= w[n];
-#pragma unroll
-          for (int a = 0; a < SIDE; ++a)
-#pragma unroll
-            for (int b = 0; b < SIDE; ++b) x[o][a][b] = fma(left[a], right[b], x[o][a][b]);
-        }
-      }
+      grow(rows, count, 0);
     }
   }
 };
 
+// x becomes its factor, with the reciprocals of the diagonal, and so does corner; y = x'^-1 y.
+// Where no equation determines an unknown (it is `loose`), it is 0.
+__device__ __forceinline__ void factor(float (&x)[SIDE][SIDE], float* y, const float* least, bool ridgeless,
+    float (&corner)[SIDE][SIDE]) {
+#pragma unroll
+  for (int a = 0; a < SIDE; ++a) {
+    const bool loose = ridgeless && !(x[a][a] > least[a]);
+    const float scale = loose ? 0.0f : 1.0f / sqrt(x[a][a] > least[a] ? x[a][a] : least[a]);
+    x[a][a] = corner[a][a] = scale;
+    y[a] *= scale;
+#pragma unroll
+    for (int b = a + 1; b < SIDE; ++b) {
+      x[a][b] = corner[a][b] = x[a][b] * scale;
+      y[b] = fma(-x[a][b], y[a], y[b]);
+    }
+#pragma unroll
+    for (int r = a + 1; r < SIDE; ++r)
+#pragma unroll
+      for (int c = r; c < SIDE; ++c) x[r][c] = fma(-x[a][r], x[a][c], x[r][c]);
+  }
+}
+// x = corner'^-1 x, which all threads then read: it begins at column c.
+__device__ __forceinline__ void follow(float (&x)[SIDE][SIDE], const float (&corner)[SIDE][SIDE], Rows& rows, int c) {
+#pragma unroll
+  for (int a = 0; a < SIDE; ++a) {
+#pragma unroll
+    for (int i = 0; i < a; ++i)
+#pragma unroll
+      for (int b = 0; b < SIDE; ++b) x[a][b] = fma(-corner[i][a], x[i][b], x[a][b]);
+#pragma unroll
+    for (int b = 0; b < SIDE; ++b) x[a][b] *= corner[a][a];
+#pragma unroll
+    for (int b = 0; b < SIDE; b += PACK) bl_store<PACK>(&rows.v[a][c + b], x[a] + b);
+  }
+}
+// y = x^-1 y, x a factor.
+__device__ __forceinline__ void end(const float (&x)[SIDE][SIDE], float* y) {
+#pragma unroll
+  for (int a = SIDE - 1; a >= 0; --a) {
+    float found = y[a];
+#pragma unroll
+    for (int b = a + 1; b < SIDE; ++b) found = fma(-x[a][b], y[b], found);
+    y[a] = found * x[a][a];
+  }
+}
+
 // (A + D) x = b, D diagonal, see BL_DIAGONAL: A becomes U with the reciprocals of its diagonal, A + D = U'U.
-// All of the block come here, after A was written.
+// SIDE rows of U at a time: one thread factors their square, those beside it follow, all below them shrink.
+// A thread with a square on the diagonal also has its numbers of the right side.
 #define BL_DIAGONAL(r) (SCALED ? ridge * scaling[r] + shift[r] : ridge)
-__device__ __forceinline__ void solve(float* A, float ridge, const float* free, const float* scaling,
-    const float* shift, const float* b, float* x) {
-  __shared__ float y[K], least[K];
+__device__ __forceinline__ void solve(Squares& A, Rows& rows, float ridge, const float* gram,
+    const float* free, const float* scaling, const float* shift, const float* b, float* out) {
+  __shared__ float y[WIDE], least[WIDE], corner[SIDE][SIDE];
   __syncthreads();
-  for (int r = threadIdx.x; r < K; r += BL_BLOCK) {
-    float right = b[r];
-    if (MASKED && free[r] != 0.0f)  // what is known goes to the right side
-      for (int c = 0; c < K; ++c)
-        if (free[c] == 0.0f) right -= A[r < c ? upper(r, c) : upper(c, r)] * b[c];
-    y[r] = right;
-  }
+  if (GRAM) A.each([&](int r, int c, float& x) { if (c < K) x += gram[r * K + c]; });
+  for (int r = threadIdx.x; r < WIDE; r += BL_BLOCK) y[r] = r < K ? b[r] : 0.0f;
+#if MASKED  // what is known goes to the right side
+  __shared__ float all[TRIANGLE];
+  A.each([&](int r, int c, float x) { if (c < K) all[upper(r, c)] = x; });
   __syncthreads();
-  if (MASKED) {
-    for (int r = threadIdx.x / GRID; r < K; r += GRID)
-      for (int c = r + threadIdx.x % GRID; c < K; c += GRID)
-        if (threadIdx.x < GRID * GRID && (free[r] == 0.0f || free[c] == 0.0f))
-          A[upper(r, c)] = r == c ? 1.0f : 0.0f;
-    __syncthreads();
-  }
-  for (int r = threadIdx.x; r < K; r += BL_BLOCK) {
-    if (!MASKED || free[r] != 0.0f) A[upper(r, r)] += BL_DIAGONAL(r);
-    least[r] = FLOOR * A[upper(r, r)];
-  }
-  for (int j = 0; j < K; ++j) {
-    float* row = A + upper(j, j) - j;
-    __syncthreads();
-    const float pivot = row[j];  // where no equation determines x[j], it is 0
-    const bool loose = ridge == 0.0f && !(pivot > least[j]);
-    const float scale = loose ? 0.0f : 1.0f / sqrt(pivot > least[j] ? pivot : least[j]);
-    __syncthreads();
-    for (int c = j + threadIdx.x; c < K; c += BL_BLOCK) row[c] = c == j ? scale : row[c] * scale;
-    __syncthreads();
-    const float found = y[j] * row[j];
-    for (int c = j + 1 + threadIdx.x; c < K; c += BL_BLOCK) y[c] -= found * row[c];
-    if (threadIdx.x < GRID * GRID)
-      for (int r = j + 1 + threadIdx.x / GRID; r < K; r += GRID)
-        for (int c = r + threadIdx.x % GRID; c < K; c += GRID) A[upper(r, c)] -= row[r] * row[c];
-  }
+  for (int r = threadIdx.x; r < K; r += BL_BLOCK)
+    for (int c = 0; c < K; ++c)
+      if (free[r] != 0.0f && free[c] == 0.0f) y[r] -= all[r < c ? upper(r, c) : upper(c, r)] * b[c];
+#endif
+  A.each([&](int r, int c, float& x) {
+    if (c >= K || (MASKED && (free[r] == 0.0f || free[c] == 0.0f))) x = r == c ? 1.0f : 0.0f;
+    else if (r == c) x += BL_DIAGONAL(r);
+    if (r == c) least[r] = FLOOR * x;
+  });
+  for (int n = threadIdx.x; n < SIDE; n += BL_BLOCK) rows.w[n] = -1.0f;
   __syncthreads();
-  for (int c = threadIdx.x; c < K; c += BL_BLOCK) y[c] *= A[upper(c, c)];
-  for (int j = K - 1; j >= 0; --j) {
+  for (int j = 0; j < WIDE; j += SIDE) {
+    A.squares([&](int r, int c, float (&x)[SIDE][SIDE]) {
+      if (r == j && c == j) factor(x, y + j, least + j, ridge == 0.0f, corner);
+    });
     __syncthreads();
-    const float found = y[j] * A[upper(j, j)];
-    for (int r = threadIdx.x; r < j; r += BL_BLOCK) y[r] -= A[upper(r, j)] * found;
-    if (threadIdx.x == 0) x[j] = found;
+    A.squares([&](int r, int c, float (&x)[SIDE][SIDE]) {
+      if (r == j && c > j) follow(x, corner, rows, c);
+    });
+    __syncthreads();
+    A.grow(rows, SIDE, j + SIDE);
+    A.squares([&](int r, int c, float (&)[SIDE][SIDE]) {
+      if (r != c || r <= j) return;
+#pragma unroll 1
+      for (int b = 0; b < SIDE; ++b) {
+        float sum = y[c + b];
+#pragma unroll
+        for (int a = 0; a < SIDE; ++a) sum = fma(-y[j + a], rows.v[a][c + b], sum);
+        y[c + b] = sum;
+      }
+    });
   }
-  __syncthreads();
+  for (int j = WIDE - SIDE; j >= 0; j -= SIDE) {
+    A.squares([&](int r, int c, float (&x)[SIDE][SIDE]) {
+      if (r == j && c == j) end(x, y + j);
+    });
+    __syncthreads();
+    A.squares([&](int r, int c, float (&x)[SIDE][SIDE]) {
+      if (c != j || r == j) return;
+#pragma unroll
+      for (int a = 0; a < SIDE; ++a)
+#pragma unroll
+        for (int b = 0; b < SIDE; ++b) y[r + a] = fma(-x[a][b], y[j + b], y[r + a]);
+    });
+    __syncthreads();
+  }
+  for (int r = threadIdx.x; r < K; r += BL_BLOCK) out[r] = y[r];
 }
 
 // out[i] = x, (sum over the entries j of row i of weights[j] v_j v_j' + gram + D_i) x = rhs[i].
 extern "C" __global__ void __launch_bounds__(BL_BLOCK, SHARED) solve_rows(i64 rows, const i64* indptr,
     const int* indices, const float* weights, const T* table, const float* gram, const float* free,
     const float* scaling, const float* shift, const float* ridge, const float* rhs, float* out) {
-  __shared__ float A[TRIANGLE];
+  __shared__ Rows shared;
   for (i64 i = blockIdx.x; i < rows; i += gridDim.x) {
     Squares sums;
-    sums.add(indptr[i], indptr[i + 1], table, [&](i64 e) { return (i64)indices[e]; },
+    sums.add(shared, indptr[i], indptr[i + 1], table, [&](i64 e) { return (i64)indices[e]; },
              [&](i64 e) { return weights[e]; });
-    sums.each([&](int r, int c, float x) { A[upper(r, c)] = GRAM ? x + gram[r * K + c] : x; });
-    solve(A, ridge[i], free, scaling, shift, rhs + i * K, out + i * K);
+    solve(sums, shared, ridge[i], gram, free, scaling, shift, rhs + i * K, out + i * K);
   }
 }
 
@@ -173,16 +242,11 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK, SHARED) solve_rows(i64 ro
 extern "C" __global__ void __launch_bounds__(BL_BLOCK, SHARED) solve_sums(i64 rows, const float* sums,
     const float* gram, const float* free, const float* scaling, const float* shift, const float* ridge,
     const float* rhs, float* out) {
-  __shared__ float A[TRIANGLE];
+  __shared__ Rows shared;
   for (i64 i = blockIdx.x; i < rows; i += gridDim.x) {
-    const float* from = sums + i * PACKED;
-    if (threadIdx.x < GRID * GRID)
-      for (int r = threadIdx.x / GRID; r < K; r += GRID)
-        for (int c = r + threadIdx.x % GRID; c < K; c += GRID) {
-          const float x = from[packed(r, c)];
-          A[upper(r, c)] = GRAM ? x + gram[r * K + c] : x;
-        }
-    solve(A, ridge[i], free, scaling, shift, rhs + i * K, out + i * K);
+    Squares own;
+    own.packs([&](int at, float* x) { bl_load<PACK>(x, sums + i * PACKED + at); });
+    solve(own, shared, ridge[i], gram, free, scaling, shift, rhs + i * K, out + i * K);
   }
 }
 
@@ -190,12 +254,13 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK, SHARED) solve_sums(i64 ro
 template <class P>
 __device__ __forceinline__ void outer(const i64* count, const int* active, const i64* starts,
     const int* t_rows, const P* t_pos, const float* weights, const T* table, float* sums) {
+  __shared__ Rows shared;
   const i64 columns = *count;
   for (i64 a = blockIdx.x; a < columns; a += gridDim.x) {
     float* to = sums + (i64)active[a] * PACKED;
     Squares own;
     own.packs([&](int at, float* x) { bl_load<PACK>(x, to + at); });
-    own.add(starts[a], starts[a + 1], table, [&](i64 e) { return (i64)t_rows[e]; },
+    own.add(shared, starts[a], starts[a + 1], table, [&](i64 e) { return (i64)t_rows[e]; },
             [&](i64 e) { return weights[t_pos[e]]; });
     own.packs([&](int at, float* x) { bl_store<PACK>(to + at, x); });
   }

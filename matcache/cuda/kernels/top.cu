@@ -1,14 +1,17 @@
 // The largest products of rows with a table: top_products of cpu_top.py. A score is one chain of
 // multiply-adds in the order of the numbers, so equal table rows have equal scores.
 // A block has ROWS rows; tiles of TILE table rows go by, and the scores of a tile are in shared memory. A
-// thread computes cells of DOWN x ACROSS scores: two loads for eight multiply-adds.
+// thread computes cells of DOWN x ACROSS scores, from three reads of shared memory for 32 multiply-adds. While
+// it does, it waits for the next DEPTH numbers of its table rows.
 
 #define ROWS 32
-#define TILE 64
-#define DEPTH 16  // numbers of a row at a time
+#define TILE 256
+#define DEPTH 8  // numbers of a row at a time
 #define DOWN 4
-#define ACROSS 2
+#define ACROSS 8  // four columns, and four half a tile further
 #define CELLS (ROWS / DOWN * (TILE / ACROSS))
+#define EACH ((CELLS + BL_BLOCK - 1) / BL_BLOCK)  // of a thread
+#define OWN ((TILE + BL_BLOCK - 1) / BL_BLOCK)  // table rows that a thread reads
 
 // out[j] = 1 / length of table row j (its first k of `columns` numbers); 0 for a row of length 0, which
 // then stays as it is.
@@ -49,15 +52,26 @@ __device__ __forceinline__ void insert(float* best, int* ids, i64 n, float score
   BL_SYNC();
 }
 
+// to = DEPTH numbers of a row of k, from number t on; 0 after its end. whole: rows begin at multiples of 16 bytes.
+__device__ __forceinline__ void part(const float* row, i64 t, i64 k, bool whole, float* to) {
+  if (whole && t + DEPTH <= k) {
+#pragma unroll
+    for (int d = 0; d < DEPTH; d += 4) bl_load<4>(to + d, row + t + d);
+  } else {
+#pragma unroll
+    for (int d = 0; d < DEPTH; ++d) to[d] = t + d < k ? row[t + d] : 0.0f;
+  }
+}
+
 // inverse: of the table rows' lengths, or 0. indptr, indices: what each row leaves out, ascending, or 0.
 // best float [rows x n], ids int [rows x n]: -inf and -1 where there are no more.
-extern "C" __global__ void __launch_bounds__(BL_BLOCK, 4) top_products(i64 rows, i64 m, i64 columns, i64 k, i64 n, const float* left,
+extern "C" __global__ void __launch_bounds__(BL_BLOCK, 2) top_products(i64 rows, i64 m, i64 columns, i64 k, i64 n, const float* left,
     const float* table, const float* inverse, const i64* indptr, const int* indices, float* best,
     int* ids) {
   alignas(16) __shared__ float a[DEPTH][ROWS], b[DEPTH][TILE];
   __shared__ float scores[ROWS][TILE];
   __shared__ i64 at[ROWS];
-  constexpr int EACH = (CELLS + BL_BLOCK - 1) / BL_BLOCK;
+  const bool whole = columns % 4 == 0;
   for (i64 first = (i64)blockIdx.x * ROWS; first < rows; first += (i64)gridDim.x * ROWS) {
     const i64 here = rows - first < ROWS ? rows - first : ROWS;
     for (i64 e = threadIdx.x; e < here * n; e += BL_BLOCK) {
@@ -65,31 +79,47 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK, 4) top_products(i64 rows,
       ids[first * n + e] = -1;
     }
     for (i64 i = threadIdx.x; i < here; i += BL_BLOCK) at[i] = indptr ? indptr[first + i] : 0;
+    float ahead[OWN][DEPTH], scale[OWN];
+    auto fetch = [&](i64 start, i64 t) {
+#pragma unroll
+      for (int u = 0; u < OWN; ++u) {
+        const i64 j = start + threadIdx.x + u * BL_BLOCK;
+        if (j >= m) continue;
+        part(table + j * columns, t, k, whole, ahead[u]);
+        scale[u] = inverse && inverse[j] != 0.0f ? inverse[j] : 1.0f;
+      }
+    };
+    fetch(0, 0);
     for (i64 start = 0; start < m; start += TILE) {
       const i64 count = m - start < TILE ? m - start : TILE;
       float sums[EACH][DOWN][ACROSS] = {};
       for (i64 t0 = 0; t0 < k; t0 += DEPTH) {
-        const int depth = k - t0 < DEPTH ? (int)(k - t0) : DEPTH;
         __syncthreads();
+#pragma unroll
+        for (int u = 0; u < OWN; ++u) {
+          const int j = threadIdx.x + u * BL_BLOCK;
+          if (j >= TILE) continue;
+#pragma unroll
+          for (int t = 0; t < DEPTH; ++t) b[t][j] = j < count ? ahead[u][t] * scale[u] : 0.0f;
+        }
         for (int e = threadIdx.x; e < DEPTH * ROWS; e += BL_BLOCK) {
           const int i = e / DEPTH, t = e % DEPTH;
-          a[t][i] = i < here && t < depth ? left[(first + i) * k + t0 + t] : 0.0f;
-        }
-        for (int e = threadIdx.x; e < DEPTH * TILE; e += BL_BLOCK) {
-          const int j = e / DEPTH, t = e % DEPTH;
-          float x = j < count && t < depth ? table[(start + j) * columns + t0 + t] : 0.0f;
-          if (inverse && j < count && inverse[start + j] != 0.0f) x *= inverse[start + j];
-          b[t][j] = x;
+          a[t][i] = i < here && t0 + t < k ? left[(first + i) * k + t0 + t] : 0.0f;
         }
         __syncthreads();
+        if (t0 + DEPTH < k) fetch(start, t0 + DEPTH);
+        else fetch(start + TILE, 0);
 #pragma unroll
         for (int u = 0; u < EACH; ++u) {
           const int cell = threadIdx.x + u * BL_BLOCK;
-          const int row = cell / (TILE / ACROSS) * DOWN, column = cell % (TILE / ACROSS) * ACROSS;
-          for (int t = 0; t < depth; ++t) {
+          const int row = cell / (TILE / ACROSS) * DOWN, column = cell % (TILE / ACROSS) * 4;
+          if (cell >= CELLS) continue;
+#pragma unroll
+          for (int t = 0; t < DEPTH; ++t) {
             float down[DOWN], across[ACROSS];
             bl_load<DOWN>(down, &a[t][row]);
-            bl_load<ACROSS>(across, &b[t][column]);
+            bl_load<4>(across, &b[t][column]);
+            bl_load<4>(across + 4, &b[t][TILE / 2 + column]);
 #pragma unroll
             for (int i = 0; i < DOWN; ++i)
 #pragma unroll
@@ -100,12 +130,15 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK, 4) top_products(i64 rows,
 #pragma unroll
       for (int u = 0; u < EACH; ++u) {
         const int cell = threadIdx.x + u * BL_BLOCK;
-        const int row = cell / (TILE / ACROSS) * DOWN, column = cell % (TILE / ACROSS) * ACROSS;
+        const int row = cell / (TILE / ACROSS) * DOWN, column = cell % (TILE / ACROSS) * 4;
+        if (cell >= CELLS) continue;
 #pragma unroll
         for (int i = 0; i < DOWN; ++i)
 #pragma unroll
-          for (int j = 0; j < ACROSS; ++j)
-            scores[row + i][column + j] = column + j < count ? sums[u][i][j] : -BL_INF(float);
+          for (int j = 0; j < ACROSS; ++j) {
+            const int at = column + j % 4 + j / 4 * (TILE / 2);
+            scores[row + i][at] = at < count ? sums[u][i][j] : -BL_INF(float);
+          }
       }
       __syncthreads();
       for (i64 i = threadIdx.x / BL_LANES; i < here; i += BL_GROUPS) {
