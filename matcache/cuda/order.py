@@ -16,7 +16,7 @@ from .kernels import order_source
 LEAST, MOST = 128, 1024  # entries from which a row may be shared, and always is
 LONG_BLOCKS = 2  # blocks of threads for each processor, for long rows
 WARPS = 16  # of a processor that work at a time
-PARTS = 32  # parts of the rows with separate counts; as in `order.cu`
+PARTS = 64  # parts of the rows with separate counts; as in `order.cu`
 CLASSES = 256  # of lengths; as in `order.cu`
 
 

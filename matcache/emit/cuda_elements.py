@@ -40,6 +40,7 @@ _BY_COLUMN = """
         const i64 k = start + threadIdx.x % wide;
         STARTS
         if (group < groups && k < columns)
+#pragma unroll 4
             for (i64 i = first + group; i < last; i += groups) {
                 const i64 e = i * columns + k; (void)e;
                 ELEMENTS

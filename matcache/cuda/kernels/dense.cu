@@ -34,22 +34,34 @@ extern "C" __global__ void end_exact(i64 count, i64 k, const double* sums, const
   }
 }
 
-// out[j] = sum of parts[:, j], [count x columns], one after another: ends every sum over rows.
-extern "C" __global__ void end_sum(i64 count, i64 columns, const double* parts, O* out) {
-  for (i64 j = BL_THREAD; j < columns; j += BL_THREADS) {
-    double sum = 0.0;
-    for (i64 n = 0; n < count; ++n) sum += parts[n * columns + j];
-    out[j] = (O)sum;
+#define ACROSS (BL_BLOCK < 8 ? 1 : 8)  // columns of a block of threads
+#define DOWN (BL_BLOCK / ACROSS)  // threads that share a column: each has every DOWN-th row
+
+// out[j] = parts[:, j], [count x columns], joined: ends every sum over rows.
+template <class Join> __device__ __forceinline__ void end(i64 count, i64 columns, const double* parts, O* out,
+    double first, Join join) {
+  __shared__ double own[DOWN][ACROSS];
+  const int across = threadIdx.x % ACROSS, down = threadIdx.x / ACROSS;
+  for (i64 start = (i64)blockIdx.x * ACROSS; start < columns; start += (i64)gridDim.x * ACROSS) {
+    const i64 j = start + across;
+    double all = first;
+    if (j < columns)
+#pragma unroll 4
+      for (i64 n = down; n < count; n += DOWN) all = join(all, parts[n * columns + j]);
+    __syncthreads();
+    own[down][across] = all;
+    __syncthreads();
+    if (down > 0 || j >= columns) continue;
+    for (int n = 1; n < DOWN; ++n) all = join(all, own[n][across]);
+    out[j] = (O)all;
   }
 }
-
-// out[j] = largest of parts[:, j], [count x columns]; NaN wins.
+extern "C" __global__ void end_sum(i64 count, i64 columns, const double* parts, O* out) {
+  end(count, columns, parts, out, 0.0, [](double a, double b) { return a + b; });
+}
+// NaN is the largest.
 extern "C" __global__ void end_max(i64 count, i64 columns, const double* parts, O* out) {
-  for (i64 j = BL_THREAD; j < columns; j += BL_THREADS) {
-    double most = -BL_INF(double);
-    for (i64 n = 0; n < count; ++n) most = bl_maximum(most, parts[n * columns + j]);
-    out[j] = (O)most;
-  }
+  end(count, columns, parts, out, -BL_INF(double), [](double a, double b) { return bl_maximum(a, b); });
 }
 
 // target[at_rows[i], at_columns[j]] = source[i * tall, j * wide], or plus it, [count x m], for ascending

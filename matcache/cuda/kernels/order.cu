@@ -2,7 +2,7 @@
 // A class is the length's power of two and its next three bits. order_count, then order_rows.
 
 #define CLASSES 256
-#define PARTS 32  // of the rows, that are counted apart
+#define PARTS 64  // of the rows, that are counted apart
 
 __device__ __forceinline__ int length_class(i64 length) {
   int power = 0;

@@ -20,6 +20,7 @@ from .common import CHUNKS, COLSUM_ROWS, PARTIALS, c_type, library_kernel, scrat
 TILE = 32  # rows and columns transposed at a time
 SQUARE = 128  # rows and columns of a result that cuBLAS computes at a time, as a rule
 LAUNCH = 134e6  # operations in the 2 us of a launch, at the 67 Tflop/s of an H200
+END_COLUMNS = 8  # of a block of threads that joins parts
 CHUNK_ELEMENTS = 16384  # least elements in a chunk of a total sum
 SCATTER_BLOCKS = 2  # blocks for each processor, each with rows of the target
 
@@ -60,7 +61,7 @@ def _dense(
     backend.launch_blocks(text, chunks, *call)
     for n, end in ends.items():
         out = outs[n]
-        backend.launch(end, out.shape[1], 256, chunks, out.shape[1], targets[n].array, out.array)
+        backend.launch(end, out.shape[1], END_COLUMNS, chunks, out.shape[1], targets[n].array, out.array)
 
 
 @launches("product", "cuda")
