@@ -47,6 +47,7 @@ struct Dim { unsigned x; };
 static inline double cospi(double x) { return cos(3.14159265358979323846 * x); }
 static inline int __popc(unsigned x) { return __builtin_popcount(x); }
 static inline int __ffs(unsigned x) { return __builtin_ffs(x); }
+static inline float rsqrtf(float x) { return (float)(1.0 / sqrt((double)x)); }
 template <class F> static inline F atomicAdd(F* sum, F x) {  // threads take turns
   const F before = *sum;
   *sum += x;

@@ -197,17 +197,13 @@ def top_source() -> str:
     return device_header() + _text("top")
 
 
-def gibbs_source(
-    k: int, table: str = "float", resident: int = RESIDENT, threads: int = 256
-) -> str:
+def gibbs_source(k: int, table: str = "float", resident: int = RESIDENT) -> str:
     """Return the module of the topic sampler and of its counts, for k topics.
 
     resident: most topics whose counts are in registers; those of more are in device memory.
-    threads: in a block.
     """
     facts = f"#define K {k}\n#define RESIDENT {resident}\ntypedef {table} T;\n"
-    block = f"#ifndef BL_BLOCK\n#define BL_BLOCK {threads}\n#endif\n"
-    return block + _sampler("#define KEPT 0\n" + facts, "draw", "gibbs")
+    return _sampler("#define KEPT 0\n" + facts, "draw", "gibbs")
 
 
 def kept_source(k: int, resident: int = RESIDENT_KEPT) -> str:

@@ -116,20 +116,28 @@ struct Squares {
   }
 };
 
+// 1 / sqrt(x), x > 0: an estimate and a step of Newton's, to the last bit or two.
+__device__ __forceinline__ float bl_rsqrt(float x) {
+  const float near = rsqrtf(x);
+  return near * fma(-0.5f * x * near, near, 1.5f);
+}
 // x becomes its factor, with the reciprocals of the diagonal, and so does corner; y = x'^-1 y.
 // Where no equation determines an unknown (it is `loose`), it is 0.
 __device__ __forceinline__ void factor(float (&x)[SIDE][SIDE], float* y, const float* least, bool ridgeless,
     float (&corner)[SIDE][SIDE]) {
+  float own[SIDE];
+#pragma unroll
+  for (int a = 0; a < SIDE; ++a) own[a] = y[a];
 #pragma unroll
   for (int a = 0; a < SIDE; ++a) {
     const bool loose = ridgeless && !(x[a][a] > least[a]);
-    const float scale = loose ? 0.0f : 1.0f / sqrt(x[a][a] > least[a] ? x[a][a] : least[a]);
+    const float scale = loose ? 0.0f : bl_rsqrt(x[a][a] > least[a] ? x[a][a] : least[a]);
     x[a][a] = corner[a][a] = scale;
-    y[a] *= scale;
+    y[a] = own[a] *= scale;
 #pragma unroll
     for (int b = a + 1; b < SIDE; ++b) {
       x[a][b] = corner[a][b] = x[a][b] * scale;
-      y[b] = fma(-x[a][b], y[a], y[b]);
+      own[b] = fma(-x[a][b], own[a], own[b]);
     }
 #pragma unroll
     for (int r = a + 1; r < SIDE; ++r)
@@ -153,12 +161,13 @@ __device__ __forceinline__ void follow(float (&x)[SIDE][SIDE], const float (&cor
 }
 // y = x^-1 y, x a factor.
 __device__ __forceinline__ void end(const float (&x)[SIDE][SIDE], float* y) {
+  float own[SIDE];
 #pragma unroll
   for (int a = SIDE - 1; a >= 0; --a) {
-    float found = y[a];
+    own[a] = y[a];
 #pragma unroll
-    for (int b = a + 1; b < SIDE; ++b) found = fma(-x[a][b], y[b], found);
-    y[a] = found * x[a][a];
+    for (int b = SIDE - 1; b > a; --b) own[a] = fma(-x[a][b], own[b], own[a]);
+    y[a] = own[a] *= x[a][a];
   }
 }
 
@@ -199,13 +208,19 @@ __device__ __forceinline__ void solve(Squares& A, Rows& rows, float ridge, const
     A.grow(rows, SIDE, j + SIDE);
     A.squares([&](int r, int c, float (&)[SIDE][SIDE]) {
       if (r != c || r <= j) return;
-#pragma unroll 1
-      for (int b = 0; b < SIDE; ++b) {
-        float sum = y[c + b];
+      float own[SIDE];
 #pragma unroll
-        for (int a = 0; a < SIDE; ++a) sum = fma(-y[j + a], rows.v[a][c + b], sum);
-        y[c + b] = sum;
+      for (int b = 0; b < SIDE; ++b) own[b] = y[c + b];
+#pragma unroll 1
+      for (int a = 0; a < SIDE; ++a) {
+        float v[SIDE];
+#pragma unroll
+        for (int b = 0; b < SIDE; b += PACK) bl_load<PACK>(v + b, &rows.v[a][c + b]);
+#pragma unroll
+        for (int b = 0; b < SIDE; ++b) own[b] = fma(-y[j + a], v[b], own[b]);
       }
+#pragma unroll
+      for (int b = 0; b < SIDE; ++b) y[c + b] = own[b];
     });
   }
   for (int j = WIDE - SIDE; j >= 0; j -= SIDE) {
@@ -215,10 +230,16 @@ __device__ __forceinline__ void solve(Squares& A, Rows& rows, float ridge, const
     __syncthreads();
     A.squares([&](int r, int c, float (&x)[SIDE][SIDE]) {
       if (c != j || r == j) return;
+      float found[SIDE];
 #pragma unroll
-      for (int a = 0; a < SIDE; ++a)
+      for (int b = 0; b < SIDE; ++b) found[b] = y[j + b];
 #pragma unroll
-        for (int b = 0; b < SIDE; ++b) y[r + a] = fma(-x[a][b], y[j + b], y[r + a]);
+      for (int a = 0; a < SIDE; ++a) {
+        float own = y[r + a];
+#pragma unroll
+        for (int b = 0; b < SIDE; ++b) own = fma(-x[a][b], found[b], own);
+        y[r + a] = own;
+      }
     });
     __syncthreads();
   }

@@ -76,7 +76,7 @@ template <class P>
 __device__ __forceinline__ void count_topics(const i64* count, i64 columns, const int* active,
     const i64* starts, const P* t_pos, const float* values, const i64* first, i64 save, i64 width,
     const unsigned short* z, float* out, i64 local) {
-  __shared__ unsigned long long sums[TOPICS];
+  __shared__ u32 sums[TOPICS], carries[TOPICS];  // of 64 bits, which processors do not add atomically at once
   const i64 there = *count;
   for (i64 a = blockIdx.x; a <= there; a += gridDim.x) {
     const i64 before = a == 0 || local ? a : (i64)active[a - 1] + 1;
@@ -90,13 +90,13 @@ __device__ __forceinline__ void count_topics(const i64* count, i64 columns, cons
     largest = bl_across_groups<bl_larger>(BL_MAX_ACROSS(largest));
     const double grid = ldexp(1.0, ilogbf(largest > 1e-30f ? largest : 1e-30f) - 30);
     for (int low = 0; low < K; low += TOPICS) {
-      for (int t = threadIdx.x; t < TOPICS; t += BL_BLOCK) sums[t] = 0;
+      for (int t = threadIdx.x; t < TOPICS; t += BL_BLOCK) sums[t] = carries[t] = 0;
       __syncthreads();
       i64 next = threadIdx.x < entries ? t_pos[begin + threadIdx.x] : 0;
       for (i64 n = threadIdx.x; n < entries; n += BL_BLOCK) {
         const i64 i = next, parts = particles(values[i]);
         if (n + BL_BLOCK < entries) next = t_pos[begin + n + BL_BLOCK];
-        const u64 weight = (u64)rint((double)share(values[i], save) / grid);
+        const u32 weight = (u32)rint((double)share(values[i], save) / grid);  // at most 2^31
         for (i64 p = 0; p < parts; ++p)
           for (i64 s = 0; s < save; s += AT_ONCE) {
             const unsigned short* topics = z + s * width + first[i] + p;
@@ -104,13 +104,16 @@ __device__ __forceinline__ void count_topics(const i64* count, i64 columns, cons
 #pragma unroll
             for (int b = 0; b < AT_ONCE; ++b) drawn[b] = s + b < save ? topics[b * width] - low : -1;
 #pragma unroll
-            for (int b = 0; b < AT_ONCE; ++b)
-              if (drawn[b] >= 0 && drawn[b] < TOPICS) atomicAdd(&sums[drawn[b]], (unsigned long long)weight);
+            for (int b = 0; b < AT_ONCE; ++b) {
+              if (drawn[b] < 0 || drawn[b] >= TOPICS) continue;
+              const u32 before = atomicAdd(&sums[drawn[b]], weight);
+              if (before + weight < before) atomicAdd(&carries[drawn[b]], 1u);
+            }
           }
       }
       __syncthreads();
       for (int t = threadIdx.x; t < TOPICS && low + t < K; t += BL_BLOCK)
-        out[column * K + low + t] = (float)((double)sums[t] * grid);
+        out[column * K + low + t] = (float)((double)((u64)carries[t] << 32 | sums[t]) * grid);
       __syncthreads();
     }
   }

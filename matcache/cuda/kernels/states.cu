@@ -28,7 +28,6 @@ extern "C" __global__ void row_starts(i64 n, const i64* ids, const i64* offsets,
   for (i64 part = blockIdx.x; part < PARTS; part += gridDim.x) {
     const i64 first = n * part / PARTS, last = n * (part + 1) / PARTS;
     i64 mine = 0, base, all;
-#pragma unroll 8
     for (i64 r = threadIdx.x; r < first; r += BL_BLOCK) mine += held_length(ids[r], offsets);
     bl_before(mine, &base);
     for (i64 start = first; start < last; start += BL_BLOCK) {

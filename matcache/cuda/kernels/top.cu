@@ -12,6 +12,7 @@
 #define CELLS (ROWS / DOWN * (TILE / ACROSS))
 #define EACH ((CELLS + BL_BLOCK - 1) / BL_BLOCK)  // of a thread
 #define OWN ((TILE + BL_BLOCK - 1) / BL_BLOCK)  // table rows that a thread reads
+#define LEFT ((DEPTH * ROWS + BL_BLOCK - 1) / BL_BLOCK)  // numbers of the other rows that it reads
 
 // out[j] = 1 / length of table row j (its first k of `columns` numbers); 0 for a row of length 0, which
 // then stays as it is.
@@ -79,7 +80,7 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK, 2) top_products(i64 rows,
       ids[first * n + e] = -1;
     }
     for (i64 i = threadIdx.x; i < here; i += BL_BLOCK) at[i] = indptr ? indptr[first + i] : 0;
-    float ahead[OWN][DEPTH], scale[OWN];
+    float ahead[OWN][DEPTH], scale[OWN], beside[LEFT];
     auto fetch = [&](i64 start, i64 t) {
 #pragma unroll
       for (int u = 0; u < OWN; ++u) {
@@ -87,6 +88,12 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK, 2) top_products(i64 rows,
         if (j >= m) continue;
         part(table + j * columns, t, k, whole, ahead[u]);
         scale[u] = inverse && inverse[j] != 0.0f ? inverse[j] : 1.0f;
+      }
+#pragma unroll
+      for (int u = 0; u < LEFT; ++u) {
+        const int e = threadIdx.x + u * BL_BLOCK, i = e / DEPTH;
+        const i64 d = t + e % DEPTH;
+        beside[u] = i < here && d < k ? left[(first + i) * k + d] : 0.0f;
       }
     };
     fetch(0, 0);
@@ -102,9 +109,10 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK, 2) top_products(i64 rows,
 #pragma unroll
           for (int t = 0; t < DEPTH; ++t) b[t][j] = j < count ? ahead[u][t] * scale[u] : 0.0f;
         }
-        for (int e = threadIdx.x; e < DEPTH * ROWS; e += BL_BLOCK) {
-          const int i = e / DEPTH, t = e % DEPTH;
-          a[t][i] = i < here && t0 + t < k ? left[(first + i) * k + t0 + t] : 0.0f;
+#pragma unroll
+        for (int u = 0; u < LEFT; ++u) {
+          const int e = threadIdx.x + u * BL_BLOCK;
+          if (e < DEPTH * ROWS) a[e % DEPTH][e / DEPTH] = beside[u];
         }
         __syncthreads();
         if (t0 + DEPTH < k) fetch(start, t0 + DEPTH);
@@ -152,12 +160,18 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK, 2) top_products(i64 rows,
         }
         float* row_best = best + (first + i) * n;
         int* row_ids = ids + (first + i) * n;
+        float least = row_best[n - 1];
+        bool any = false;  // as a rule there is none
+#pragma unroll
+        for (int j0 = 0; j0 < TILE; j0 += BL_LANES) any |= scores[i][j0 + BL_LANE] > least;
+        if (!bl_ballot(any)) continue;
         for (int j0 = 0; j0 < TILE; j0 += BL_LANES) {
-          u32 better = bl_ballot(scores[i][j0 + BL_LANE] > row_best[n - 1]);
+          u32 better = bl_ballot(scores[i][j0 + BL_LANE] > least);
           for (; better; better &= better - 1) {
             const int j = j0 + __ffs(better) - 1;
-            if (scores[i][j] > row_best[n - 1])  // the worst one has changed meanwhile
-              insert(row_best, row_ids, n, scores[i][j], (int)(start + j));
+            if (!(scores[i][j] > least)) continue;  // it has changed meanwhile
+            insert(row_best, row_ids, n, scores[i][j], (int)(start + j));
+            least = row_best[n - 1];
           }
         }
       }

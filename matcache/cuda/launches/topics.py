@@ -32,8 +32,6 @@ from .common import WARPS, c_type, kernel, turned_name
 PARTS = 1024  # parts of a block's entries with separate particle counts
 COUNTING = 2  # blocks of threads for each processor, if counts are in memory
 THREADS = 256  # in a block
-COUNTERS = 64  # threads in a block that counts the topics of a word: most words are in few rows
-RESIDENT_COUNTERS = 32  # such blocks of a processor
 GROUPS = THREADS // GIBBS_LANES  # of lanes, in a block of threads
 SPAN = 64  # topics of a group; as in `lists.cu`
 WORK = "operations of samplers"
@@ -115,16 +113,15 @@ def _counts(cache: MatCache, rows: int, k: int, resident: int) -> Slot | None:
 def _topic_counts(
     cache: MatCache, pattern: PatternSlot, values: Slot, first: Slot, z: Slot, out: Slot
 ) -> None:
-    k, backend, name = out.shape[1], cache.backend, turned_name("topic_counts", pattern)
-    text = backend.text((name, k), lambda: gibbs_source(k, threads=COUNTERS), name, COUNTERS)
+    k = out.shape[1]
+    text = kernel(cache, turned_name("topic_counts", pattern), (k,), lambda: gibbs_source(k))
     active, starts, _, positions = turned(cache, pattern)
     if cache.reserving:
         return
     call = [active_count(pattern), pattern.columns, active, starts, positions, values.array]
     call += [first.array, z.shape[0], z.shape[1], z.array, out.array]
     call += [int(isinstance(pattern, LocalPattern))]
-    blocks = backend.processors * RESIDENT_COUNTERS
-    backend.launch_blocks(text, max(1, min(pattern.columns, blocks)), *call)
+    cache.backend.launch(text, pattern.columns, 1, *call)
 
 
 @launches("redraw_topics", "cuda")
