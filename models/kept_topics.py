@@ -36,7 +36,8 @@ BEGUN = 4.0  # passes that topics count as in the mean if they come from fresh a
 MOST_FIRST = 4  # sweeps of tokens without a topic if no pass came before: phi is of few documents
 MOST_BYTES = 2**30  # of topics that "auto" keeps
 MOST_FRESH = 2**16  # topics that are drawn afresh
-MANY = 16  # topics from which lists of a document's topics are faster than all topics
+MANY = {"cpu": 16, "cuda": 900}
+"""Topics from which lists of a document's topics are faster than all topics, by kind of device."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class KeptTopics:
         self.averaged = model.parameter("averaged", 1, 1, begun, merge="same", saved=False)
         self.one = model.scratch("1 / tokens of a topic", 1, K)
         self.tokens = float(max(self.topics.shape[0], 1))
-        self.lists = MANY <= K
+        self.lists = MANY[model.cache.backend.kind] <= K
         self.start = sum(before)
         self.first = sum(passes > 0 for passes in before)
 

@@ -106,7 +106,7 @@ def of_model(
     from blocklearn.models import kept_topics
 
     one_by_one = patch.object(launcher, "FEWEST", 1 << 30)  # kernels of a graph cannot be timed
-    way = patch.object(kept_topics, "MANY", 1 if LISTS.get(name) else 1 << 30)
+    way = patch.dict(kept_topics.MANY, cuda=1 if LISTS.get(name) else 1 << 30)
     with patch.object(devices, "open_driver", clocked), one_by_one, way:
         learner = bl.Learner(model, data, passes=2, device="cuda:0", verbose=False, **options)
         learner.fit()

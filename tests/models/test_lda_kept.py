@@ -43,7 +43,9 @@ def counted(X: Any, topics: Any) -> Any:
 def sampler(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Each of the two samplers, for few topics."""
     name: str = request.param
-    monkeypatch.setattr(kept_topics, "MANY", 1 if name == "lists" else TOPICS + 1)
+    monkeypatch.setattr(
+        kept_topics, "MANY", dict.fromkeys(kept_topics.MANY, 1 if name == "lists" else TOPICS + 1)
+    )
     return name
 
 
@@ -111,7 +113,9 @@ def test_both_samplers_find_the_same_topics(
     """Shares of topics, over passes; one reads counts, or phi where eta is a table."""
     means = []
     for lists in (False, True):
-        monkeypatch.setattr(kept_topics, "MANY", 1 if lists else TOPICS + 1)
+        monkeypatch.setattr(
+            kept_topics, "MANY", dict.fromkeys(kept_topics.MANY, 1 if lists else TOPICS + 1)
+        )
         trained = learner(passes=60, seeds=seeds, alpha=0.2).fit()
         assert trained.model.phases() == ([0, 1, 2] if lists and not seeds else [0, 1])
         lam = trained.parameter("lambda").astype(float)
@@ -213,7 +217,9 @@ def test_four_bytes_change_no_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """As for many topics, here for a few: in the plan, in files, in checkpoints."""
-    monkeypatch.setattr(kept_topics, "MANY", 1 if name == "lists" else TOPICS + 1)
+    monkeypatch.setattr(
+        kept_topics, "MANY", dict.fromkeys(kept_topics.MANY, 1 if name == "lists" else TOPICS + 1)
+    )
     two = learner().fit()
     for module in (kept_topics, sampling):
         monkeypatch.setattr(module, "type_of_topics", lambda _: np.uint32)

@@ -61,7 +61,9 @@ def _dense(
     backend.launch_blocks(text, chunks, *call)
     for n, end in ends.items():
         out = outs[n]
-        backend.launch(end, out.shape[1], END_COLUMNS, chunks, out.shape[1], targets[n].array, out.array)
+        backend.launch(
+            end, out.shape[1], END_COLUMNS, chunks, out.shape[1], targets[n].array, out.array
+        )
 
 
 @launches("product", "cuda")
