@@ -12,6 +12,7 @@ from .kernels import index_source
 if TYPE_CHECKING:
     from ..containers.cache import MatCache
 
+THREADS, WARPS = 256, 8  # in a block of threads
 DIGIT = 4  # bits of a column number sorted by each pass
 PARTS = 256  # parts of the entries with separate counts; as in `index.cu`
 
@@ -19,7 +20,7 @@ PARTS = 256  # parts of the entries with separate counts; as in `index.cu`
 def sorting(columns: int) -> tuple[int, int]:
     """Return the launches that make an index, and the bytes that they move for each non-zero."""
     passes = _passes(columns)
-    return 2 * passes + 3, 20 * passes + 16
+    return 2 * passes + 4, 20 * passes + 24
 
 
 def _passes(columns: int) -> int:
@@ -70,6 +71,7 @@ class DeviceIndex:
 
         names = ("count", "scatter", "heads", "columns", "rows")
         count, scatter, heads, columns, rows = (text(f"index_{name}") for name in names)
+        number = text("index_entries")
         if self.cache.reserving or self._built == pattern.version:
             return
         self._built = pattern.version
@@ -87,6 +89,6 @@ class DeviceIndex:
             keys, places = to_keys, to
         backend.launch(heads, PARTS, 1, counts, keys, sums)
         backend.launch(columns, PARTS, 1, counts, keys, sums, active, begins)
-        each = 256  # threads in a block
-        call = [counts, pattern.rows, pattern.indptr, t_pos, t_rows]
-        backend.launch(rows, pattern.capacity, each, *call)
+        rows_of = self._spare_keys.array  # is free again
+        backend.launch(number, pattern.rows, WARPS, pattern.rows, pattern.indptr, rows_of)
+        backend.launch(rows, pattern.capacity, THREADS, counts, t_pos, rows_of, t_rows)

@@ -1,6 +1,6 @@
 // The transposed index of a block: cpu/transpose.py, to the last bit. A stable sort of the entries
 // by column, four bits at a time, the lowest first: index_count and index_scatter for each; then index_heads,
-// index_columns and index_rows. Each block of threads adds up for itself what lies before its part.
+// index_columns, index_entries and index_rows. Each block of threads adds up for itself what lies before its part.
 // number_columns, for a block with such an index: cpu/kernels.py. P: type of positions.
 
 #define DIGITS 16
@@ -130,19 +130,16 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK) index_columns(i64* counts
   }
 }
 
+// rows_of[e]: the row of the entry e.
+extern "C" __global__ void index_entries(i64 rows, const i64* indptr, int* rows_of) {
+  for (i64 row = BL_WARP; row < rows; row += BL_WARPS)
+    for (i64 e = indptr[row] + BL_LANE; e < indptr[row + 1]; e += BL_LANES) rows_of[e] = (int)row;
+}
+
 // t_rows[i]: the row of the entry at t_pos[i].
-extern "C" __global__ void index_rows(const i64* counts, i64 rows, const i64* indptr, const P* t_pos,
-    int* t_rows) {
+extern "C" __global__ void index_rows(const i64* counts, const P* t_pos, const int* rows_of, int* t_rows) {
   const i64 n = counts[0];
-  for (i64 i = BL_THREAD; i < n; i += BL_THREADS) {
-    i64 low = 0, high = rows;  // the last row that begins at or before it
-    while (high - low > 1) {
-      const i64 middle = (low + high) / 2;
-      if (indptr[middle] <= (i64)t_pos[i]) low = middle;
-      else high = middle;
-    }
-    t_rows[i] = (int)low;
-  }
+  for (i64 i = BL_THREAD; i < n; i += BL_THREADS) t_rows[i] = rows_of[t_pos[i]];
 }
 
 // out: the place of each entry's column among the columns that occur.

@@ -56,18 +56,26 @@ extern "C" __global__ void put_tokens(i64 n, const i64* ids, const i64* offsets,
   }
 }
 
-// Rows of a sparse matrix as a block, after row_starts: a thread for each entry, so that long rows are shared.
+#define CHUNK (BL_LANES * 8)  // entries of a group of lanes
+
+// Rows of a sparse matrix as a block, after row_starts. Entries are shared evenly, so that long rows are, too: a
+// thread looks for the row of its first entry of a chunk, and goes on from there.
 extern "C" __global__ void take_entries(i64 n, const i64* ids, const i64* offsets, const int* columns,
     const V* values, const i64* starts, int* to_columns, V* to_values) {
-  for (i64 e = BL_THREAD; e < starts[n]; e += BL_THREADS) {
+  const i64 all = starts[n];
+  for (i64 chunk = (i64)BL_WARP * CHUNK; chunk < all; chunk += (i64)BL_WARPS * CHUNK) {
     i64 row = 0, end = n;  // the last row that begins at or before it
-    while (end - row > 1) {
-      const i64 middle = (row + end) / 2;
-      if (starts[middle] <= e) row = middle;
-      else end = middle;
+    for (i64 e = chunk + BL_LANE; e < chunk + CHUNK && e < all; e += BL_LANES) {
+      while (end - row > 1) {
+        const i64 middle = (row + end) / 2;
+        if (starts[middle] <= e) row = middle;
+        else end = middle;
+      }
+      while (starts[row + 1] <= e) ++row;
+      end = row + 1;
+      const i64 from = offsets[ids[row]] + e - starts[row];
+      to_columns[e] = columns[from];
+      to_values[e] = values[from];
     }
-    const i64 from = offsets[ids[row]] + e - starts[row];
-    to_columns[e] = columns[from];
-    to_values[e] = values[from];
   }
 }
