@@ -19,8 +19,10 @@ extern "C" __global__ void put_rows(i64 n, i64 width, const i64* ids, V* rows, V
 
 #define PARTS 32  // of the rows, each for a block of threads
 
+// Without a branch, so that reads of several rows are under way together.
 __device__ __forceinline__ i64 held_length(i64 id, const i64* offsets) {
-  return id < 0 ? 0 : offsets[id + 1] - offsets[id];
+  const i64 row = id < 0 ? 0 : id, length = offsets[row + 1] - offsets[row];
+  return id < 0 ? 0 : length;
 }
 // starts[r]: the numbers of the block's rows before row r; a row has those from offsets[id] to offsets[id + 1].
 // counts: 0, or where starts[n] and counts[0] become how many all rows have. A part adds up what lies before it.
@@ -28,6 +30,7 @@ extern "C" __global__ void row_starts(i64 n, const i64* ids, const i64* offsets,
   for (i64 part = blockIdx.x; part < PARTS; part += gridDim.x) {
     const i64 first = n * part / PARTS, last = n * (part + 1) / PARTS;
     i64 mine = 0, base, all;
+#pragma unroll 8
     for (i64 r = threadIdx.x; r < first; r += BL_BLOCK) mine += held_length(ids[r], offsets);
     bl_before(mine, &base);
     for (i64 start = first; start < last; start += BL_BLOCK) {
