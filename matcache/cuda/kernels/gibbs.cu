@@ -2,13 +2,11 @@
 
 #define TOPICS (K < 2048 ? K : 2048)  // that a block counts at a time
 #define AT_ONCE 9  // sweeps whose topics are under way together
-// Blocks of a processor: as many as have room for a row's counts and sums in registers.
-#define BLOCKS (K <= 144 ? 4 : K <= 256 ? 3 : K <= 448 ? 2 : 1)
 
 // Sweeps over the particles of each row, in `order`. z u16 [save x width]: topics after each of the last sweeps.
 // Scratch, one number for each particle: weights, words (columns), topics. memory [groups x PADDED]: of counts,
 // where K > RESIDENT.
-extern "C" __global__ void __launch_bounds__(BL_BLOCK, BLOCKS) sample(i64 rows, const int* order,
+extern "C" __global__ void __launch_bounds__(BL_BLOCK, 1) sample(i64 rows, const int* order,
     const i64* indptr, const int* indices, const float* values, const i64* first, const i64* row_ids, const i64* key,
     const T* phi, const float* alpha, i64 burn, i64 save, i64 width, unsigned short* z,
     float* weights, int* words, int* topics, float* memory) {

@@ -1,9 +1,6 @@
 // New topics for tokens whose topics are kept, by all weights: `redraw_rows` of cpu/kept_gibbs.py, to the last
 // bit. Z: type of a topic's number; K or more: none yet.
 
-// Blocks of a processor: as many as have room for a row's counts and sums in registers.
-#define BLOCKS (K <= 100 ? 4 : K <= 160 ? 3 : K <= 384 ? 2 : 1)
-
 // What is left of phi at a token's present topic without the token, as a share.
 __device__ __forceinline__ float share_left(const T* phi, int word, int topic, const float* one) {
   const float f = (float)phi[(i64)word * K + topic], own = one[topic];
@@ -13,7 +10,7 @@ __device__ __forceinline__ float share_left(const T* phi, int word, int topic, c
 // A sweep over the tokens of each row, in `order`; several where they have no topics.
 // room: tokens that `topics` and `old` have room for. one [K]: what a token adds to phi. old: becomes the
 // topics before the sweeps. words: scratch, one number for each token. memory: see begin_counts.
-extern "C" __global__ void __launch_bounds__(BL_BLOCK, BLOCKS) redraw_topics(i64 rows, const int* order,
+extern "C" __global__ void __launch_bounds__(BL_BLOCK, 1) redraw_topics(i64 rows, const int* order,
     const i64* indptr, const int* indices, const float* values, const i64* first, i64 room, const i64* row_ids,
     const i64* key, Z* topics, const T* phi, const float* one, const float* alpha, i64 sweeps, Z* old,
     int* words, float* memory) {
