@@ -203,7 +203,7 @@ def gibbs_source(k: int, table: str = "float", resident: int = RESIDENT) -> str:
     resident: most topics whose counts are in registers; those of more are in device memory.
     """
     facts = f"#define K {k}\n#define RESIDENT {resident}\ntypedef {table} T;\n"
-    return _sampler("#define KEPT 0\n" + facts, "draw", "gibbs")
+    return _sampler("#define KEPT 0\n#define TOGETHER 1\n" + facts, "draw", "gibbs")
 
 
 def kept_source(k: int, resident: int = RESIDENT_KEPT) -> str:
@@ -212,12 +212,12 @@ def kept_source(k: int, resident: int = RESIDENT_KEPT) -> str:
     resident: see `gibbs_source`.
     """
     facts = f"#define K {k}\n#define RESIDENT {resident}\ntypedef float T;\n"
-    return _sampler(_tokens(k) + facts, "draw", "kept")
+    return _sampler(_tokens(k) + "#define TOGETHER 1\n" + facts, "draw", "kept")
 
 
 def lists_source(k: int) -> str:
     """Return the module of `sum_words` and `redraw_lists`; only the type depends on k."""
-    return _sampler(_tokens(k), "lists")
+    return _sampler(_tokens(k) + "#define TOGETHER 0\n", "lists")
 
 
 def moves_source(k: int) -> str:

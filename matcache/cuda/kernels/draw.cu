@@ -95,9 +95,9 @@ __device__ __forceinline__ int draw(Counts& counts, const T* f, float u) {
   sums_of_lanes(prefix);
   for (int o = 0; o < OWN; ++o) before[o] = prefix[o];
   shifted(before, 1);
-  const float t = BL_TIMES(u, bl_from(prefix[OWN - 1], BL_LANES - 1));
+  const float t = BL_TIMES(u, row_from(prefix[OWN - 1], BL_LANES - 1));
   u32 bits = 0;
-  for (int o = 0; o < OWN; ++o) bits |= bl_ballot(prefix[o] <= t) << o;
+  for (int o = 0; o < OWN; ++o) bits |= row_ballot(prefix[o] <= t) << o;
   const int lane = __popc(bits & ((1u << ((K < 16 ? K : 16) - 1)) - 1));
   int passed[OWN];
 #pragma unroll

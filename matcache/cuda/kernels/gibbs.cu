@@ -10,8 +10,9 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK, 1) sample(i64 rows, const
     const i64* indptr, const int* indices, const float* values, const i64* first, const i64* row_ids, const i64* key,
     const T* phi, const float* alpha, i64 burn, i64 save, i64 width, unsigned short* z,
     float* weights, int* words, int* topics, float* memory) {
-  for (i64 turn = BL_WARP; turn < rows; turn += BL_WARPS) {
-    const i64 row = order[turn], p = indptr[row], q = indptr[row + 1];
+  for (i64 turn = BL_WARP; most(rows - turn) > 0; turn += BL_WARPS) {
+    const bool there = turn < rows;
+    const i64 row = there ? order[turn] : 0, p = there ? indptr[row] : 0, q = there ? indptr[row + 1] : 0;
     float total = 0.0f;  // in order, as on the CPU
 #pragma unroll 16
     for (int k = 0; k < K; ++k) total += alpha[k];
@@ -22,7 +23,8 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK, 1) sample(i64 rows, const
       size += count;
       if (count > 0) total += values[i];
     }
-    if (size == 0) continue;
+    const i64 longest = most(size);
+    if (longest == 0) continue;
     const float grid = grid_of(total);
     for (i64 i = p + BL_LANE; i < q; i += BL_LANES) {
       const i64 count = particles(values[i]);
@@ -35,31 +37,32 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK, 1) sample(i64 rows, const
     }
     Counts counts;
     begin_counts(counts, alpha, grid, memory);
-    BL_SYNC();
-    const i64 start = first[p];
+    ROWS_SYNC();
+    const i64 start = size > 0 ? first[p] : 0;
     for (i64 sweep = 0; sweep < burn + save; ++sweep) {
-      for (i64 n0 = 0; n0 < size; n0 += BL_LANES) {
-        const i64 mine = n0 + BL_LANE < size ? n0 + BL_LANE : size - 1;
-        const float own_u = uniform_of(mine, size, sweep, row_ids[row], key);
-        const float own_weight = weights[start + mine];
-        const int own_word = words[start + mine], own_topic = topics[start + mine];
+      for (i64 n0 = 0; n0 < longest; n0 += BL_LANES) {  // a lane that is not `here` draws nothing for topic -1
+        const bool here = n0 + BL_LANE < size;
+        const i64 mine = here ? n0 + BL_LANE : 0;
+        const float own_u = here ? uniform_of(mine, size, sweep, row_ids[row], key) : 0.0f;
+        const float own_weight = here ? weights[start + mine] : 0.0f;
+        const int own_word = here ? words[start + mine] : 0, own_topic = here ? topics[start + mine] : -1;
         int drawn = 0;
-        for (int l = 0; l < BL_LANES && n0 + l < size; ++l) {
-          const float u = bl_from(own_u, l), weight = bl_from(own_weight, l);
-          const int word = bl_from(own_word, l), old = bl_from(own_topic, l);
-          const T* next = phi + (i64)bl_from(own_word, l + 1 < BL_LANES ? l + 1 : l) * K;
+        for (int l = 0; l < BL_LANES && n0 + l < longest; ++l) {
+          const float u = row_from(own_u, l), weight = row_from(own_weight, l);
+          const int word = row_from(own_word, l), old = row_from(own_topic, l);
+          const T* next = phi + (i64)row_from(own_word, l + 1 < BL_LANES ? l + 1 : l) * K;
           for (int t = BL_LANE * LINE; t < K; t += BL_LANES * LINE) bl_ask_for(next + t);
           counts.add(old, -weight);
           const int topic = draw(counts, phi + (i64)word * K, u);
-          counts.add(topic, weight);
+          counts.add(n0 + l < size ? topic : -1, weight);
           if (l == BL_LANE) drawn = topic;
         }
-        if (n0 + BL_LANE < size) {
+        if (here) {
           topics[start + mine] = drawn;
           if (sweep >= burn) z[(sweep - burn) * width + start + mine] = (unsigned short)drawn;
         }
       }
-      BL_SYNC();
+      ROWS_SYNC();
     }
   }
 }

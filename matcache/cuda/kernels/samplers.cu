@@ -1,5 +1,6 @@
 // What samplers of topics share: numbers of particles, random numbers, sums of lanes.
-// A row belongs to 16 lanes, two rows to a warp. KEPT: a particle is a token.
+// A row belongs to 16 lanes, two rows to a warp. KEPT: a particle is a token. TOGETHER: both rows go through the
+// same loops, as long as the longer one needs; then a mask is known to the compiler, and exchanges are cheap.
 
 #define CAP 8
 #define OWN (16 / BL_LANES)  // of the 16 lanes, how many are this thread's: 1, and 16 on the host
@@ -69,19 +70,51 @@ __device__ __forceinline__ float uniform_of(i64 j, i64 n, i64 sweep, i64 row, co
   return (float)(int)(word >> 8) * 5.9604644775390625e-8f;
 }
 
+#if TOGETHER && BL_LANES == 16
+#define ROWS_MASK 0xffffffffu
+#else
+#define ROWS_MASK BL_MASK
+#endif
+#if BL_LANES == 1
+#define ROWS_SYNC()
+__device__ __forceinline__ i64 most(i64 x) { return x; }
+#else
+#define ROWS_SYNC() __syncwarp(ROWS_MASK)
+// The larger x of both rows of a warp.
+__device__ __forceinline__ i64 most(i64 x) {
+  const i64 other = __shfl_xor_sync(ROWS_MASK, x, 16, 32);
+  return x > other ? x : other;
+}
+#endif
+// What lane `lane` of the row has; which of its lanes have a true x.
+template <class F> __device__ __forceinline__ F row_from(F x, int lane) {
+#if BL_LANES == 1
+  return x;
+#else
+  return __shfl_sync(ROWS_MASK, x, lane, BL_WARP_SIZE);
+#endif
+}
+__device__ __forceinline__ u32 row_ballot(bool x) {
+#if BL_LANES == 1
+  return x;
+#else
+  return __ballot_sync(ROWS_MASK, x) >> (threadIdx.x % 32 / BL_WARP_SIZE * BL_WARP_SIZE) & 0xffffu;
+#endif
+}
+
 // The 16 lanes' numbers, moved up by `s` lanes; zeros come in.
 __device__ __forceinline__ void shifted(float* x, int s) {
 #if BL_LANES == 1
   for (int l = 15; l >= 0; --l) x[l] = l >= s ? x[l - s] : 0.0f;
 #else
-  const float other = __shfl_up_sync(BL_MASK, x[0], s, BL_WARP_SIZE);
+  const float other = __shfl_up_sync(ROWS_MASK, x[0], s, BL_WARP_SIZE);
   x[0] = BL_LANE >= s ? other : 0.0f;
 #endif
 }
 
 // What lane `lane` of the 16 has.
 template <class F> __device__ __forceinline__ F of_lane(const F* x, int lane) {
-  return OWN == 1 ? bl_from(x[0], lane) : x[lane % OWN];
+  return OWN == 1 ? row_from(x[0], lane) : x[lane % OWN];
 }
 // Sums of the 16 lanes' numbers, each of all up to it.
 __device__ __forceinline__ void sums_of_lanes(float* x) {
