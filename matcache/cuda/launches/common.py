@@ -13,7 +13,7 @@ from ...emit.cuda_header import C_TYPES
 from ..kernels import library_source
 
 WARPS = 8  # warps in a block of threads
-CHUNKS = 512  # most chunks of a sum; depends only on the shape
+CHUNKS = 1024  # most chunks of a sum; depends only on the shape
 COLSUM_ROWS = 64  # least rows in a chunk of a column sum
 PARTIALS = 2**22  # most partial sums of a column sum
 WORKSPACE = 32 << 20  # bytes that dense products may use
