@@ -52,8 +52,9 @@ class FiniteCheck:
 def blocks_between(replica: Replica, shapes: Sequence[BlockShape]) -> int:
     """Return the blocks from one check to the next, which keep the checks cheap.
 
-    The cost of a block is estimated from below. It reads its data, and at least one row of a table
-    for each entry. Where little is read, calls take the time: `CHECK_BYTES`, `BLOCK_BYTES`.
+    The cost of a block is estimated from below. It reads its data, and on the host at least one row
+    of a table for each entry. A device is fed with the data, and idle while a check waits for it.
+    Where little is read, calls take the time: `CHECK_BYTES`, `BLOCK_BYTES`.
 
     shapes: of the blocks of each side.
     """
@@ -62,7 +63,7 @@ def blocks_between(replica: Replica, shapes: Sequence[BlockShape]) -> int:
     model = replica.model
     arrays = [*model.parameters.values(), *(state.rows for _, state in _states(model))]
     looked = sum(mat.slot.nbytes for mat in arrays)
-    width = max((mat.shape[1] for mat in arrays), default=0)
+    width = max((mat.shape[1] for mat in arrays), default=0) if replica.device == "cpu" else 0
     trained = min(shape.nbytes + 4 * width * _entries(shape) for shape in shapes)
     return max(1, math.ceil((CHECK_BYTES + looked) / (SHARE * (BLOCK_BYTES + trained))))
 

@@ -147,6 +147,7 @@ class Training:
                 return
             first += source.blocks
         self._team.each(Replica.end_pass)
+        self._team.each(Replica.finish)
         self._meter.pause()
         self._check.now(self._team, progress)
         progress.closed = True
@@ -198,6 +199,8 @@ class Training:
         progress, evaluator = self._progress, self._evaluator
         check, evaluate = self._check.due(progress, blocks), evaluator.due()
         if check or evaluate or self._heard():
+            if check or evaluate:  # these wait for the device, in a time that is not counted
+                self._team.each(Replica.finish)
             self._meter.pause()
             if check:
                 self._check.recent(self._team, progress)
