@@ -3,8 +3,8 @@
     scripts/bench launch --updates 200
 
 Blocks are small, so that the device has almost no work and an update takes the time of its
-launches. With graphs an update is one launch; without, one for each kernel. This has not run on a
-GPU yet, so there are no figures.
+launches. With graphs an update is one launch; without, one for each kernel. It has not run on
+a GPU yet.
 """
 
 from __future__ import annotations

@@ -58,6 +58,7 @@ MODULES = {
         kernels.order_source(),
         kernels.index_source(),
         kernels.states_source(4),
+        kernels.finite_source("float"),
         kernels.top_source(),
     ),
 }
