@@ -29,8 +29,12 @@ from .units import Units
 
 Solver = Optimizer | str
 CARRIED = 4096  # rows of a block, where steps are by single rows or by pass
-GRADIENTS = [
-    name for name, kind in OPTIMIZERS.items() if kind.meaning == "gradients" and not kind.keeps_rows
+GRADIENTS = [  # that a name is enough for
+    name
+    for name, kind in OPTIMIZERS.items()
+    if kind.meaning == "gradients"
+    and not kind.keeps_rows
+    and not any(field.is_required() for field in kind.model_fields.values())
 ]
 
 KINKED = ("hinge", "quantile")  # losses that have no gradient of 0 to stop at

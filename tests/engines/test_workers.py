@@ -94,7 +94,8 @@ def test_workers_learn_what_replicas_learn(name: str, workers: int) -> None:
 def averaging() -> dict[str, Optimizer]:
     """Every optimizer that can average its iterates; averages begin within the first pass."""
     kinds = {k: kind for k, kind in OPTIMIZERS.items() if "average_from" in kind.model_fields}
-    return {k: kind(rate=0.1, average_from=3) for k, kind in kinds.items()}
+    needed = {"sgld": {"rows": 100.0}}
+    return {k: kind(rate=0.1, average_from=3, **needed.get(k, {})) for k, kind in kinds.items()}
 
 
 @pytest.mark.parametrize("kind", averaging())

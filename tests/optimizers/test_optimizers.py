@@ -56,6 +56,7 @@ GRADIENT = [
     for kind, cls in OPTIMIZERS.items()
     if cls.meaning == "gradients" and not cls.keeps_rows  # test_dual_ascent.py is theirs
 ]
+NEEDED: dict[str, dict[str, Any]] = {"sgld": {"rows": 1e4}}  # what has no default
 STEPPED = [kind for kind in GRADIENT if not OPTIMIZERS[kind].steps_by_pass]
 FULL_PASS = [kind for kind in GRADIENT if OPTIMIZERS[kind].steps_by_pass]
 ESTIMATES = [kind for kind, cls in OPTIMIZERS.items() if cls.meaning == "estimates"]
@@ -296,7 +297,13 @@ def test_langevin_steps_leave_masked_weights_alone() -> None:
 @pytest.mark.parametrize("clip", ["clip_value", "clip_row_norm", "clip_global_norm"])
 def test_langevin_steps_refuse_to_clip_their_noise(clip: str) -> None:
     with pytest.raises(FieldError, match=f"{clip}=1.0: must be null.*Lower the rate"):
-        SGLD(**{clip: 1.0})
+        SGLD(rows=10.0, **{clip: 1.0})
+
+
+def test_langevin_steps_ask_for_the_number_of_rows() -> None:
+    """A wrong number draws from another posterior, without a sign of it."""
+    with pytest.raises(FieldError, match="SGLD: rows: must be given"):
+        SGLD(rate=0.1)  # type: ignore[call-arg]
 
 
 # ---------------------------------------------------------------- convergence
@@ -437,9 +444,10 @@ def test_rates_of_targets(kind: str, sparse: bool) -> None:
     rates = np.array([1.0, 2.0, 0.5])
     mixins = [ElasticNet(weight=0.02)]  # whose kernels are those of the tests of convergence
     cls = OPTIMIZERS[kind]
-    got = run(cls(rate=0.1), data, w, sparse=sparse, mixins=mixins, rates=rates)
+    needed = NEEDED.get(kind, {})
+    got = run(cls(rate=0.1, **needed), data, w, sparse=sparse, mixins=mixins, rates=rates)
     for target, factor in enumerate(rates):
-        alone = run(cls(rate=0.1 * factor), data, w, sparse=sparse, mixins=mixins)
+        alone = run(cls(rate=0.1 * factor, **needed), data, w, sparse=sparse, mixins=mixins)
         np.testing.assert_allclose(got[:, target], alone[:, target], rtol=1e-9, atol=1e-12)
 
 
@@ -454,7 +462,7 @@ def problem(rows: int = 150) -> tuple[Any, Any]:
 
 
 def learner(kind: str, X: Any, Y: Any, **more: Any) -> bl.Learner:
-    optimizer = OPTIMIZERS[kind]()
+    optimizer = OPTIMIZERS[kind](**NEEDED.get(kind, {}))
     mixins: list[Mixin] = [L2(weight=0.01)]
     if kind in STEPPED:
         mixins += [L1(weight=1e-3), NonNegative()]
