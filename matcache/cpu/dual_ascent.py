@@ -11,18 +11,21 @@ import numpy as np
 
 from .jit import helper, kernel
 from .math32 import exp
-from .vectors import make_add
+from .vectors import fetch, fetch1, make_add
 
 LOGISTIC, HINGE, SQUARED_HINGE = range(3)  # losses, as the kernels take them
 LONGEST = 255  # passes that a row rests at most
-WIDTH = 32  # columns of `ascend_wide`: a row of W is two lines of the cache
+FAR = 6  # rows between the visit of a row and the prefetch of its numbers
+LINE = 16  # numbers in a line of the cache
+FEW = 5  # columns below which `ascend_few` is faster than whole lines
+WIDTH = 2 * LINE  # columns of `ascend_wide`
 
 _F = np.float32
 _ONE, _SMALLEST, _TINY = _F(1), _F(-3e38), _F(1e-30)
 
 _flags = "contract", "reassoc", "nsz", "arcp"
 _fast, _helper, _inserted = kernel(*_flags), helper(*_flags), helper(*_flags, inline=True)
-_add_1, _add_4 = make_add(WIDTH, 1, 32), make_add(WIDTH, 4, 32)
+_add_1, _add_4 = make_add(LINE, 1, 32), make_add(LINE, 4, 32)
 
 
 @_inserted
@@ -64,12 +67,33 @@ def _waits(loss, moves, rests, i, now):
     return True
 
 
+@_inserted
+def _fetch_row(order, o, starts, columns, values, Y, A):
+    """Prefetch a row that is visited later: processors do not foresee a random order."""
+    i = np.uintp(order[min(o + FAR, order.shape[0] - 1)])
+    for e in range(starts[i], starts[i + np.uintp(1)], LINE):
+        fetch1(columns, e)
+        fetch1(values, e)
+    for j in range(0, Y.shape[1], LINE):
+        fetch(Y, i, j)
+        fetch(A, i, j)
+
+
+@_inserted
+def _fetch_weights(order, o, starts, columns, W):
+    """Prefetch the weights of the row that is visited next."""
+    i = np.uintp(order[min(o + 1, order.shape[0] - 1)])
+    for e in range(starts[i], starts[i + np.uintp(1)]):
+        for j in range(0, W.shape[1], LINE):
+            fetch(W, columns[e], j)
+
+
 @_fast
-def ascend(
+def ascend_few(
     order, starts, columns, values, Y, weights, squares, bias, loss, W, b, A, rests, now,
     moved, eta, gaps,
 ):  # fmt: skip
-    """Visit rows once, for losses of columns of their own.
+    """Visit rows once, for losses of a few columns of their own.
 
     order: int64 [n], the rows to visit.
     starts, columns, values: X, CSR of float32; its numbers are int32 or int64.
@@ -89,6 +113,7 @@ def ascend(
     """
     k = W.shape[1]
     for o in range(order.shape[0]):
+        _fetch_row(order, o, starts, columns, values, Y, A)
         i = np.uintp(order[o])
         weight = weights[i]
         if weight == _F(0) or rests[i, 0] > now:
@@ -134,24 +159,42 @@ def ascend(
                 W[c, j] -= x * eta[j]
 
 
-@_fast
-def ascend_wide(
+@_inserted
+def _add_scores(eta, columns, values, first, last, W, k):
+    """Add the scores of a row of X, whose entries are [first, last), to eta."""
+    full = first + (last - first) // 4 * 4
+    for e in range(first, full, 4):
+        c0, c1 = np.intp(columns[e]) * k, np.intp(columns[e + 1]) * k
+        c2, c3 = np.intp(columns[e + 2]) * k, np.intp(columns[e + 3]) * k
+        x = values[e], values[e + 1], values[e + 2], values[e + 3]
+        for j in range(0, k, LINE):
+            _add_4(eta, j, W, (c0 + j, c1 + j, c2 + j, c3 + j), x)
+    for e in range(full, last):
+        at = np.intp(columns[e]) * k
+        for j in range(0, k, LINE):
+            _add_1(eta, j, W, (at + j,), (values[e],))
+
+
+@_inserted
+def _ascend(
     order, starts, columns, values, Y, weights, squares, bias, loss, W, b, A, rests, now,
-    moved, eta, gaps,
+    moved, eta, gaps, k,
 ):  # fmt: skip
-    """Visit rows once, for `WIDTH` columns, whose number is known; see `ascend`."""
+    """Visit rows once, for k columns: a multiple of LINE, whose constants are folded."""
     for o in range(order.shape[0]):
+        _fetch_row(order, o, starts, columns, values, Y, A)
+        _fetch_weights(order, o, starts, columns, W)
         i = np.uintp(order[o])
         weight = weights[i]
         if weight == _F(0) or rests[i, 0] > now:
             continue
         share = _share((squares[i] + bias) * weight, loss)
-        for j in range(WIDTH):
-            eta[j] = b[j]
         first, last = np.intp(starts[i]), np.intp(starts[i + np.uintp(1)])
-        _add_scores(eta, columns, values, first, last, W)
+        for j in range(k):
+            eta[j] = b[j]
+        _add_scores(eta, columns, values, first, last, W, k)
         moves = False
-        for j in range(WIDTH):
+        for j in range(k):
             d, gap = _step(eta[j], Y[i, j], A[i, j], share, loss)
             moves |= d != _F(0)
             gaps[j] += np.float64(weight * gap)
@@ -163,23 +206,33 @@ def ascend_wide(
         if _waits(loss, moves, rests, i, now):
             continue
         for e in range(first, last):
-            _add_1(W, np.intp(columns[e]) * WIDTH, eta, (0,), (-values[e],))
+            at = np.intp(columns[e]) * k
+            for line in range(0, k, LINE):
+                _add_1(W, at + line, eta, (line,), (-values[e],))
 
 
-@_helper
-def _add_scores(eta, columns, values, first, last, W):
-    """Add the scores of a row of X, whose entries are [first, last), to eta."""
-    full = first + (last - first) // 4 * 4
-    for e in range(first, full, 4):
-        rows = (
-            np.intp(columns[e]) * WIDTH,
-            np.intp(columns[e + 1]) * WIDTH,
-            np.intp(columns[e + 2]) * WIDTH,
-            np.intp(columns[e + 3]) * WIDTH,
-        )
-        _add_4(eta, 0, W, rows, (values[e], values[e + 1], values[e + 2], values[e + 3]))
-    for e in range(full, last):
-        _add_1(eta, 0, W, (np.intp(columns[e]) * WIDTH,), (values[e],))
+@_fast
+def ascend(
+    order, starts, columns, values, Y, weights, squares, bias, loss, W, b, A, rests, now,
+    moved, eta, gaps,
+):  # fmt: skip
+    """Visit rows once, for losses of columns of their own, a multiple of LINE; see `ascend_few`."""
+    _ascend(
+        order, starts, columns, values, Y, weights, squares, bias, loss, W, b, A, rests, now,
+        moved, eta, gaps, np.intp(W.shape[1]),
+    )  # fmt: skip
+
+
+@_fast
+def ascend_wide(
+    order, starts, columns, values, Y, weights, squares, bias, loss, W, b, A, rests, now,
+    moved, eta, gaps,
+):  # fmt: skip
+    """Visit rows once, for `WIDTH` columns, whose number is known."""
+    _ascend(
+        order, starts, columns, values, Y, weights, squares, bias, loss, W, b, A, rests, now,
+        moved, eta, gaps, np.intp(WIDTH),
+    )  # fmt: skip
 
 
 @_fast
@@ -187,9 +240,14 @@ def ascend_softmax(
     order, starts, columns, values, Y, weights, squares, bias, loss, W, b, A, rests, now,
     moved, eta, gaps,
 ):  # fmt: skip
-    """Visit rows once, for a softmax of all columns; see `ascend`. loss, rests and now: ignored."""
+    """Visit rows once, for a softmax of all columns; see `ascend_few`.
+
+    loss, rests and now: ignored.
+    """
     k = W.shape[1]
     for o in range(order.shape[0]):
+        _fetch_row(order, o, starts, columns, values, Y, A)
+        _fetch_weights(order, o, starts, columns, W)
         i = np.uintp(order[o])
         weight = weights[i]
         if weight == _F(0):

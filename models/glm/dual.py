@@ -17,7 +17,9 @@ Differs:
   is on its way from where it was when the pass began (a proximal step).
 - A row of hinges that moved nothing rests: for 1 pass, then 3, 7 and so on. liblinear leaves out
   rows beyond a threshold. The last pass visits all rows.
-- Labels are solved in groups of WIDTH columns, the last of fewer, each for itself.
+- Labels are solved in groups of WIDTH columns, the last of fewer, each for itself. Columns of
+  zeros make lines of the cache whole, unless there are few; they do not decide when a group has
+  converged.
 """
 
 from __future__ import annotations
@@ -32,11 +34,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from blocklearn.matcache.cpu.dual_ascent import (
+    FEW,
     HINGE,
+    LINE,
     LOGISTIC,
     SQUARED_HINGE,
     WIDTH,
     ascend,
+    ascend_few,
     ascend_softmax,
     ascend_wide,
 )
@@ -139,19 +144,36 @@ class _Group:
     def __init__(self, of: DualAscent, Y: Labels, weights: FloatArray) -> None:
         rows, k = Y.shape
         dense = Y.toarray() if isinstance(Y, sp.sparray) else Y
-        alone = ascend_wide if k == WIDTH else ascend
-        self._of, self._kernel = of, ascend_softmax if of.link == "softmax" else alone
-        self._Y = np.ascontiguousarray(dense, np.float32)
-        self.W = np.zeros((of.X.shape[1], k), np.float32)
-        self.b = np.zeros(k, np.float32)
-        if of.intercept:
-            mean = np.average(self._Y, axis=0, weights=weights).clip(0.5 / rows, 1.0 - 0.5 / rows)
-            self.b[:] = best_constants(mean, of.link)
+        self._of, self._columns = of, k
+        if of.link == "softmax":
+            self._kernel = ascend_softmax
+        elif k < FEW:
+            self._kernel = ascend_few
+        else:
+            k = -(-k // LINE) * LINE  # whole lines; the further columns have no ones
+            self._kernel = ascend_wide if k == WIDTH else ascend
+        self._Y = np.zeros((rows, k), np.float32)
+        self._Y[:, : self._columns] = dense
+        self._W = np.zeros((of.X.shape[1], k), np.float32)
+        mean = np.average(self._Y, axis=0, weights=weights).clip(0.5 / rows, 1.0 - 0.5 / rows)
+        self._b = best_constants(mean, of.link).astype(np.float32)
+        if not of.intercept:
+            self._b[: self._columns] = 0.0
         self._A = np.zeros((rows, k), np.float32)
         self._rests = np.zeros((rows, 2), np.int32)
         self._moved, self._eta = np.zeros(k, np.float32), np.zeros(k, np.float32)
         self._gaps, self._first = np.zeros(k), np.zeros(k)
         self.converged = False
+
+    @property
+    def W(self) -> FloatArray:
+        """The weights [features x columns]."""
+        return self._W[:, : self._columns]
+
+    @property
+    def b(self) -> FloatArray:
+        """The intercepts [columns]."""
+        return self._b[: self._columns]
 
     def due(self, pass_: int) -> NDArray[np.bool_]:
         """Return which rows a pass visits [n]; a later one also visits those that rest."""
@@ -161,16 +183,16 @@ class _Group:
         """Make a pass. Only one over all rows tells whether the columns have converged."""
         whole = bool(self.due(pass_).all())
         X, of, first = self._of.X, self._of, not self._first.any()
-        self.b -= of._bias * self._moved  # the proximal step's new centre
+        self._b -= of._bias * self._moved  # the proximal step's new centre
         self._gaps[:] = 0.0
         self._kernel(
             order, X.indptr, X.indices, X.data, self._Y, of._weights, of._squares, of._bias,
-            LOSSES.get(of.link, LOGISTIC), self.W, self.b, self._A, self._rests, pass_,
+            LOSSES.get(of.link, LOGISTIC), self._W, self._b, self._A, self._rests, pass_,
             self._moved, self._eta, self._gaps,
         )  # fmt: skip
         if first:
             self._first[:] = np.maximum(self._gaps, NOISE * of._weights.sum(dtype=np.float64))
-        near = bool((self._gaps <= tolerance * self._first).all())
+        near = bool((self._gaps <= tolerance * self._first)[: self._columns].all())
         self.converged = near and whole
         if near and not whole:
             self._rests[:] = 0  # the next pass checks all rows

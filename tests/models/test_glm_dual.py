@@ -60,7 +60,7 @@ def hinge_objective(W: Any, b: Any, Y: Any, weights: Any) -> Any:
 
 
 @pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("columns", [1, 3, dual.WIDTH])
+@pytest.mark.parametrize("columns", [1, 3, 7, dual.WIDTH])
 def test_hinges_end_at_the_optimum(columns: int, intercept: bool) -> None:
     """Weak duality bounds the optimum from below: b is free, so sum c_i a_i must be 0."""
     Y = np.tile(LABELS, dual.WIDTH // 3 + 1)[:, :columns]
@@ -68,8 +68,10 @@ def test_hinges_end_at_the_optimum(columns: int, intercept: bool) -> None:
         found = solved(Y, weights, "hinge", intercept=intercept, most=3000, tolerance=3e-5)
         assert found.converged
         (group,) = found._groups
-        A = group._A.astype(np.float64) * weights[:, None] / weights.sum()  # c_i a_i l2
-        assert ((group._A >= -Y - 1e-6) & (group._A <= 1 - Y + 1e-6)).all()
+        duals = group._A[:, :columns]
+        A = duals.astype(np.float64) * weights[:, None] / weights.sum()  # c_i a_i l2
+        assert ((duals >= -Y - 1e-6) & (duals <= 1 - Y + 1e-6)).all()
+        assert not group._A[:, columns:].any()  # columns without ones
         np.testing.assert_allclose(found.W, -(X.T @ A) / 1e-3, rtol=1e-3, atol=1e-3)
         if intercept:
             assert abs(A.sum(axis=0)).max() < 1e-5
@@ -82,7 +84,7 @@ def test_hinges_end_at_the_optimum(columns: int, intercept: bool) -> None:
         assert (above - below < 1e-4).all() and (above - below > -1e-6).all()
 
 
-@pytest.mark.parametrize("columns", [1, 3, dual.WIDTH])
+@pytest.mark.parametrize("columns", [1, 3, 7, dual.WIDTH])
 def test_rows_of_hinges_rest_but_the_last_pass_visits_all(columns: int) -> None:
     Y = np.tile(LABELS[:, :1], columns)
     found = DualAscent(X, Y, ONES, l2=1e-3, link="hinge", intercept=True)
@@ -112,7 +114,7 @@ def test_the_estimator_solves_hinges_of_classes_and_labels() -> None:
     np.testing.assert_array_equal(of_classes.coef_, of_labels.coef_)
 
 
-@pytest.mark.parametrize("columns", [1, 3, dual.WIDTH])
+@pytest.mark.parametrize("columns", [1, 3, 7, dual.WIDTH])
 def test_squared_hinges_end_where_the_gradient_is_zero(columns: int) -> None:
     Y = np.tile(LABELS, dual.WIDTH // 3 + 1)[:, :columns]
     for weights in (ONES, RNG.integers(0, 4, N).astype(np.float32)):
