@@ -89,7 +89,7 @@ class RowStore:
 
     def reading(self, rows: Ids) -> AbstractContextManager[None]:
         """Read these rows of the array in a `with` statement."""
-        return self.reading_numbers(*self._numbers_of(rows))
+        return nullcontext() if self.pages is None else self.pages.reading(*self._numbers_of(rows))
 
     def reading_numbers(self, begin: Ids, end: Ids) -> AbstractContextManager[None]:
         """Read numbers of the flat array, from `begin` to `end` of each range, in the same way."""
@@ -97,7 +97,7 @@ class RowStore:
 
     def writing(self, rows: Ids) -> AbstractContextManager[None]:
         """Change these rows of the array in a `with` statement."""
-        return self.writing_numbers(*self._numbers_of(rows))
+        return nullcontext() if self.pages is None else self.pages.writing(*self._numbers_of(rows))
 
     def writing_numbers(self, begin: Ids, end: Ids) -> AbstractContextManager[None]:
         """Change numbers of the flat array, in the same way."""
