@@ -7,6 +7,7 @@
 Names are imported when they are first used, so that `import blocklearn` costs nothing.
 """
 
+import gc
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -154,9 +155,9 @@ def sparse(array: Any) -> "scipy.sparse.csr_array":
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return import_module(f".{name}", __name__)
+        return _imported(f".{name}")
     if name in _NAMES:
-        value = getattr(import_module(_NAMES[name], __name__), name)
+        value = getattr(_imported(_NAMES[name]), name)
         globals()[name] = value
         return value
     message = f"module {__name__!r} has no attribute {name!r}"
@@ -165,6 +166,17 @@ def __getattr__(name: str) -> Any:
     elif not name.startswith("_"):
         message += _hint(name)
     raise AttributeError(message, name=name, obj=sys.modules[__name__])
+
+
+def _imported(name: str) -> Any:
+    """Import a module without collecting garbage: what imports make lives on."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return import_module(name, __name__)
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _hint(name: str) -> str:
