@@ -107,7 +107,7 @@ def test_one_table_at_the_end(tmp_path: Path) -> None:
     measured = [name for name, row in rows.items() if row["seconds"]]
     assert rows["card"]["note"].startswith("unknown: ") and "numpy" in rows["packages"]["note"]
     of_kernels = ("LDA gibbs: topic_counts", "ALS cholesky: solve_rows", "NMF: cuBLAS")
-    of_trainings = ("LDA training", "LDA, gibbs", "ALS, Cholesky", "GLM, 1 targets", "ALS, rank 4")
+    of_trainings = ("LDA, vb", "LDA, kept", "ALS, cholesky", "GLM, 1 targets", "ALS, cg, rank 4")
     for start in ("LDA E-step", "GLM, gradient", *of_kernels, *of_trainings):
         assert any(name.startswith(start) for name in measured)
 
@@ -367,7 +367,7 @@ def test_bench_launch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for row in json.loads(file.read_text())["rows"]:
         assert row["seconds"] > 0
         graphs = row["system"] == "graphs"
-        assert (row["quality"]["launches"] < 1) == graphs
+        assert (row["quality"]["launches"] < 2) == graphs  # those that look at numbers remain
         assert (row["quality"]["graphs"] >= 1) == graphs
 
 

@@ -69,6 +69,7 @@ def mixin(kind: type[bl.mixins.Mixin]) -> Any:
     return kind(**({"weight": 0.01} if "weight" in kind.model_fields else {}))
 
 
+NEEDED: dict[str, dict[str, Any]] = {"sgld": {"rows": 60.0}}  # fields without a default
 CASES: dict[str, Callable[[], tuple[Any, Any, dict[str, Any]]]] = {
     "lda": lambda: (bl.models.LDA(topics=4, inference="vb", inner_iterations=3), counts(), {}),
     "cvb0": lambda: (bl.models.LDA(topics=4, inference="cvb0", inner_iterations=3), counts(), {}),
@@ -101,10 +102,10 @@ CASES: dict[str, Callable[[], tuple[Any, Any, dict[str, Any]]]] = {
         {"optimizer": bl.optimizers.LBFGS()},
     ),
     **{
-        f"glm, {name}": lambda kind=kind: (
+        f"glm, {name}": lambda name=name, kind=kind: (
             bl.models.GLM(l2=0.01),
             (counts(), labels()),
-            {"optimizer": kind()},
+            {"optimizer": kind(**NEEDED.get(name, {}))},
         )
         for name, kind in OPTIMIZERS.items()
         if kind.meaning == "gradients" and name not in ("adagrad", "lbfgs")
