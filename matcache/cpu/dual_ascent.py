@@ -24,7 +24,7 @@ _F = np.float32
 _ONE, _SMALLEST, _TINY = _F(1), _F(-3e38), _F(1e-30)
 
 _flags = "contract", "reassoc", "nsz", "arcp"
-_fast, _helper, _inserted = kernel(*_flags), helper(*_flags), helper(*_flags, inline=True)
+_fast, _inserted = kernel(*_flags), helper(*_flags, inline=True)
 _add_1, _add_4 = make_add(LINE, 1, 32), make_add(LINE, 4, 32)
 
 

@@ -15,7 +15,7 @@ from blocklearn.matcache import from_array
 from .measure import Row, Scale, cache_on, fresh, seconds_of
 
 PACKAGES = ("numpy", "scipy", "numba", "pydantic", "pytest", "torch")
-WIDTH = 512  # numbers in a row of the tables that are copied
+WIDTH = 512  # numbers in a row of the table that is read
 
 
 def rows(scale: Scale) -> Iterator[Row]:
@@ -32,23 +32,21 @@ def rows(scale: Scale) -> Iterator[Row]:
         except (ImportError, OSError, RuntimeError, subprocess.SubprocessError) as error:
             said = f"unknown: {error}"
         yield Row(name, note=said)
-    yield from _copies(scale)
+    yield _of_memory(scale)
 
 
-def _copies(scale: Scale) -> Iterator[Row]:
-    """Yield how fast the card reads and writes: its memory, and within its second-level cache."""
-    for name, rows in (("memory", scale.of(1 << 19, 8)), ("cache", scale.of(8192, 8))):
-        with cache_on("cuda:0") as cache:
-            A = from_array(cache, np.ones((rows, WIDTH), np.float32))
+def _of_memory(scale: Scale) -> Row:
+    """Return how fast a kernel reads and writes the card's memory."""
+    with cache_on("cuda:0") as cache:
+        A = from_array(cache, np.ones((scale.of(1 << 19, 8), WIDTH), np.float32))
 
-            def work(A: Any = A) -> Any:
-                fresh(A)
-                return (A + 1.0).mat()
+        def work() -> Any:
+            fresh(A)
+            return (A + 1.0).mat()
 
-            seconds = seconds_of(cache, work, scale.least)
-        nbytes = 2 * 4 * WIDTH * rows
-        note = f"{nbytes / 1e6:,.0f} MB, {nbytes / seconds / 1e9:,.0f} GB/s"
-        yield Row(f"numbers read and written in the card's {name}", seconds, note=note)
+        seconds, nbytes = seconds_of(cache, work, scale.least), 2 * A.slot.nbytes
+    note = f"{nbytes / 1e6:,.0f} MB, {nbytes / seconds / 1e9:,.0f} GB/s"
+    return Row("numbers read and written", seconds, note=note)
 
 
 def _card() -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.matcache.cuda import devices, launcher
@@ -369,6 +370,32 @@ def test_bench_launch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         graphs = row["system"] == "graphs"
         assert (row["quality"]["launches"] < 2) == graphs  # those that look at numbers remain
         assert (row["quality"]["graphs"] >= 1) == graphs
+
+
+@pytest.mark.slow
+def test_bench_devices(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """All kinds of data, with the scores of the CPU on a stand-in of a device."""
+    stand_in(monkeypatch)
+    rng, data = np.random.default_rng(0), tmp_path / "data"
+    data.mkdir()
+    X, Y = sp.csr_array(rng.poisson(0.4, (60, 30))), sp.csr_array(rng.random((60, 3)) < 0.4)
+    for name, matrix in {"docword": X, "X": X, "Y": Y.astype(np.float32)}.items():
+        sp.save_npz(data / f"{name}.npz", matrix)
+    np.save(data / "y.npy", np.arange(60) % 2)
+    user, item = X.nonzero()
+    ratings = {"user": user, "item": item, "rating": X.data.astype(np.float32)}
+    np.savez(data / "ratings.npz", n_users=60, n_items=30, **ratings)
+    file = tmp_path / "devices.json"
+    assert bench(["devices", "--quick", "--data", str(data), "--json", str(file)]) == 0
+    scores: dict[str, dict[str, Any]] = {}
+    for row in json.loads(file.read_text())["rows"]:
+        scores.setdefault(row["settings"]["model"], {})[row["system"]] = row["quality"]
+    assert len(scores) == 8
+    for name, found in scores.items():
+        for score, value in found["cpu"].items():
+            assert found["cuda"][score] == pytest.approx(value, rel=0.02), name
+    with pytest.raises(SystemExit):
+        bench(["devices", "--data", str(tmp_path)])
 
 
 def test_bench_table1(

@@ -302,8 +302,9 @@ def test_langevin_steps_refuse_to_clip_their_noise(clip: str) -> None:
 
 def test_langevin_steps_ask_for_the_number_of_rows() -> None:
     """A wrong number draws from another posterior, without a sign of it."""
+    given: dict[str, Any] = {"rate": 0.1}
     with pytest.raises(FieldError, match="SGLD: rows: must be given"):
-        SGLD(rate=0.1)  # type: ignore[call-arg]
+        SGLD(**given)
 
 
 # ---------------------------------------------------------------- convergence

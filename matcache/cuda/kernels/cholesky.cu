@@ -11,12 +11,9 @@
 #define PARTS (SQUARES * (SQUARES + 1) / 2)
 #define OWN ((PARTS + BL_BLOCK - 1) / BL_BLOCK)  // of a thread
 #define PACK (SIDE < 4 ? SIDE : 4)  // numbers that are read at once
-#define BATCH 8  // entries at a time
+#define BATCH 16  // entries at a time
 #define WIDTH (K % 4 == 0 ? 4 : 1)  // numbers of the table that are read at once
-#define ACROSS (WIDE / WIDTH)  // reads of a row
-#define READS ((BATCH * ACROSS + BL_BLOCK - 1) / BL_BLOCK)  // of a thread
-#define WEIGHTS ((BATCH + BL_BLOCK - 1) / BL_BLOCK)
-#define SHARED (BL_BLOCK > 128 ? 2 : 512 / BL_BLOCK)  // blocks of a processor, as registers allow
+#define SHARED (512 / BL_BLOCK)  // blocks of a processor: up to 16 warps, each thread has 128 registers
 #define FLOOR 1e-6f  // of a pivot, in parts of the diagonal it came from
 
 __device__ __forceinline__ int upper(int r, int c) { return r * K - r * (r - 1) / 2 + c - r; }
@@ -103,38 +100,18 @@ struct Squares {
   // Add weight(e) v v' of the entries e from p to q, v row(e) of the table.
   template <class Row, class Weight>
   __device__ __forceinline__ void add(Rows& rows, i64 p, i64 q, const T* table, Row row_of, Weight weight_of) {
-    float ahead[READS][WIDTH], weights[WEIGHTS];  // of the next batch, while the present one is added
-    auto fetch = [&](i64 e) {
-      const int count = e < q ? q - e < BATCH ? (int)(q - e) : BATCH : 0;
-#pragma unroll
-      for (int u = 0; u < READS; ++u) {
-        const int place = threadIdx.x + u * BL_BLOCK, n = place / ACROSS, c = place % ACROSS * WIDTH;
-#pragma unroll
-        for (int i = 0; i < WIDTH; ++i) ahead[u][i] = 0.0f;
-        if (n < count && c < K) bl_load<WIDTH>(ahead[u], table + row_of(e + n) * K + c);
-      }
-#pragma unroll
-      for (int u = 0; u < WEIGHTS; ++u) {
-        const int n = threadIdx.x + u * BL_BLOCK;
-        weights[u] = n < count ? weight_of(e + n) : 0.0f;
-      }
-    };
-    fetch(p);
     for (i64 e = p; e < q; e += BATCH) {
+      const int count = q - e < BATCH ? (int)(q - e) : BATCH;
       __syncthreads();
-#pragma unroll
-      for (int u = 0; u < READS; ++u) {
-        const int place = threadIdx.x + u * BL_BLOCK;
-        if (place < BATCH * ACROSS) bl_store<WIDTH>(&rows.v[place / ACROSS][place % ACROSS * WIDTH], ahead[u]);
-      }
-#pragma unroll
-      for (int u = 0; u < WEIGHTS; ++u) {
-        const int n = threadIdx.x + u * BL_BLOCK;
-        if (n < BATCH) rows.w[n] = weights[u];
+      for (int n = threadIdx.x; n < count; n += BL_BLOCK) rows.w[n] = weight_of(e + n);
+      for (int place = threadIdx.x; place < count * (WIDE / WIDTH); place += BL_BLOCK) {
+        const int n = place / (WIDE / WIDTH), c = place % (WIDE / WIDTH) * WIDTH;
+        float x[WIDTH] = {};
+        if (c < K) bl_load<WIDTH>(x, table + row_of(e + n) * K + c);
+        bl_store<WIDTH>(&rows.v[n][c], x);
       }
       __syncthreads();
-      fetch(e + BATCH);
-      grow(rows, q - e < BATCH ? (int)(q - e) : BATCH, 0);
+      grow(rows, count, 0);
     }
   }
 };
@@ -269,13 +246,12 @@ __device__ __forceinline__ void solve(Squares& A, Rows& rows, float ridge, const
   for (int r = threadIdx.x; r < K; r += BL_BLOCK) out[r] = y[r];
 }
 
-// For the rows i in `order`: out[i] = x, (sum over the entries j of row i of weights[j] v_j v_j' + gram + D_i) x = rhs[i].
-extern "C" __global__ void __launch_bounds__(BL_BLOCK, SHARED) solve_rows(i64 rows, const int* order,
-    const i64* indptr, const int* indices, const float* weights, const T* table, const float* gram, const float* free,
+// out[i] = x, (sum over the entries j of row i of weights[j] v_j v_j' + gram + D_i) x = rhs[i].
+extern "C" __global__ void __launch_bounds__(BL_BLOCK, SHARED) solve_rows(i64 rows, const i64* indptr,
+    const int* indices, const float* weights, const T* table, const float* gram, const float* free,
     const float* scaling, const float* shift, const float* ridge, const float* rhs, float* out) {
   __shared__ Rows shared;
-  for (i64 turn = blockIdx.x; turn < rows; turn += gridDim.x) {
-    const i64 i = order[turn];
+  for (i64 i = blockIdx.x; i < rows; i += gridDim.x) {
     Squares sums;
     sums.add(shared, indptr[i], indptr[i + 1], table, [&](i64 e) { return (i64)indices[e]; },
              [&](i64 e) { return weights[e]; });

@@ -19,10 +19,8 @@ extern "C" __global__ void put_rows(i64 n, i64 width, const i64* ids, V* rows, V
 
 #define PARTS 32  // of the rows, each for a block of threads
 
-// Without a branch, so that reads of several rows are under way together.
 __device__ __forceinline__ i64 held_length(i64 id, const i64* offsets) {
-  const i64 row = id < 0 ? 0 : id, length = offsets[row + 1] - offsets[row];
-  return id < 0 ? 0 : length;
+  return id < 0 ? 0 : offsets[id + 1] - offsets[id];
 }
 // starts[r]: the numbers of the block's rows before row r; a row has those from offsets[id] to offsets[id + 1].
 // counts: 0, or where starts[n] and counts[0] become how many all rows have. A part adds up what lies before it.
@@ -30,7 +28,6 @@ extern "C" __global__ void row_starts(i64 n, const i64* ids, const i64* offsets,
   for (i64 part = blockIdx.x; part < PARTS; part += gridDim.x) {
     const i64 first = n * part / PARTS, last = n * (part + 1) / PARTS;
     i64 mine = 0, base, all;
-#pragma unroll 8
     for (i64 r = threadIdx.x; r < first; r += BL_BLOCK) mine += held_length(ids[r], offsets);
     bl_before(mine, &base);
     for (i64 start = first; start < last; start += BL_BLOCK) {
@@ -59,26 +56,18 @@ extern "C" __global__ void put_tokens(i64 n, const i64* ids, const i64* offsets,
   }
 }
 
-#define CHUNK (BL_LANES * 8)  // entries of a group of lanes
-
-// Rows of a sparse matrix as a block, after row_starts. Entries are shared evenly, so that long rows are, too: a
-// thread looks for the row of its first entry of a chunk, and goes on from there.
+// Rows of a sparse matrix as a block, after row_starts: a thread for each entry, so that long rows are shared.
 extern "C" __global__ void take_entries(i64 n, const i64* ids, const i64* offsets, const int* columns,
     const V* values, const i64* starts, int* to_columns, V* to_values) {
-  const i64 all = starts[n];
-  for (i64 chunk = (i64)BL_WARP * CHUNK; chunk < all; chunk += (i64)BL_WARPS * CHUNK) {
+  for (i64 e = BL_THREAD; e < starts[n]; e += BL_THREADS) {
     i64 row = 0, end = n;  // the last row that begins at or before it
-    for (i64 e = chunk + BL_LANE; e < chunk + CHUNK && e < all; e += BL_LANES) {
-      while (end - row > 1) {
-        const i64 middle = (row + end) / 2;
-        if (starts[middle] <= e) row = middle;
-        else end = middle;
-      }
-      while (starts[row + 1] <= e) ++row;
-      end = row + 1;
-      const i64 from = offsets[ids[row]] + e - starts[row];
-      to_columns[e] = columns[from];
-      to_values[e] = values[from];
+    while (end - row > 1) {
+      const i64 middle = (row + end) / 2;
+      if (starts[middle] <= e) row = middle;
+      else end = middle;
     }
+    const i64 from = offsets[ids[row]] + e - starts[row];
+    to_columns[e] = columns[from];
+    to_values[e] = values[from];
   }
 }

@@ -10,7 +10,7 @@ from ...containers.dispatch import launches
 from ...containers.slots import PatternSlot, Slot
 from ...operations.normal_equations import Systems
 from ..kernels import cholesky_source, solvers
-from ..order import active_count, length_order
+from ..order import active_count
 from .common import c_type, turned_name
 
 
@@ -20,10 +20,9 @@ def _solve_rows(
 ) -> None:
     n, k = systems.out.shape
     text = _cholesky(cache, "solve_rows", k, systems, table)
-    by_length = length_order(cache, pattern, by_column=False)
     if cache.reserving:
         return
-    call = [n, by_length[0], *pattern.offsets(), weights.array, table.array, *_arrays(systems)]
+    call = [n, *pattern.offsets(), weights.array, table.array, *_arrays(systems)]
     cache.backend.launch(text, n, 1, *call)
 
 
