@@ -37,7 +37,7 @@ from blocklearn.matcache.containers.backend import Backend
 from blocklearn.mixins import MIXINS, Mixin
 from blocklearn.models import MODELS, Model
 from blocklearn.models.row_share import RowShare
-from blocklearn.optimizers import OPTIMIZERS, CombinationError, Optimizer
+from blocklearn.optimizers import OPTIMIZERS, Optimizer
 
 from .checkpoints.hook import check_folders, checkpoints_of
 from .configuration.choices import evaluation_of, listed, made
@@ -47,7 +47,7 @@ from .engines.exchange import Exchange
 from .engines.open import EngineName, check_devices, crew_of
 from .exit_codes import exit_code
 from .files.row_folder import RowFolder
-from .files.table_files import TableFiles, table_files_of
+from .files.table_files import TableFiles
 from .hooks import Hook as Hook
 from .hooks import Progress as Progress
 from .showing.facts import learner_html, learner_text
@@ -57,6 +57,7 @@ from .training.assembly import Assembly, Facts, Parts
 from .training.best import BestModel
 from .training.block_input import Use
 from .training.checks import check_fields, check_hooks, check_settings, check_whole
+from .training.chosen_tables import choose_tables
 from .training.data import check_labelled, open_parts, open_source, share_of
 from .training.devices import IndexSetting, one_each
 from .training.evaluation import Evaluation, Evaluator
@@ -119,6 +120,10 @@ class Learner:
       is for sparse data and models whose steps change only the rows that occur in a block, while
       others may rest until the end of a pass; the rest are refused. The folder is held, and left,
       like `row_folder`. `parameter` returns a file by column, read-only.
+    - device_tables: bytes of a GPU that such tables may take. Of larger ones, as many rows as fit
+      lie there, and the others in the host's memory, which the GPU reads in place: those of columns
+      that occur early, and so often, lie on the GPU. None: tables fit on the GPU. The bits are the
+      same. One replica; every model.
     - replicas: copies of the model, each with a thread and a share of `threads`, or a device. Block
       i goes to replica i mod replicas. "auto": one for each device of a list, or for each GPU that
       CuPy sees if `device` is "cuda" or "auto"; else one.
@@ -178,6 +183,7 @@ class Learner:
         evaluation: Evaluation | str | Mapping[str, Any] | None = None,
         row_folder: Path | str | RowFolder | None = None,
         table_folder: Path | str | Sequence[Path | str] | TableFiles | None = None,
+        device_tables: int | None = None,
         replicas: int | Literal["auto"] = 1,
         sync_every: int = 8,
         sync_weight: float = 1.0,
@@ -221,14 +227,19 @@ class Learner:
         if isinstance(row_folder, Path | str):
             row_folder = RowFolder(Path(row_folder), self.crew.folder_name("learner"))
         self.row_folder = row_folder
-        self.table_files = table_files_of(table_folder)
         self.threads = self.crew.exchange.threads(threads)
         self.devices = one_each(device, replicas)
         check_devices(self.crew, self.devices)
         self.replicas, self.index, self.tables = len(self.devices), index, tables
         self.of_rows = of_rows
-        if self.table_files is not None:
-            self._check_table_files()
+        self.placed_tables = choose_tables(
+            table_folder,
+            device_tables,
+            self.devices,
+            workers=self.crew.size,
+            read=tables,
+            keeps_best=self.evaluation.keep_best and self.evaluation.metric is not None,
+        )
         starts = self.crew.exchange.starts  # else the data need not be kept
         self._data = (train, eval) if starts else (None, None)
         self.optimizer, self._chosen = None, optimizer is not None
@@ -306,7 +317,7 @@ class Learner:
         """Begin at the first pass of the data, without any learned numbers."""
         blocks = sum(source.blocks for source in self._training())
         self.progress = Progress(self.passes, blocks)
-        self._live = LiveModel(self.progress, self.crew, self.row_folder, self.table_files)
+        self._live = LiveModel(self.progress, self.crew, self.row_folder, self.placed_tables)
         self._best = BestModel(self._live, self.progress, self.evaluation)
 
     # ------------------------------------------------------------- training
@@ -828,8 +839,8 @@ class Learner:
         try:
             replicas = self._assembly().replicas(shape, side, self._live.restored)
         except BaseException:
-            if self.table_files is not None:
-                self.table_files.release()
+            if self.placed_tables is not None:
+                self.placed_tables.release()
             raise
         every, weight = self.sync_every, self.sync_weight
         team = Team(replicas, sync_every=every, sync_weight=weight, crew=self.crew)
@@ -861,7 +872,7 @@ class Learner:
             self.device_blocks,
             [partial(hook.plan, self) for hook in self.hooks],
             self.crew.size,
-            self.table_files,
+            self.placed_tables,
         )
 
     def _facts(self) -> Facts:
@@ -876,24 +887,6 @@ class Learner:
             self.passes,
             on_gpu=self.devices[0] != "cpu",
         )
-
-    def _check_table_files(self) -> None:
-        """Raise CombinationError for settings that need whole tables in memory."""
-        for wrong, setting, remedy in [
-            (self.devices != ["cpu"], "device and replicas", "one replica on the CPU"),
-            (self.crew.size > 1, "engine", "one worker"),
-            (self.tables != "float32", "tables", "tables='float32'"),
-            (
-                self.evaluation.keep_best and self.evaluation.metric is not None,
-                "evaluation.keep_best",
-                "keep_best=False",
-            ),
-        ]:
-            if wrong:
-                raise CombinationError(
-                    f"Learner: table_folder: {setting} would need whole tables in memory. Choose "
-                    f"{remedy}, or leave out table_folder."
-                )
 
     def _check_columns(self, shape: BlockShape) -> None:
         if self.names is not None and len(self.names) != shape.columns:

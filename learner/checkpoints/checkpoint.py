@@ -18,7 +18,7 @@ from typing import Any
 from blocklearn.durable import current, write_folder
 
 from ..errors import ModelFolderError, ModelMissingError
-from ..files.table_files import TableFiles
+from ..files.placed_tables import PlacedTables
 from ..storage.manifest import Format, finite, read_manifest, verified, write_manifest
 from ..storage.model_folder import MANIFEST as MODEL
 from ..storage.page_logs import PageLogs, read_logs, write_logs
@@ -105,7 +105,7 @@ def where(position: Position) -> str:
     return f"pass {passes}" + (f" and {block} blocks of the next" if block else "")
 
 
-def write(folder: Path, checkpoint: Checkpoint, tables: TableFiles | None = None) -> Path:
+def write(folder: Path, checkpoint: Checkpoint, tables: PlacedTables | None = None) -> Path:
     """Write `checkpoint` into a new folder in `folder`, and return its path.
 
     Its arrays are neither copied nor changed. tables: those of its tables that lie in files; only

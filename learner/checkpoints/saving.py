@@ -104,12 +104,15 @@ class SaveCheckpoints(Hook):
         if progress.position == self._at:
             return
         state = learner.state(copy=False)
-        tables = learner.table_files
+        tables = learner.placed_tables
         if tables is not None and not tables.tables:  # they fit in memory
             tables = None
-        in_files = () if tables is None else tables.tables  # checked after every block
+        placed = () if tables is None else tables.tables
         learnt = (*learner.model.parameters, *learner.model.row_states)
-        for name in (name for name in learnt if name not in in_files):
+        for name in learnt:
+            if tables is not None and name in placed:
+                check_finite([(name, tables.finite(name))], progress)
+                continue
             check, tensor = partial(check_array, progress, name), state.tensors[name]
             if isinstance(tensor, SharedRows):  # it comes while it is written
                 state.tensors[name] = tensor.checked(check)

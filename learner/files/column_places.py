@@ -57,14 +57,14 @@ class ColumnPlaces:
         self.give(given, given)
         return given
 
-    def parts(self, most: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Yield all places, and the columns that they were given to, by ascending column.
+    def parts(self, most: int, count: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Yield the first `count` places, and their columns, by ascending column.
 
         most: places at a time, if columns are spread evenly.
         """
-        taken = self.columns[: self.count, 0]
-        width = -(-len(self.columns) // max(1, -(-self.count // most)))
-        for first in range(0, len(self.columns) if self.count else 0, width):
+        taken = self.columns[:count, 0]
+        width = -(-len(self.columns) // max(1, -(-count // most)))
+        for first in range(0, len(self.columns) if count else 0, width):
             places = np.flatnonzero((taken > first) & (taken <= first + width))
             places = places[np.argsort(taken[places])]
             yield places, taken[places].astype(np.int64) - 1
@@ -83,10 +83,10 @@ class ColumnsInOrder:
         """Set `into` to `columns`, which may be the same array."""
         into[:] = columns
 
-    def parts(self, most: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Yield all places, and their columns, `most` at a time."""
-        for start in range(0, self.count, most):
-            found = np.arange(start, min(start + most, self.count))
+    def parts(self, most: int, count: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Yield the first `count` places, and their columns, `most` at a time."""
+        for start in range(0, count, most):
+            found = np.arange(start, min(start + most, count))
             yield found, found
 
 

@@ -35,9 +35,9 @@ class LivePages:
     settled: whether tables have, for a while, other numbers than training continues from.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, lock: threading.Lock) -> None:
         """Know no table yet."""
-        self.lock = threading.Lock()
+        self.lock = lock
         self.waited, self.settled = 0.0, False
         self._digests: dict[str, PageDigests] = {}
         self._places: dict[str, Stripes] = {}

@@ -4,16 +4,13 @@ Each file is mapped into memory. The operating system reads the pages that are u
 those that have changed, and keeps as many as memory holds. The files are of one run: the next one
 begins with its checkpoint.
 
-A row of a file belongs to the column of the data that was the next to occur: see `ColumnPlaces`.
-Training numbers the columns of its blocks by these places. What leaves the files, to users, models
-and checkpoints, is by column. Tables that training brings up to date as a whole, at the end of a
-pass, are by column themselves: see `in_order`.
+Which row is that of a column: see `PlacedTables`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,27 +20,25 @@ from numpy.typing import DTypeLike, NDArray
 from blocklearn.datasources import HostBlock
 
 from .allocated import nameless_array
-from .column_places import ColumnPlaces, ColumnsInOrder
 from .live_pages import LivePages
 from .lost_pages import Watched
-from .paging import PageCount, PagedArray, fetch_rows, rows_of_page
+from .paging import PageCount, PagedArray, fetch_rows
+from .placed_tables import COLUMNS, PlacedTables
 from .row_folder import RowFolder
 from .stripes import Stripes, one_file, part_of, shares, striped_array
-from .table_rows import Draw, TableRows, first_values, rows_at_once
+from .table_rows import TableRows, rows_at_once
 
 NAME = "{}-tables"
 """The name of the folder of tables of a run or a learner of this name."""
 
-COLUMNS = "columns-of-rows"
-"""The name of the file that has the column of each row of the tables, as 1 + column; 0: none."""
 
-
-class TableFiles:
+class TableFiles(PlacedTables):
     """Files for the tables of one learner, whose pages are spread over one or several folders.
 
-    It holds the folders from the first table to `release`. All tables have as many rows. The first
-    one has the longest; `group` of them are a page, if a page has room for one.
+    It holds the folders from the first table to `release`.
     """
+
+    setting = "table_folder"
 
     def __init__(
         self,
@@ -57,21 +52,18 @@ class TableFiles:
 
         memory: bytes up to which the tables of a learner stay in memory, all or none.
         """
-        setting, self.memory = "table_folder", memory
+        super().__init__(memory)
         self.folders = [
-            RowFolder(folder, NAME.format(name), owner, setting=setting) for folder in folders
+            RowFolder(folder, NAME.format(name), owner, setting=self.setting) for folder in folders
         ]
-        self.tables: dict[str, PagedArray] = {}
-        self.in_order = False  # whether rows are in the order of columns; set before the first
-        self.places: ColumnPlaces | ColumnsInOrder = ColumnsInOrder(0)
-        self.drawn: dict[str, Draw] = {}
-        self.live = LivePages()  # its lock: a row is drawn before another thread can ask for it
+        self._tables: dict[str, PagedArray] = {}
+        self.live = LivePages(self.lock)  # a row is drawn before another thread can ask for it
         self.asked = PageCount()  # pages that blocks have asked for
-        self.group = 1  # rows of which at least one has changed, or none
-        self.rows = 0  # of each table
-        self.changed = np.zeros(0, bool)  # groups that differ from their initial values
-        self.unsaved = np.zeros(0, bool)  # groups that have changed since `saved`
-        self.saved: Any = None  # the logs of their newest checkpoint; None: there is none
+
+    @property
+    def tables(self) -> Mapping[str, PagedArray]:
+        """The tables, by name."""
+        return self._tables
 
     def check(self, tables: Mapping[str, int]) -> None:
         """Check that `new` would work for these tables, and change nothing.
@@ -93,17 +85,14 @@ class TableFiles:
             RunFolderError: another run holds the folder, or a file of this name exists.
             OSError: the disk has too little room.
         """
-        if not self.tables:
-            self.group = rows_of_page(shape[1] * np.dtype(dtype).itemsize)
-            self.rows = shape[0]
-            self.changed = np.zeros(-(-shape[0] // self.group), bool)
-            self.unsaved = self.changed.copy()
-            self.places = ColumnsInOrder(shape[0])
-            if not self.in_order:
-                columns = self._new(COLUMNS, (shape[0], 1), np.uint32)
-                self.places = ColumnPlaces(columns.array)
-        self.tables[name] = self._new(name, shape, dtype)
-        return self.tables[name].array
+        if not self._tables:
+            self.begin(shape, dtype)
+        self._tables[name] = self._new(name, shape, dtype)
+        return self._tables[name].array
+
+    def columns_of_rows(self) -> NDArray[np.uint32]:
+        """Make a file for them."""
+        return self._new(COLUMNS, (self.rows, 1), np.uint32).array
 
     def _new(self, name: str, shape: tuple[int, int], dtype: DTypeLike) -> PagedArray:
         nbytes = shape[0] * shape[1] * np.dtype(dtype).itemsize
@@ -117,44 +106,24 @@ class TableFiles:
         self.live.add(name, table, self.group, place, trained=name != COLUMNS)
         return table
 
-    def begins_with(self, drawn: Mapping[str, Draw]) -> None:
-        """Draw the first values of rows of these tables when a column gets them; others are zeros.
+    def add_rows(self, first: int, end: int) -> None:
+        """Draw the first values of new rows."""
+        most = rows_at_once(table.array for table in self._tables.values())
+        for start in range(first, end, most):
+            stop = min(start + most, end)
+            for name, numbers in self.drawn_rows(start, stop):
+                self._tables[name].array[start:stop] = numbers
+            self.live.begins(start, stop, (COLUMNS, *self.drawn))
 
-        drawn: from numbers of columns to their rows [columns x numbers], by table.
-        """
-        self.drawn = dict(drawn)
-
-    def give(self, columns: NDArray[np.int32], into: NDArray[np.int32]) -> None:
-        """Set `into` to the places of `columns`, which may be the same array."""
-        with self.live.lock:
-            places, before = self.places, self.places.count
-            places.give(columns, into)
-            if isinstance(places, ColumnsInOrder):
-                return
-            most = rows_at_once(table.array for table in self.tables.values())
-            for start in range(before, places.count, most):
-                end = min(start + most, places.count)
-                new = places.columns[start:end, 0].astype(np.int64) - 1
-                for name, draw in self.drawn.items():
-                    self.tables[name].array[start:end] = draw(new)
-                self.live.begins(start, end, (COLUMNS, *self.drawn))
-
-    def places_of(self, columns: NDArray[Any]) -> NDArray[np.int32]:
-        """Return the places of `columns`, in an array of its own."""
-        given = columns.astype(np.int32)
-        self.give(given, given)
-        return given
-
-    def first(self, name: str, columns: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the first values of a table for these columns, [1 or columns x numbers]."""
-        return first_values(self.tables[name].array, self.places, self.drawn.get(name), columns)
+    def ready(self) -> None:
+        """Do nothing: rows are drawn when they begin."""
 
     def place(self, block: HostBlock) -> None:
         """Replace the columns of a block by their places, and ask for these rows of all tables."""
         if not self.in_order:
             block.renumber(self.give)
-        asked = fetch_rows(list(self.tables.values()), block.indices[: block.nnz])
-        with self.live.lock:
+        asked = fetch_rows(list(self._tables.values()), block.indices[: block.nnz])
+        with self.lock:
             self.asked = self.asked.plus(asked)
 
     @contextmanager
@@ -166,8 +135,7 @@ class TableFiles:
         once = self.live.leave(rows)
         yield
         self.live.arrive(once)
-        groups = once // self.group
-        self.changed[groups] = self.unsaved[groups] = True
+        self.mark(once)
 
     @contextmanager
     def changing_all(self) -> Iterator[None]:
@@ -180,7 +148,7 @@ class TableFiles:
             return
         with self.refreshed():
             yield
-        self.changed[:] = self.unsaved[:] = True
+        self.mark(slice(None))
 
     @contextmanager
     def refreshed(self) -> Iterator[None]:
@@ -211,17 +179,24 @@ class TableFiles:
     @contextmanager
     def read_whole(self) -> Iterator[None]:
         """Expect tables to be read from end to end, in a `with` statement."""
-        for table in self.tables.values():
+        for table in self._tables.values():
             table.expect_all()
         try:
             yield
         finally:
-            for table in self.tables.values():
+            for table in self._tables.values():
                 table.expect_some()
 
     def check_pages(self) -> None:
         """Raise PageError if a page with rows of columns is damaged or lost."""
         self.live.check_rows(self.places.count)
+
+    def checked(self, groups: NDArray[np.integer[Any]]) -> AbstractContextManager[None]:
+        """Compare groups of rows that are read in a `with` statement, in which none begins.
+
+        Raises PageError if a page is damaged or lost.
+        """
+        return self.live.checked(groups)
 
     def renew(self, names: Iterable[str]) -> None:
         """Take tables as they are now: all of their rows have been set."""
@@ -238,43 +213,20 @@ class TableFiles:
         self.live.watch(Watched(room, one_file(folder)))
         return room
 
-    def saved_as(self, logs: Any) -> None:
-        """Note that a checkpoint has the tables as they are. logs: `PageLogs` of it."""
-        self.unsaved[:] = False
-        self.saved = logs
-
-    def set(self, columns: NDArray[Any], numbers: Mapping[str, NDArray[Any]]) -> None:
-        """Set rows of tables. columns: of the data, one for each row of `numbers`."""
-        rows = self.places_of(columns)
-        with self.changing(rows):
-            for name, given in numbers.items():
-                self.tables[name].array[rows] = given
-
-    def restore(self, name: str, numbers: NDArray[Any]) -> None:
-        """Set a table to these numbers [columns x numbers]; rows that have them are not written."""
-        table = self.tables[name].array
-        most = rows_at_once([table])
-        if self.places.count < self.rows:
-            for start in range(0, self.rows, most):
-                part = np.ascontiguousarray(numbers[start : start + most])
-                first = self.first(name, np.arange(start, start + len(part)))
-                differ = part.view(np.uint8) != np.ascontiguousarray(first).view(np.uint8)
-                self.places_of(np.flatnonzero(differ.any(axis=1)) + start)
-        for rows, columns in self.places.parts(most):
-            wanted = numbers[columns]
-            if table[rows].tobytes() != wanted.tobytes():
-                with self.changing(rows):
-                    table[rows] = wanted
+    def finite(self, name: str) -> bool:
+        """Return True: every block is checked."""
+        return True
 
     def kept(self) -> TableRows:
         """Return the rows of all tables, which training will change."""
         arrays = {name: table.array for name, table in self.tables.items()}
-        return TableRows(arrays, self.places, self.folders[0].path.parent, self.drawn, self.live)
+        folder = self.folders[0].path.parent
+        return TableRows(arrays, self.places, folder, self.drawn, self.live.check_rows)
 
     def release(self) -> None:
         """Remove the files; arrays mapped from them stay valid."""
-        self.tables.clear()
-        self.live, self.saved = LivePages(), None
+        self._tables.clear()
+        self.live, self.saved = LivePages(self.lock), None
         for folder in self.folders:
             folder.release()
 

@@ -1,4 +1,4 @@
-"""Read tables in files by the columns of the data."""
+"""Read tables whose rows lie by place by the columns of the data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from .allocated import nameless_array
 from .column_places import ColumnPlaces, ColumnsInOrder
-from .live_pages import LivePages
 from .paging import read_only
 
 MOST, MOST_BYTES = 2**20, 2**26  # rows handled at a time, and bytes of them
@@ -21,20 +20,25 @@ Draw = Callable[[NDArray[np.int64]], NDArray[Any]]
 
 @dataclass(frozen=True)
 class TableRows:
-    """Tables by place, which can be read by column; also when their files have been released.
+    """Tables by place, which can be read by column.
 
-    tables: numbers [places x numbers], by name.
+    tables: numbers [places x numbers], by name; rows are read as those of NumPy arrays.
     places: of the columns.
-    folder: for files of tables by column.
-    drawn: see `TableFiles.begins_with`.
-    live: compares their pages before they are read.
+    folder: for files of tables by column; None: these are in memory.
+    drawn: see `PlacedTables.begins_with`.
+    ready: makes rows ready to be read, up to a number of them.
     """
 
-    tables: Mapping[str, NDArray[Any]]
+    tables: Mapping[str, Any]
     places: ColumnPlaces | ColumnsInOrder
-    folder: Path
+    folder: Path | None
     drawn: Mapping[str, Draw]
-    live: LivePages
+    ready: Callable[[int], None]
+
+    @property
+    def lasting(self) -> bool:
+        """Whether they can be read when the learner has freed its memory."""
+        return self.folder is not None
 
     @property
     def in_order(self) -> bool:
@@ -51,42 +55,49 @@ class TableRows:
 
         Raises PageError if a page is damaged or lost.
         """
-        self.live.check_rows(self.places.count)
-        for rows, columns in self.places.parts(rows_at_once(self.tables.values())):
+        count = self.places.count  # readers may give places meanwhile
+        self.ready(count)
+        for rows, columns in self.places.parts(rows_at_once(self.tables.values()), count):
             yield columns, {name: table[rows] for name, table in self.tables.items()}
 
     def by_column(self, name: str) -> NDArray[Any]:
-        """Return a table [columns x numbers], read-only, mapped from a file that has no name.
+        """Return a table [columns x numbers], read-only.
 
-        The disk space becomes free when the array is deleted.
+        It is mapped from a file that has no name, if there is a folder; the disk space becomes free
+        when the array is deleted.
 
         Raises:
             PageError: a page is damaged or lost.
             OSError: the disk has too little room.
         """
-        self.live.check_rows(self.places.count)
+        count = self.places.count  # readers may give places meanwhile
+        self.ready(count)
         table, draw = self.tables[name], self.drawn.get(name)
         most = rows_at_once([table])
-        found = nameless_array(self.folder, table.dtype, table.shape)
-        if self.places.count < len(table):
+        found = (
+            np.zeros(table.shape, table.dtype)
+            if self.folder is None
+            else nameless_array(self.folder, table.dtype, table.shape)
+        )
+        if count < len(table):
             for start in range(0, len(table), most):
                 columns = np.arange(start, min(start + most, len(table)))
                 first = first_values(table, self.places, draw, columns)
                 if any(first.tobytes()):
                     found[columns] = first
-        for rows, columns in self.places.parts(most):
+        for rows, columns in self.places.parts(most, count):
             found[columns] = table[rows]
         return read_only(found)
 
 
-def rows_at_once(tables: Iterable[NDArray[Any]]) -> int:
+def rows_at_once(tables: Iterable[Any]) -> int:
     """Return how many rows of tables are handled at a time."""
-    longest: int = max(array[0].nbytes for array in tables)
+    longest: int = max(array.shape[1] * array.dtype.itemsize for array in tables)
     return max(1, min(MOST, MOST_BYTES // longest))
 
 
 def first_values(
-    table: NDArray[Any],
+    table: Any,
     places: ColumnPlaces | ColumnsInOrder,
     draw: Draw | None,
     columns: NDArray[np.int64],
@@ -95,4 +106,4 @@ def first_values(
 
     draw: makes them; None: a row that no column has got has them.
     """
-    return table[places.count][None] if draw is None else draw(columns)
+    return np.asarray(table[places.count])[None] if draw is None else draw(columns)

@@ -107,6 +107,7 @@ def build(
         evaluation=config.evaluation.model_copy(update={"keep_best": False}),  # checkpoints do
         row_folder=files.rows,
         table_folder=files.tables,
+        device_tables=config.learner.places.device,
         replicas=config.learner.replicas,
         sync_every=config.learner.sync_every,
         sync_weight=config.learner.sync_weight,

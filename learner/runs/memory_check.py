@@ -11,7 +11,7 @@ from ..configuration.config import RunConfig
 from ..figures import size
 from ..memory import memory_limits, resident_bytes
 from ..recommendation.ranking_evaluation import ranking_of
-from ..training.plan import OF_BLOCKS, Plan, Planned
+from ..training.plan import OF_BLOCKS, ON_HOST, Plan, Planned
 
 NAMED = 5  # arrays that a message lists
 BIASES = 2  # numbers that a model may keep in addition to the configured ones
@@ -33,6 +33,8 @@ def check_room(plan: Plan, config: RunConfig) -> None:
                     *array_lines(sorted(rows, key=lambda row: -row.nbytes)[:NAMED]),
                     "Settings to lower, with the memory that depends on each:",
                     *_settings(growing(rows, config, lambda row: row.nbytes)),
+                    "learner.tables: {device: SIZE} leaves the rest of tables with a row for each "
+                    "column of the data on the host.",
                 ]
             )
         )
@@ -55,10 +57,18 @@ def check_room(plan: Plan, config: RunConfig) -> None:
 
 
 def _check_rows(plan: Plan, config: RunConfig) -> None:
-    """Raise `MemoryPlanError` if the memory for tables in files cannot hold the rows of blocks."""
+    """Raise `MemoryPlanError` if `tables.memory` cannot hold the rows of tables that it must."""
     memory = config.learner.places.memory
+    if memory is None:
+        return
+    on_host = sum(row.held for row in plan.rows if row.name.endswith(ON_HOST))
+    if on_host > memory:
+        raise MemoryPlanError(
+            f"learner.tables.memory: {size(memory)}: the rows of tables that do not fit into "
+            f"tables.device need {size(on_host)}. Raise one of the two, or make the model smaller."
+        )
     needed = sum(row.held for row in plan.rows if row.name == OF_BLOCKS)
-    if memory is not None and needed > memory:
+    if needed > memory:
         raise MemoryPlanError(
             f"learner.tables.memory: {size(memory)}: must hold the rows of tables that two blocks "
             f"read, {size(needed)} at most. Set more, or a smaller data.block_rows "

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..files.column_places import ColumnPlaces
-from ..files.table_files import COLUMNS, TableFiles
+from ..files.placed_tables import COLUMNS, PlacedTables
 from .manifest import verified
 from .tensor_file import read_tensors, write_tensors
 
@@ -91,7 +91,7 @@ def rows_of(groups: NDArray[np.int64], group: int, rows: int) -> NDArray[np.int6
     return found[found < rows]
 
 
-def write_logs(folder: Path, tables: TableFiles, before: PageLogs | None) -> dict[str, Any]:
+def write_logs(folder: Path, tables: PlacedTables, before: PageLogs | None) -> dict[str, Any]:
     """Write the logs of a checkpoint into `folder`; return their part of its manifest.
 
     before: the logs of the checkpoint that `tables.unsaved` counts from; None: there are none.
@@ -119,7 +119,7 @@ def write_logs(folder: Path, tables: TableFiles, before: PageLogs | None) -> dic
     for part, start in enumerate(range(0, len(unsaved), PART)):
         groups, file = unsaved[start : start + PART], NAME.format(number, part)
         rows = rows_of(groups, tables.group, tables.rows)
-        with tables.live.checked(groups):  # readers draw no rows meanwhile
+        with tables.checked(groups):  # readers draw no rows meanwhile
             tensors = {GROUPS: groups, **{name: array[rows] for name, array in arrays.items()}}
         logs[file] = write_tensors(folder / file, tensors)
     return {

@@ -17,7 +17,7 @@ from blocklearn.mixins import Mixin
 from blocklearn.models import Model, RowStore, Shapes
 from blocklearn.optimizers import Optimizer
 
-from ..files.table_files import TableFiles
+from ..files.placed_tables import PlacedTables
 from .checks import check_kept_rows
 from .data import count_labels, count_tokens, sum_values
 from .devices import Kept, share
@@ -106,7 +106,7 @@ class Assembly:
     index, tables, device_blocks: see `Learner`.
     extras: computations beside training: see `Replica`.
     workers: of the run.
-    files: keep the tables; None: they are in memory.
+    files: keep the tables; None: they lie with the other memory.
     """
 
     parts: Parts
@@ -119,7 +119,7 @@ class Assembly:
     device_blocks: int | Literal["auto"]
     extras: Sequence[Callable[[Replica], None]]
     workers: int = 1
-    files: TableFiles | None = None
+    files: PlacedTables | None = None
 
     def replicas(self, shape: BlockShape, side: int, restored: State | None) -> list[Replica]:
         """Return one replica for each device; the first has `parts`, the others copies.

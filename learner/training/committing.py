@@ -1,4 +1,4 @@
-"""Allocate the memory of a planned replica: in one slab, in lent arrays, or in files."""
+"""Allocate the memory of a planned replica: in one slab, in lent arrays, or apart."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from blocklearn.matcache import Mat
 
-from ..files.table_files import TableFiles
+from ..files.placed_tables import PlacedTables
+from ..files.spread_tables import SpreadTables
 from .paged_tables import check_initial, in_order, is_new, tables_of
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ Made = dict[int, Callable[[], NDArray[Any]]]  # what makes an array, by the GUID
 def commit_plan(replica: Replica) -> None:
     """Allocate the planned memory, and give parameters their initial values."""
     files = replica.files
-    elsewhere = _apart(replica) if files is None else _in_files(replica, files)
+    elsewhere = _apart(replica) if files is None else _placed(replica, files)
     replica.cache.commit(elsewhere=elsewhere)
     replica.allocate()
     for name, mat in in_lent(replica).items():
@@ -38,9 +39,11 @@ def commit_plan(replica: Replica) -> None:
         replica.cache.freeze()
 
 
-def _in_files(replica: Replica, files: TableFiles) -> Made:
-    """Return what makes the arrays of tables in files."""
+def _placed(replica: Replica, files: PlacedTables) -> Made:
+    """Return what makes the arrays of tables that lie apart."""
     files.in_order = in_order(replica)
+    if isinstance(files, SpreadTables) and (spread := replica.cache.backend.spread()) is not None:
+        files.lie_on(spread, tables_of(replica))
     return {
         mat.guid: partial(files.new, name, mat.shape, mat.dtype)
         for name, mat in tables_of(replica).items()

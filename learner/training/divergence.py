@@ -10,6 +10,9 @@ from blocklearn.matcache.finite import is_finite
 from blocklearn.models import Model, RowState
 
 from ..errors import DivergedError
+from ..files.spread_tables import SpreadTables
+from ..files.table_files import TableFiles
+from .paged_tables import tables_of
 from .progress import Progress
 from .replica import Replica
 from .team import Team
@@ -17,6 +20,7 @@ from .team import Team
 SHARE = 0.01  # bytes checked, at most, per byte that training reads
 CHECK_BYTES = 2**17  # read in the time that a check of a tiny model takes
 BLOCK_BYTES = 2**18  # read in the time that a tiny block takes
+FAR = 64  # bytes of its own memory that a device reads in the time of a byte of the host's
 
 
 class FiniteCheck:
@@ -58,11 +62,13 @@ def blocks_between(replica: Replica, shapes: Sequence[BlockShape]) -> int:
 
     shapes: of the blocks of each side.
     """
-    if replica.files is not None:
+    if isinstance(replica.files, TableFiles):
         return 1
     model = replica.model
     arrays = [*model.parameters.values(), *(state.rows for _, state in _states(model))]
     looked = sum(mat.slot.nbytes for mat in arrays)
+    if isinstance(replica.files, SpreadTables):
+        looked += FAR * replica.files.far_bytes(tables_of(replica))
     width = max((mat.shape[1] for mat in arrays), default=0) if replica.device == "cpu" else 0
     trained = min(shape.nbytes + 4 * width * _entries(shape) for shape in shapes)
     return max(1, math.ceil((CHECK_BYTES + looked) / (SHARE * (BLOCK_BYTES + trained))))
@@ -104,7 +110,7 @@ def learnt(replica: Replica, *, whole: bool) -> Iterator[tuple[str, bool]]:
     """
     model, finite, files = replica.model, replica.cache.backend.finite, replica.files
     for name, mat in model.parameters.items():
-        if files is None or name not in files.tables:
+        if not isinstance(files, TableFiles) or name not in files.tables:
             yield name, finite(mat.slot.data())
         else:
             yield name, is_finite(files.tables[name].array[replica.occurring])

@@ -13,6 +13,7 @@ from blocklearn.matcache import Mat, Merge
 from blocklearn.models import Model
 from blocklearn.optimizers import Optimizer
 
+from ..files.placed_tables import PlacedTables
 from ..files.table_files import TableFiles
 
 OPTIMIZER = "optimizer."  # precedes the names of an optimizer's state
@@ -25,11 +26,12 @@ class Learned:
     """
 
     def __init__(
-        self, model: Model, optimizer: Optimizer | None, files: TableFiles | None, columns: int
+        self, model: Model, optimizer: Optimizer | None, files: PlacedTables | None, columns: int
     ) -> None:
-        """files: keep the tables that have `columns` rows; None: they are in memory."""
+        """files: keep the tables that have `columns` rows; None: they lie with the other memory."""
         self._model, self._optimizer = model, optimizer
-        self._files, self._columns = files, columns
+        self._files = files if isinstance(files, TableFiles) else None
+        self._columns = columns
         self._copies: dict[int, list[NDArray[Any]]] = {}  # free ones, by the GUID of their Mat
 
     def mats(self) -> dict[str, Mat]:

@@ -20,8 +20,8 @@ from ..engines.crew import Crew
 from ..engines.rows import Rows, SharedRows, gathered
 from ..errors import WorkerError, WorkerLostError
 from ..files.paging import read_only
+from ..files.placed_tables import PlacedTables
 from ..files.row_folder import RowFolder
-from ..files.table_files import TableFiles
 from ..files.table_rows import TableRows
 from .progress import Progress
 from .state import State, give, set_progress, shared, take
@@ -48,7 +48,7 @@ class LiveModel:
         progress: Progress,
         crew: Crew,
         row_folder: RowFolder | None,
-        tables: TableFiles | None = None,
+        tables: PlacedTables | None = None,
     ) -> None:
         """progress: of the run. row_folder: keeps the states of rows; None: in memory.
 

@@ -8,6 +8,7 @@ from itertools import islice
 
 from blocklearn.datasources import DataSource, HostBlock, Reader
 
+from ..files.table_files import TableFiles
 from ..memory import resident_bytes
 from .divergence import FiniteCheck, blocks_between
 from .evaluation import Evaluator
@@ -49,9 +50,9 @@ class Meter:
         if team.first.device != "cpu":
             progress.device_bytes = progress.cache_bytes
         progress.allocations_after_warmup = team.late_allocations
-        if team.first.files is not None:
-            progress.table_pages = team.first.files.asked
-            progress.table_wait_seconds = team.first.files.live.waited
+        if isinstance(files := team.first.files, TableFiles):
+            progress.table_pages = files.asked
+            progress.table_wait_seconds = files.live.waited
 
     def meet(self) -> None:
         """Tell the progress the work and the memory of all workers, at a pause."""

@@ -1,4 +1,4 @@
-"""Which tables of a model may lie in files, which models can train so, and how they resume."""
+"""Which tables of a model may lie apart, which models can train so, and how they resume."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from blocklearn.matcache import Mat
 from blocklearn.matcache.containers.slots import Slot
 from blocklearn.optimizers import CombinationError, Gradient, LinearLoss, SparseEstimate
+
+from ..files.spread_tables import SpreadTables
 
 if TYPE_CHECKING:
     from .replica import Replica
@@ -93,8 +95,11 @@ def of_rows_alone(replica: Replica) -> bool:
 def in_order(replica: Replica) -> bool:
     """Return whether rows of tables must lie in the order of columns.
 
-    So they must where rows rest: at the end of a pass all are brought up to date.
+    So they must where rows rest: at the end of a pass all are brought up to date. So do tables on a
+    device and the host that are read or changed as a whole for every block.
     """
+    if isinstance(replica.files, SpreadTables) and not replica.reads_rows_alone:
+        return True
     tables = {mat.guid for mat in tables_of(replica).values()}
     return any(mat.guid in tables for mat in replica.learned.copied(apart=False))
 
@@ -112,7 +117,7 @@ def _remedy(replica: Replica) -> str:
 
 
 def check_initial(replica: Replica) -> None:
-    """Raise CombinationError unless the rows of each table in a file begin alike, or are drawn.
+    """Raise CombinationError unless rows of tables that lie apart begin alike, or are drawn.
 
     For they belong to columns that are not known before they occur, unless tables are `in_order`.
     """
@@ -121,15 +126,14 @@ def check_initial(replica: Replica) -> None:
     for name, mat in tables_of(replica).items():
         if name in replica.model.drawn:
             continue
-        table = mat.slot.array
-        parts = (
-            () if is_new(mat.slot) else (table[i : i + ROWS] for i in range(0, len(table), ROWS))
-        )
+        table, rows = replica.files.tables[name].array, mat.shape[0]
+        starts = () if is_new(mat.slot) else range(0, rows, ROWS)
+        parts = (table[np.arange(i, min(i + ROWS, rows))] for i in starts)
         if any((part != table[0]).any() for part in parts):
-            title = type(replica.model).__name__
+            title, setting = type(replica.model).__name__, replica.files.setting
             raise CombinationError(
-                f"table_folder: {title} cannot keep {name!r} in a file: rows of such a table must "
-                f"begin alike, and these differ. {REMEDY}"
+                f"{setting}: {title} cannot keep {name!r} apart: rows of such a table must begin "
+                f"alike, and these differ. Leave out {setting}, and the tables are in memory."
             )
 
 

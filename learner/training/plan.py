@@ -23,7 +23,9 @@ from blocklearn.models.row_share import RowShare
 from blocklearn.models.score import Tally
 
 from ..files.paging import PAGE, rows_of_page
-from ..files.table_files import COLUMNS
+from ..files.placed_tables import COLUMNS
+from ..files.spread_tables import SpreadTables
+from ..files.table_files import TableFiles
 from .block_input import Use, lent, readers_for
 from .paged_tables import in_order, tables_of
 from .replica import Replica
@@ -33,6 +35,7 @@ Of = Literal["model", "block", "rows", "kept", "hooks", "scores"]
 that may be kept, the hooks, or the rows that are scored."""
 
 ROW_STATE = " (row state)"  # follows the name of a state
+ON_HOST = " (rows on the host)"  # follows the name of a table whose first rows lie on a device
 OF_BLOCKS = "rows of tables, of two blocks at most"  # the name of what tables in files need
 
 
@@ -182,10 +185,11 @@ def make_plan(
     rows = [*_of_cache(replica, replicas), *_of_rows(replica, shares, replicas, in_files)]
     if pinned := replica.cache.backend.host_bytes:
         rows.append(Planned("pinned, for copies", (pinned,), "bytes", pinned, copies=replicas))
+    in_table_files = isinstance(replica.files, TableFiles)
     if replica.files is not None and not in_order(replica):
         columns = replica.shapes.columns
-        rows.append(Planned(COLUMNS, (columns, 1), "uint32", 4 * columns, in_file=True))
-    tables = {} if replica.files is None else tables_of(replica)
+        rows.append(Planned(COLUMNS, (columns, 1), "uint32", 4 * columns, in_file=in_table_files))
+    tables = tables_of(replica) if in_table_files else {}
     if tables:
         rows += [_of_pages(replica, tables), _of_digests(replica, tables)]
     rows += [
@@ -216,7 +220,9 @@ def _free(replica: Replica, device: str) -> int:
 
 
 def _of_cache(replica: Replica, replicas: int) -> Iterator[Planned]:
-    tables = {} if replica.files is None else tables_of(replica)
+    files = replica.files
+    tables = {} if files is None else tables_of(replica)
+    near = files.near(tables) if isinstance(files, SpreadTables) else 0
     block_rows = {intake.shape.rows for intake in replica.intakes}
     entries = {intake.shape.nnz for intake in replica.intakes}
     device = "" if replica.cache.backend.kind == "cpu" else replica.device
@@ -224,17 +230,33 @@ def _of_cache(replica: Replica, replicas: int) -> Iterator[Planned]:
         of: Of = "block" if array.shape[0] in block_rows or array.shape[1] in entries else "model"
         of = "hooks" if array.label in replica.of_extras else of
         of = "kept" if array.label in replica.of_kept else of
-        in_file = array.label in tables
-        of = "model" if in_file else of
-        yield Planned(
-            array.label, array.shape, array.dtype, array.nbytes, of, replicas, in_file, device
-        )
+        apart = array.label in tables
+        of = "model" if apart else of
+        found = Planned(
+            array.label, array.shape, array.dtype, array.nbytes, of, replicas,
+            apart and not device, device,
+        )  # fmt: skip
+        if apart and device:
+            yield from _of_spread(found, near)
+        else:
+            yield found
     if replicas > 1 and not device:  # on a device, the cache plans the arrays of merges
         yield Planned("room to merge replicas", (CHUNK,), "float64", 8 * CHUNK)
         for name, mat in replica.learned.mats().items():
             if replica.learned.rule(name) == "sum":
                 bytes_ = mat.slot.nbytes
                 yield Planned(f"{name} before a merge", mat.shape, str(mat.dtype), bytes_)
+
+
+def _of_spread(table: Planned, near: int) -> Iterator[Planned]:
+    """Plan a table whose first `near` rows lie on the device, and the others on the host."""
+    rows, columns = table.shape
+    row = table.nbytes // rows
+    yield table._replace(shape=(near, columns), nbytes=near * row)
+    yield table._replace(
+        name=f"{table.name}{ON_HOST}", shape=(rows - near, columns), nbytes=(rows - near) * row,
+        device="",
+    )  # fmt: skip
 
 
 def _of_pages(replica: Replica, tables: Mapping[str, Mat]) -> Planned:

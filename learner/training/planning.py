@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 from blocklearn.matcache import ReadDuringPlanError
 from blocklearn.matcache.containers.recording import Recording
 
+from ..files.spread_tables import SpreadTables
 from .block_input import Use
 from .checks import check_repeats, check_updates, computed
 from .devices import Kept, fixed_bytes
+from .paged_tables import tables_of
 
 if TYPE_CHECKING:
     from .replica import Replica
@@ -113,6 +115,8 @@ def plan_kept(replica: Replica, kept: Kept, *, alone: bool) -> set[str]:
     if backend.free_bytes is None:
         return set()
     planned = sum(array.nbytes for array in cache.plan())
+    if isinstance(replica.files, SpreadTables):
+        planned -= replica.files.far_bytes(tables_of(replica))
     left = kept.limit(backend.free_bytes - planned)
     for state in replica.model.states.values():
         if alone and state.held_bytes <= left:

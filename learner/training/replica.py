@@ -46,6 +46,7 @@ from blocklearn.optimizers import Optimizer
 
 from ..files.lent_tables import LentTables
 from ..files.lost_pages import Watched
+from ..files.placed_tables import PlacedTables
 from ..files.table_files import TableFiles
 from .block_input import Intake, check_nonnegative
 from .checks import (
@@ -103,7 +104,7 @@ class Replica:
         workers: int = 1,
         kept: Kept = Kept(),  # noqa: B008 (immutable)
         extras: Sequence[Callable[[Replica], None]] = (),
-        files: TableFiles | None = None,
+        files: PlacedTables | None = None,
         trains: bool = True,
         lent: Mapping[str, NDArray[Any]] | None = None,
         commit: bool = True,
@@ -120,7 +121,7 @@ class Replica:
         extras: add computations beside training to the plan; `of_extras` gets the labels of their
             arrays, as `of_kept` those of kept blocks.
         files: keep the tables of `tables_of`, if these are larger than their `memory`; None: they
-            are in memory.
+            lie with the other memory.
         trains: whether it will train; False plans scores and predictions only, without optimizer.
         lent: arrays that parameters of these names lie in, if the device is the CPU.
         commit: whether to allocate the memory; False plans only.
@@ -141,6 +142,7 @@ class Replica:
         self.row_tables: set[str] = set()  # states of rows that are read as tables
         self._pass, self._phase = -1, 0  # of the present block
         self._row_ids = np.empty(0, np.int64)  # of its true rows
+        self._listed = np.empty(0, np.int32)  # the columns of its entries, on the host
         self._checked: WeakSet[KeptBlock] = WeakSet()  # kept blocks that are not negative
         self.filled = False  # whether an update had work for the optimizer
         self.replays = Replays(self.cache, type(model).__name__)
@@ -148,10 +150,12 @@ class Replica:
         self.of_extras = plan_extras(self, extras) if self.complete else set()
         if replicas > 1:
             plan_merge(self.cache, self.learned.merged(), replicas)
-        self.of_kept = plan_kept(self, kept, alone=replicas * workers == 1)
-        if files is not None and 0 < tables_bytes(self) <= files.memory:
+        if files is not None and files.may_stay(tables_bytes(self)):
             self.files = files = None
-        if files is not None:
+        if files is not None:  # the host must know which columns occur
+            kept = kept._replace(rows=False)
+        self.of_kept = plan_kept(self, kept, alone=replicas * workers == 1)
+        if isinstance(files, TableFiles):
             check_tables(self)
         self.reads_rows_alone = of_rows_alone(self)
         if commit:
@@ -215,6 +219,7 @@ class Replica:
 
         new: whether its rows are new, so that the model keeps no state of them.
         """
+        self._begin_rows()
         self._receive(host, side, new=new)
         return self.intakes[side].block(self.key)
 
@@ -251,6 +256,8 @@ class Replica:
         self.turn_to(side)
         if not new:
             self._row_ids = host.row_ids[: host.rows]
+        if not host.shape.dense:
+            self._listed = host.indices[: host.nnz]
         self._key_array[0, 1], self._key_array[0, 2] = host.pass_, host.index
         self.key.refill(self._key_array, self.key.slot.where)
         self.intakes[side].receive(host, rows)
@@ -262,11 +269,17 @@ class Replica:
     def in_block(self, work: Callable[[Replica, Piece], Result], piece: Piece) -> Result:
         """Return `work(self, piece)`; the device takes it for a block of its own."""
         backend = self.cache.backend
+        self._begin_rows()
         backend.begin_block()
         result = work(self, piece)
         backend.end_block()
         self.check_lost()
         return result
+
+    def _begin_rows(self) -> None:
+        """Draw rows of tables whose columns have occurred, also in blocks that are read ahead."""
+        if self.files is not None:
+            self.files.ready()
 
     def check_lost(self) -> None:
         """Raise PageError if a page of a state of rows or of a lent array was lost."""
@@ -307,6 +320,7 @@ class Replica:
         """
         counter, backend = self.counter, self.cache.backend
         counter.start()
+        self._begin_rows()
         backend.begin_block()
         counter.lap("compute")  # of earlier blocks
         self._receive(host, side, training=True)
@@ -332,10 +346,11 @@ class Replica:
         for state in self._states:
             state.save(self._row_ids, self.intakes[self._side].row_ids)
 
-    def _changing(self, files: TableFiles) -> AbstractContextManager[None]:
+    def _changing(self, files: PlacedTables) -> AbstractContextManager[None]:
         """Return the change of tables by the present block."""
         optimizer = self.optimizer
-        if optimizer is not None and optimizer.begins_with_all:
+        by_all = optimizer is not None and optimizer.begins_with_all
+        if by_all or not self.reads_rows_alone:
             return files.changing_all()
         return files.changing(self.occurring)
 
@@ -360,10 +375,12 @@ class Replica:
 
     @property
     def occurring(self) -> NDArray[np.int32]:
-        """The columns that occur in the present block, which must be sparse and on the host.
+        """The columns that occur in the present block, which must be sparse.
 
         They may be listed several times.
         """
+        if self.device != "cpu":
+            return self._listed
         pattern = self.intakes[self._side].block(self.key).X.pattern
         found: NDArray[np.int32] = pattern.indices[: pattern.nnz]
         return found if pattern.active is None else pattern.active[: pattern.active_count]

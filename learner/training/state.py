@@ -6,7 +6,7 @@ continues gives the same bits as one that never stopped. To read parameters, use
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -61,16 +61,17 @@ def take(
 ) -> State:
     """Return the state of `team`, with `rows` as the state of rows.
 
-    copy: False takes the arrays of `team` itself, which training will change. Tables in files are
-        never copied: they are the `pages` of the state.
+    copy: False takes the arrays of `team` itself, which training will change. Tables that lie apart
+        are then its `pages`; those in files always are.
     into: an earlier state, whose arrays receive the copies, also of `rows`.
     """
     paused = team.paused()
     pages = None if team.first.files is None else team.first.files.kept()
-    in_files = () if pages is None else pages.tables
-    tensors: dict[str, Any] = {
-        name_in(i, name): array for i, name, array in _learnt(team) if name not in in_files
-    }
+    placed = () if pages is None else pages.tables
+    tensors: dict[str, Any] = {name_in(i, name): array for i, name, array in _learnt(team, placed)}
+    if pages is not None and copy and not pages.lasting:
+        tensors |= {name: pages.by_column(name) for name in placed}
+        pages = None
     given = {} if into is None else into.tensors
     if copy:
         tensors = {name: _copied(array, given.get(name)) for name, array in tensors.items()}
@@ -89,8 +90,8 @@ def take(
     return State(tensors, position, pages=pages)
 
 
-def _learnt(team: Team) -> Iterator[tuple[int, str, np.ndarray[Any, Any]]]:
-    """Yield number, name and contents on the host of each learned Mat.
+def _learnt(team: Team, but: Collection[str]) -> Iterator[tuple[int, str, np.ndarray[Any, Any]]]:
+    """Yield number, name and contents on the host of each learned Mat, but of some names.
 
     If replicas are apart, these are the Mats of all replicas of all workers, else of the first one.
     """
@@ -104,7 +105,8 @@ def _learnt(team: Team) -> Iterator[tuple[int, str, np.ndarray[Any, Any]]]:
         return
     for number, replica in enumerate(team.replicas[: None if team.apart else 1]):
         for name, mat in replica.learned.mats().items():
-            yield number, name, _shown(mat)
+            if name not in but:
+                yield number, name, _shown(mat)
 
 
 def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
@@ -145,13 +147,11 @@ def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
                 mat.set(state.tensors[own])
         if state.pages is not None:
             give_pages(state.pages, replica)
-        for name, table in replica.files.tables.items() if replica.files else ():
+        for name in replica.files.tables if replica.files else ():
             mat = replica.learned.mats()[name]
-            mat.lie_in(table.array)  # results of the old numbers are outdated
+            mat.lie_in(mat.slot.array)  # results of the old numbers are outdated
         if replica.optimizer is not None and not all("steps" in each for each in paused):
-            raise ShapeError(
-                "restore: the state has no position of an optimizer, but training has."
-            )
+            raise ShapeError("restore: the state has no position of an optimizer; training has.")
     team.resume(paused)
     for replica in team.replicas:
         replica.refresh()  # a device has a copy of the state of rows

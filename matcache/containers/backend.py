@@ -77,6 +77,25 @@ class HeldMatrix(Protocol):
         """
 
 
+class Spread(Protocol):
+    """Makes tables whose first rows lie on a device and whose other rows lie on the host."""
+
+    def new(self, shape: tuple[int, int], dtype: Any, near: int) -> Any:
+        """Allocate a table of zeros. near: rows that lie on the device."""
+
+    def read(self, table: Any, rows: Numbers) -> Numbers:
+        """Return rows of a table, after all earlier launches. rows: int64, their numbers."""
+
+    def write(self, table: Any, rows: Numbers, numbers: Numbers) -> None:
+        """Set rows of a table, each once, after all earlier launches.
+
+        rows: int64. numbers: a row for each.
+        """
+
+    def finite(self, table: Any) -> bool:
+        """Return whether all numbers are finite, after all earlier launches."""
+
+
 class Index(Protocol):
     """Makes the transposed index of a sparse container if blocks do not bring it."""
 
@@ -183,6 +202,9 @@ class Backend(Protocol):
 
         None: the host has them there. entries: of all rows.
         """
+
+    def spread(self) -> Spread | None:
+        """Return the maker of tables that are larger than the device; None: it is the host."""
 
     def index(self, cache: MatCache, pattern: PatternSlot, *, of_block: bool) -> Index | None:
         """Return the maker of the transposed index; None if blocks bring the index.

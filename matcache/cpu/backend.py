@@ -179,6 +179,9 @@ class CPU:
     def hold_matrix(self, cache: Any, label: str, rows: int, entries: int) -> None:
         """Return None: blocks use the rows of a matrix where they are."""
 
+    def spread(self) -> None:
+        """Return None: the host has all tables."""
+
     def index(self, cache: Any, pattern: Any, *, of_block: bool) -> HostIndex | None:
         """Return the maker of the index; None for blocks: the reader's thread is as fast."""
         return None if of_block else HostIndex(cache, pattern)

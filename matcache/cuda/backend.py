@@ -30,6 +30,7 @@ from .launcher import Clear, CopyIn, Kernel, Launcher
 from .matrix import DeviceMatrix
 from .repeat import joined
 from .shelf import DeviceShelf
+from .spread import DeviceSpread
 from .states import DeviceRows, DeviceTokens
 from .tally import Tally
 
@@ -157,19 +158,23 @@ class Cuda:
 
     # ------------------------------------------------------------------ memory
 
-    def allocate(self, nbytes: int) -> DeviceArray:
-        """Allocate device memory. Raises MemoryPlanError if there is not enough."""
+    def allocate(self, nbytes: int, near: int | None = None) -> DeviceArray:
+        """Allocate device memory. Raises MemoryPlanError if there is not enough.
+
+        near: how many of the bytes lie on the device, and the others on the host; None: all.
+        """
         limits = self.driver.limits()
-        wanted = max(nbytes, 1)
+        wanted = max(nbytes if near is None else near, 1)
         try:
             if wanted > limits.free:
                 raise MemoryError
-            address = self.driver.allocate(wanted)
+            driver = self.driver
+            address = driver.allocate(wanted) if near is None else driver.spread(nbytes, near)
         except MemoryError as error:
             limits = self.driver.limits()  # other programs may have taken some since
             whole = " in one piece" if limits.free >= wanted else ""
             raise MemoryPlanError(
-                f"The plan needs {nbytes:,} bytes{whole} of {limits.name}, and {limits.free:,} of "
+                f"The plan needs {wanted:,} bytes{whole} of {limits.name}, and {limits.free:,} of "
                 f"its {limits.total:,} are free. Lower block_rows, or the model's size (its number "
                 "of topics or factors), or end other programs that use the device: see nvidia-smi."
             ) from error
@@ -239,7 +244,7 @@ class Cuda:
 
     def send(self, address: int, numbers: Bytes) -> None:
         """Copy host bytes to the device, and wait. The device must be idle."""
-        bounce = self._bounced()
+        bounce = self.bounced()
         for begin in range(0, numbers.size, BOUNCE):
             part = numbers[begin : begin + BOUNCE]
             bounce[: part.size] = part
@@ -272,7 +277,7 @@ class Cuda:
         """Copy an array to the host, after all earlier launches. into: C-contiguous."""
         self.launcher.flush()
         self._start_copies()
-        flat, bounce = into.reshape(-1).view(np.uint8), self._bounced()
+        flat, bounce = into.reshape(-1).view(np.uint8), self.bounced()
         for begin in range(0, flat.size, BOUNCE):
             part = bounce[: min(BOUNCE, flat.size - begin)]
             self.driver.copy_out(part, array.address + begin, self.compute)
@@ -290,7 +295,7 @@ class Cuda:
         kind = C_TYPES[array.dtype.name]
         text = self.text(("finite", kind), partial(finite_source, kind), "find_infinite")
         self.drain()
-        found = self._bounced()[:4]
+        found = self.bounced()[:4]
         found[:] = 0
         self.launch(text, array.size, THREADS, array.size, array, found.ctypes.data)
         self.drain()
@@ -300,7 +305,8 @@ class Cuda:
         """Copy the numbers of `shown` into the array."""
         self.write(array, shown.reshape(array.shape))
 
-    def _bounced(self) -> Any:
+    def bounced(self) -> Any:
+        """Return pinned memory of `BOUNCE` bytes, for copies that are over before the next ones."""
         if self._bounce is None:
             self._bounce = self.driver.pinned(BOUNCE)
         return self._bounce
@@ -335,6 +341,10 @@ class Cuda:
     def hold_matrix(self, cache: MatCache, label: str, rows: int, entries: int) -> DeviceMatrix:
         """Keep all rows of a sparse matrix on the device."""
         return DeviceMatrix(cache, label, rows, entries)
+
+    def spread(self) -> DeviceSpread:
+        """Return the maker of tables that may be larger than the device."""
+        return DeviceSpread(self)
 
     def index(self, cache: MatCache, pattern: PatternSlot, *, of_block: bool) -> DeviceIndex | None:
         """Return the maker of the transposed index, if this backend makes it."""

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DeviceError, MemoryPlanError
-from . import faults
+from . import advice, faults
 from .cublas import Blas
 from .cusolver import Solver
 from .driver import Bytes, Copy, Driver, Factorization, Limits, Product, Triangular
@@ -26,6 +26,7 @@ _pinned: dict[int, tuple[int, int]] = {}
 OPTIONS = ("--std=c++17", "--fmad=true")  # and -ftz=true, which CuPy always adds
 NOTHING = 'extern "C" __global__ void nothing() {}'
 DONE, NOT_READY = 0, 600  # cudaSuccess, cudaErrorNotReady
+CONCURRENT = 89  # cudaDevAttrConcurrentManagedAccess
 REACHED_ALREADY = 704  # cudaErrorPeerAccessAlreadyEnabled
 
 
@@ -119,6 +120,22 @@ class CupyDriver:
         with self._current(), self._memory(f"{nbytes:,} bytes of the device's"):
             address = int(self._runtime.malloc(nbytes))
         self._live.add(address)
+        return address
+
+    def spread(self, nbytes: int, near: int) -> int:
+        """Allocate managed memory, and advise CUDA never to move it: see `advice.py`."""
+        with self._current(), self._memory(f"{nbytes:,} bytes of managed"):
+            if not self._runtime.deviceGetAttribute(CONCURRENT, self.number):
+                raise DeviceError(
+                    f"{self._name}: its driver cannot let kernels read the host's memory in place "
+                    "(concurrentManagedAccess), so tables must fit on the device. Lower "
+                    "the model's size, or take a device with more memory."
+                )
+            address = int(self._runtime.mallocManaged(nbytes))
+            self._live.add(address)
+            advice.keep(address, near, self.number)
+            advice.keep(address + near, nbytes - near, advice.HOST)
+            advice.map_to(address, nbytes, self.number)
         return address
 
     @contextmanager

@@ -128,8 +128,15 @@ class Driver(Protocol):
     def allocate(self, nbytes: int) -> int:
         """Allocate bytes and return their address. Raises MemoryError if memory is short."""
 
+    def spread(self, nbytes: int, near: int) -> int:
+        """Allocate bytes of which the first `near` lie on the device, the others on the host.
+
+        Kernels and copies take them for device memory. Raises MemoryError if memory is short, and
+        DeviceError if the device cannot do that.
+        """
+
     def free(self, address: int) -> None:
-        """Free the memory at an address that `allocate` returned."""
+        """Free the memory at an address that `allocate` or `spread` returned."""
 
     def pinned(self, nbytes: int) -> Bytes:
         """Allocate host memory that copies can read and write."""

@@ -33,6 +33,10 @@ class IdleDriver:
         address, self._next = self._next, self._next + nbytes + -nbytes % 256
         return address
 
+    def spread(self, nbytes: int, near: int) -> int:
+        """Return an address that nothing else has."""
+        return self.allocate(nbytes)
+
     def pinned(self, nbytes: int) -> Bytes:
         """Return memory of the host."""
         return np.zeros(nbytes, np.uint8)
@@ -92,7 +96,7 @@ class Idle(Cuda):
         self.idle = IdleDriver(room=room)
         super().__init__(self.idle, graphs=False, indexes=indexes)
 
-    def allocate(self, nbytes: int) -> DeviceArray:
+    def allocate(self, nbytes: int, near: int | None = None) -> DeviceArray:
         """Return addresses, also where there is no room for them."""
         return DeviceArray(self.idle.allocate(max(nbytes, 1)), (nbytes,), np.dtype(np.uint8))
 

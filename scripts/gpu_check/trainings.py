@@ -15,6 +15,7 @@ from .measure import Row, Scale, floor
 
 FEW, PASSES = 2, 10  # passes that are measured: the time of so many, and of so many more
 NNZ = "non-zeros"
+HASH = np.uint64(2654435761)  # multiplicative hashing (Knuth 6.4)
 PAPER_LDA = 3.6e6  # documents an hour: BIDMach, K = 256
 PAPER_ALS = 150.0  # seconds: BIDMach, rank 100, of the small Netflix data
 
@@ -26,7 +27,7 @@ def rows(scale: Scale) -> Iterator[Row]:
     except ImportError as error:
         yield Row("trainings", note=f"not run: {error}")
         return
-    for measured in (lda, others, glm, als):
+    for measured in (lda, others, glm, far, als):
         if not scale.late:
             yield from measured(scale)
 
@@ -159,6 +160,29 @@ def glm(scale: Scale) -> Iterator[Row]:
         least = floor(4.0 * X.nnz * targets * 4, 4.0 * X.nnz * targets)
         note = _noted(ours, _pace(ours, n, "rows"), f"{ours.seconds / first:.2f} x 1 target")
         yield Row(f"GLM, {targets} targets: a pass", ours.seconds, None, least, note)
+
+
+def far(scale: Scale) -> Iterator[Row]:
+    """Yield passes of a GLM of hashed features, with all and parts of its tables on the card."""
+    import blocklearn as bl
+
+    n, targets, features = scale.of(200_000, 60), scale.of(4, 2), scale.of(1 << 26, 1 << 9)
+    X, rng = power_law(n, scale.of(1 << 22, 50)), np.random.default_rng(0)
+    columns = (X.indices.astype(np.uint64) * HASH) % np.uint64(features)
+    X = sp.csr_array((X.data, columns.astype(np.int32), X.indptr), shape=(n, features))
+    X.sum_duplicates()
+    Y = (rng.random((n, targets)) < 0.1).astype(np.float32)
+    options = {"block_rows": scale.of(8192, 30), "optimizer": bl.optimizers.AdaGrad()}
+    tables, whole = 8 * features * targets, None
+    for share in (1.0, 0.1, 0.01):
+        if scale.late:
+            return
+        most = None if share == 1.0 else int(share * tables)
+        ours = _pass(bl.models.GLM(), (X, Y), "cuda:0", device_tables=most, **options)
+        whole = whole or ours.seconds
+        name = f"GLM, {features:,} features, {targets} targets, {share:.0%} of tables on the card"
+        note = _noted(ours, _pace(ours, n, "rows"), f"{whole / ours.seconds:.2f} x all on the card")
+        yield Row(f"{name}: a pass", ours.seconds, note=note)
 
 
 def als(scale: Scale) -> Iterator[Row]:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from blocklearn.matcache import MatCache, MissingKernelError, cholesky, from_array
-from blocklearn.matcache.cuda import Cuda, cublas, cupy_driver, cusolver, devices
+from blocklearn.matcache.cuda import Cuda, advice, cublas, cupy_driver, cusolver, devices
 from blocklearn.matcache.cuda.cublas import declared
 from blocklearn.matcache.cuda.cupy_driver import CupyDriver
 from blocklearn.matcache.cuda.driver import Product
@@ -72,6 +72,27 @@ def cache(machine: Machine) -> Iterator[MatCache]:
 def memory(cache: MatCache) -> MatCache:
     """Of the tests of factorizations."""
     return cache
+
+
+def test_a_part_of_a_table_stays_on_the_host(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[int, ...]] = []
+    monkeypatch.setattr(advice, "_advise", lambda *args: told.append(args))
+    with MatCache(backend=Cuda(devices.open_driver(1))) as cache:
+        table = cache.backend.spread().new((8, 4), np.float32, 3)
+        first, near, whole = table.address, 3 * 16, 8 * 16
+        assert told == [
+            (first, near, advice.PREFERRED_LOCATION, 1),
+            (first + near, whole - near, advice.PREFERRED_LOCATION, advice.HOST),
+            (first, whole, advice.ACCESSED_BY, 1),
+        ]
+        assert not cache.backend.spread().read(table, np.arange(8)).any()
+        machine.without_managed.add(1)
+        with pytest.raises(DeviceError, match="concurrentManagedAccess"):
+            cache.backend.spread().new((8, 4), np.float32, 3)
+    gc.collect()
+    assert not machine.hosts[1]._far
 
 
 def test_cusolver_is_opened_at_its_first_use_and_closed(machine: Machine) -> None:

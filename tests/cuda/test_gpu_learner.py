@@ -44,6 +44,18 @@ def test_an_index_made_on_the_device_changes_no_bit(name: str) -> None:
         np.testing.assert_array_equal(found[1][what], numbers, err_msg=what)
 
 
+@pytest.mark.parametrize("name", ["glm, adagrad", "glm, resting", "fm", "lda, vb", "lda, kept"])
+def test_rows_of_tables_on_the_host_change_no_bit(name: str) -> None:
+    from tests.cuda.test_cuda_spread import learner, numbers
+
+    found = []
+    for most in (None, 20_000):
+        trained = learner(name, most).fit()
+        found.append((numbers(trained), trained.progress.scores))
+        trained.close()
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize("name", ["classifier", "lda", "nmf", "als", "als, implicit"])
 def test_an_estimator_says_what_it_says_on_the_cpu(name: str) -> None:
     pytest.importorskip("sklearn")

@@ -314,7 +314,7 @@ class Trained:
     def __init__(self) -> None:
         self.where = (0, 0)
         self.model = SimpleNamespace(parameters={"w": None}, row_states={})
-        self.table_files = None
+        self.placed_tables = None
         self.value = 1.0
 
     def state(self, copy: bool) -> State:

@@ -126,7 +126,7 @@ def test_parts_in_files_have_the_bits_of_memory(tmp_path: Path) -> None:
 def test_penalties_and_averages_have_the_bits_of_memory(given: Any, tmp_path: Path) -> None:
     memory = linear(None, evaluation=OFTEN, **given).fit()
     found = linear(tmp_path, evaluation=OFTEN, **given).fit()
-    assert found.table_files is not None and found.table_files.in_order
+    assert found.placed_tables is not None and found.placed_tables.in_order
     alike(found, memory)
     scored_alike(found, memory)
 
@@ -140,7 +140,7 @@ def test_rows_that_ftrl_computes_anew_are_no_damage(rule: Any, tmp_path: Path) -
     found = linear(files, evaluation=OFTEN, checkpoint=saved, every_blocks=2, passes=1, **given)
     found.fit().close()
     found = linear(files, evaluation=OFTEN, checkpoint=saved, every_blocks=2, **given).fit()
-    assert found.table_files is not None and not found.table_files.in_order
+    assert found.placed_tables is not None and not found.placed_tables.in_order
     alike(found, memory)
     found.close()
 

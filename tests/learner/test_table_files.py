@@ -93,7 +93,7 @@ def test_rows_are_drawn_when_their_columns_occur(
     """Also those of columns that never occur, when the table is read."""
     monkeypatch.setattr("blocklearn.learner.files.table_rows.MOST", most)
     memory, learner = glm(None, model=model).fit(), glm(tmp_path, model=model).fit()
-    files = learner.table_files
+    files = learner.placed_tables
     assert files is not None and files.places.count < FEATURES
     assert files.group == PAGE // (4 * memory.parameter("factors").shape[1])  # the longest rows
     for name in ("W", "factors"):
@@ -228,7 +228,7 @@ def test_places_follow_the_first_occurrence(blocks: list[list[int]]) -> None:
             expected.setdefault(column, len(expected))
         found = places.of(np.array(block, np.int32))
         assert found.tolist() == [expected[column] for column in block]
-    kept = [pair for parts in places.parts(7) for pair in zip(*parts, strict=True)]
+    kept = [pair for parts in places.parts(7, places.count) for pair in zip(*parts, strict=True)]
     assert kept == sorted(((row, column) for column, row in expected.items()), key=lambda p: p[1])
 
 
@@ -306,8 +306,8 @@ def test_tables_in_files_are_no_memory_of_the_plan(tmp_path: Path) -> None:
     (digests,) = [row for row in paged.rows if row.name == "digests of pages"]
     assert memory.total - paged.total == sum(wanted.values()) - needed.held - digests.held
     learner = glm(tmp_path).fit()
-    assert learner.table_files is not None
-    assert digests.held == learner.table_files.live.nbytes
+    assert learner.placed_tables is not None
+    assert digests.held == learner.placed_tables.live.nbytes
     learner.close()
     assert files(tmp_path) == []
 
@@ -437,7 +437,7 @@ def test_checkpoints_write_what_has_changed_and_link_the_rest(
 ) -> None:
     """All groups change in each block: the third log would make three times the tables."""
     monkeypatch.setattr("blocklearn.learner.storage.page_logs.PART", 4)
-    monkeypatch.setattr("blocklearn.learner.files.table_files.rows_of_page", lambda row_bytes: 8)
+    monkeypatch.setattr("blocklearn.learner.files.placed_tables.rows_of_page", lambda row_bytes: 8)
     trained(tmp_path, 1).close()
     first, second = logs(tmp_path)
     assert {name[:10] for name in first} == {"pages-0000"}

@@ -119,6 +119,7 @@ class HostDriver:
         self.launched: list[str] = []
         self._late = random.Random(seed)
         self._live: dict[int, tuple[int, Any]] = {}
+        self._far: dict[int, int] = {}  # bytes on the host
         self._pinned: list[Bytes] = []
         self._streams: list[HostStream] = []
         self.closed = False
@@ -131,7 +132,7 @@ class HostDriver:
 
     def limits(self) -> Limits:
         self._alive()
-        used = sum(size for size, _ in self._live.values())
+        used = sum(size for size, _ in self._live.values()) - sum(self._far.values())
         return Limits("a stand-in for a device", self.memory - used, self.memory, 2)
 
     def allocate(self, nbytes: int) -> int:
@@ -142,7 +143,14 @@ class HostDriver:
         self.allocations += 1
         return address
 
+    def spread(self, nbytes: int, near: int) -> int:
+        """Memory of which `near` bytes count as the device's."""
+        address = self.allocate(nbytes)
+        self._far[address] = nbytes - near
+        return address
+
     def free(self, address: int) -> None:
+        self._far.pop(address, None)
         if not self.lost:
             self._check_guards()
         del self._live[address]

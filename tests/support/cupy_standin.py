@@ -104,7 +104,8 @@ class Machine:
     """Devices, and what each thread is at.
 
     contexts: devices that were used. reached: from which one another one may be used. apart: of
-    which this cannot be said. peers: copies between devices.
+    which this cannot be said. without_managed: devices that cannot read the host's memory in place.
+    peers: copies between devices.
     """
 
     def __init__(self, hosts: Sequence[HostDriver]) -> None:
@@ -113,6 +114,7 @@ class Machine:
         self.streams = {stream.ptr: stream for stream in self.default}
         self.reached: set[tuple[int, int]] = set()
         self.apart: set[tuple[int, int]] = set()
+        self.without_managed: set[int] = set()
         self.contexts: set[int] = set()
         self.events: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self.versions = 12090, 12090  # of CUDA: of the driver, of the runtime
@@ -168,6 +170,13 @@ class Machine:
         if size > self.host.limits().free:
             raise real.cuda.runtime.CUDARuntimeError(2)
         return self.host.allocate(size)
+
+    def mallocManaged(self, size: int) -> int:
+        return self.host.spread(size, 0)  # where it lies, advice decides
+
+    def deviceGetAttribute(self, attrib: int, device: int) -> int:
+        assert attrib == real.cuda.runtime.cudaDevAttrConcurrentManagedAccess
+        return int(device not in self.without_managed)
 
     def free(self, ptr: int) -> None:
         self.host.free(ptr)

@@ -178,9 +178,9 @@ def finite_source(value: str) -> str:
 def states_source(itemsize: int) -> str:
     """Return the module of the kernels that `cuda/states.py` launches.
 
-    itemsize: bytes of a number, 2 or 4.
+    itemsize: bytes of a number, 2, 4 or 8.
     """
-    kind = {2: "unsigned short", 4: "unsigned"}[itemsize]
+    kind = {2: "unsigned short", 4: "unsigned", 8: "unsigned long long"}[itemsize]
     return device_header() + f"typedef {kind} V;\n" + _text("states")
 
 
