@@ -370,6 +370,7 @@ class Model(Fields):
         self.notes: list[str] = []  # what the model chose and why; shown when training starts
         self.rests: dict[str, Mat] = {}  # estimates of rows that do not occur, by parameter
         self.needs_optimizer = True  # False: `update` assigns the parameters after all
+        self.changes_occurring = False  # True: blocks then assign rows of columns that occur only
 
         # The learner fills:
         self.split_terms: dict[str, list[SplitTerm]] = {}  # of mixins, by name in `takes_terms`

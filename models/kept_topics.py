@@ -7,7 +7,7 @@ documents of a block are sampled at once: Newman, Asuncion, Smyth, Welling, JMLR
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -25,6 +25,7 @@ from blocklearn.matcache import (
     where,
 )
 from blocklearn.matcache.operations.kept_topics import redraw_topics, type_of_topics
+from blocklearn.matcache.operations.local import local, local_table
 
 from .base import Model
 from .errors import ModelConfigError
@@ -91,7 +92,7 @@ class KeptTopics:
         self.start = sum(before)
         self.first = sum(passes > 0 for passes in before)
 
-    def redraw(self, block: Block, phi: Mat, lam: Mat, eta: Mat, alpha: Mat, sweeps: int) -> None:
+    def redraw(self, block: Block, lam: Mat, eta: Mat, alpha: Mat, sweeps: int) -> None:
         """Draw new topics for the tokens of a block, and move their counts.
 
         Tokens that have no topic yet are drawn in `sweeps` sweeps, in no more than MOST_FIRST if
@@ -99,19 +100,21 @@ class KeptTopics:
         """
         if not self.start:
             sweeps = min(sweeps, MOST_FIRST)
-        one, X, table, extra = self.one, block.X, phi, None
+        one, X, extra = self.one, block.X, None
         if self.reads_counts(eta) and block.phase > self.first:
             one <<= 1.0 / (self.totals + colsum(eta))
             table, extra = self.counts, eta
         else:
             rest = 1.0 - total(self.totals) / self.tokens
             one <<= 1.0 / (self.totals + rest * colsum(lam) + (1.0 - rest) * colsum(eta))
-            topic_words(X.T, phi, self.counts, Prior(lam, eta, rest), one)
+            X = local(X)
+            table = local_table(X, self.counts.shape[1], "phi (scratch)")
+            topic_words(X.T, table, self.counts, Prior(lam, eta, rest), one)
         moves = redraw_topics(
             X, self.topics.tokens, table, one, alpha, block.row_ids, block.key,
             sweeps=sweeps, extra=extra, lists=self.lists,
         )  # fmt: skip
-        moves.apply(self.counts, self.totals)
+        replace(moves, X=block.X).apply(self.counts, self.totals)
 
     def reads_counts(self, eta: Mat) -> bool:
         """Return whether sweeps over settled topics read the counts, without a table of phi.

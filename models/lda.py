@@ -381,6 +381,7 @@ class LDA(Model):
         if self.kept is None and self.eta != "auto":
             self.rests["lambda"] = self.priors.eta
         self.needs_optimizer = self.kept is None or self.kept.start > 0
+        self.changes_occurring = not self.needs_optimizer
         keep_weights(self, self.term_weights, shapes)
         self.split_key = named(self.cache, "key of the split of held-out tokens", (1, 3), np.int64)
 
@@ -393,7 +394,7 @@ class LDA(Model):
         priors.begin()
         if self.kept is not None and block.phase >= self.kept.first:
             sweeps = self.burn_in + self.sweeps
-            self.kept.redraw(block, self.phi, self.lam, priors.eta, priors.alpha, sweeps)
+            self.kept.redraw(block, self.lam, priors.eta, priors.alpha, sweeps)
             return
         self.scale.set(self.total_rows / max(block.rows, 1))
         if self.inference == "gibbs" and block.phase >= min(self.warm, 1):

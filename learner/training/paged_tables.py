@@ -51,17 +51,15 @@ def check_tables(replica: Replica) -> None:
 def _hindrances(replica: Replica) -> Any:
     """Yield what would read or write whole tables for every block, with a remedy."""
     optimizer, tables = replica.optimizer, tables_of(replica)
+    own_rows = replica.model.changes_occurring or replica.model.unsettled(ever=True)
     if not tables:
         yield f"none of its tables has a row for each column of the data. {REMEDY}"
     if replica.shapes.dense:
         yield "the data are dense. Give them as scipy.sparse.csr_array(X), or leave it out."
-    if replica.model.sample_rows:
+    if replica.model.sample_rows and not own_rows:
         yield f"its first values are made of a sample of rows, as a table in memory. {REMEDY}"
-    if optimizer is None and not replica.model.unsettled(ever=True):
-        yield (
-            "it has no optimizer, and no rows of its own rest: each block changes whole tables. "
-            f"{REMEDY}"
-        )
+    if optimizer is None and not own_rows:
+        yield f"it has no optimizer: each block changes whole tables. {REMEDY}"
     elif optimizer is not None and optimizer.steps_by_pass:
         yield (
             f"{type(optimizer).__name__} steps once a pass, and changes whole tables then. Use an "
@@ -99,6 +97,8 @@ def in_order(replica: Replica) -> bool:
     device and the host that are read or changed as a whole for every block.
     """
     if isinstance(replica.files, SpreadTables) and not replica.reads_rows_alone:
+        return True
+    if replica.model.changes_occurring:  # and all rows at the end of a pass
         return True
     tables = {mat.guid for mat in tables_of(replica).values()}
     return any(mat.guid in tables for mat in replica.learned.copied(apart=False))

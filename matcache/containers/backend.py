@@ -157,6 +157,12 @@ class Backend(Protocol):
         numbers: of the same shape, or one number for all.
         """
 
+    def set_rows(self, array: Any, rows: Numbers, numbers: Numbers) -> None:
+        """Copy host numbers into rows of an array, after all earlier launches.
+
+        rows: int64, their numbers, each once. numbers: a row for each.
+        """
+
     def read(self, array: Any) -> Numbers:
         """Return a copy on the host, after all earlier launches."""
 

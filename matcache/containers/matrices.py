@@ -3,6 +3,8 @@
 Elementwise operators build an `Elementwise` tree, which runs as one kernel when its value is
 needed. Global operations (products, gathers, sums over rows) are nodes and also run when needed. A
 result lives in a container of the cache; its `Mat` remembers the version it saw.
+
+Longer than 300 lines: the operators of a matrix are methods of one class.
 """
 
 from __future__ import annotations
@@ -181,6 +183,20 @@ class Mat(Lazy):
         self.where = self.slot.where
         if self.cache.tape is not None:
             self.cache.tape.set(self, array)
+
+    def set_rows(self, rows: np.ndarray[Any, Any], numbers: np.ndarray[Any, Any]) -> None:
+        """Set rows of a dense container from the host, and all others to 0.
+
+        rows: their numbers, each once. numbers: a row for each, of the container's dtype.
+        """
+        slot, backend = self.slot, self.cache.backend
+        zeros = slot.version == slot.cleared
+        slot.written()
+        if slot.array is not None:
+            if not zeros:
+                backend.clear(slot.array)
+            backend.set_rows(slot.array, rows.astype(np.int64), numbers)
+        self.version, self.where = slot.version, slot.where
 
     def refill(self, numbers: Any, where: str) -> None:
         """Copy numbers into a dense container like `set`, without checking them.

@@ -148,6 +148,10 @@ class CPU:
         else:
             array[...] = numbers
 
+    def set_rows(self, array: Array, rows: Array, numbers: Array) -> None:
+        """Copy numbers into rows of an array."""
+        array[rows] = numbers
+
     def writing(self, array: Array, numbers: Any) -> Callable[[], None]:
         """Return a function that copies these numbers into an array, as a call of a kernel."""
         return partial(self.call, self.kernels["copy"], *map(_bytes, (numbers, array)))

@@ -163,11 +163,12 @@ def first_entry(t_rows, begin, end, row):
 
 @kernel()
 def redraw_lists(chunk, thread, bounds, indptr, values, first, row_ids, key, numbers, active,
-                 starts, t_rows, t_pos, topics, table, one, alpha, extra, counted, sweeps, old,
-                 moved, scratch, places, u, held, counts, sizes, due, at, known):  # fmt: skip
+                 starts, t_rows, t_pos, local, topics, table, one, alpha, extra, counted, sweeps,
+                 old, moved, scratch, places, u, held, counts, sizes, due, at, known):  # fmt: skip
     """Draw new topics for the tokens of a chunk of rows: see `redraw_topics`.
 
     numbers: the block's numbers of non-zeros and of active columns.
+    local: whether row a of the table is that of active column a; else it is that of column a.
     extra, counted: where counted, phi = (table + extra) one, with extra [columns x 1]; else
         phi = table.
     scratch: float32 [threads x 6 widened(k)]: scales of phi, alpha, phi of a word, its sums of
@@ -202,10 +203,10 @@ def redraw_lists(chunk, thread, bounds, indptr, values, first, row_ids, key, num
                 uniforms(u, start, size, sweep, row_ids[d, 0], key)
         last = starts[numbers[1]] - 1
         for a in range(numbers[1]):
-            word, stop, total = np.int64(active[a]), starts[a + 1], _f(-1)
+            word, stop, total = np.int64(a if local else active[a]), starts[a + 1], _f(-1)
             more = extra[word, 0] if counted else _f(0)
             if a + 1 < numbers[1]:
-                fetch(table, np.int64(active[a + 1]) * k, k)
+                fetch(table, np.int64(a + 1 if local else active[a + 1]) * k, k)
             for entry in range(first_entry(t_rows, starts[a], stop, begin), stop):
                 d = t_rows[entry]
                 if d >= end:

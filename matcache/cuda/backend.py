@@ -218,6 +218,10 @@ class Cuda:
             self.drain()
             self.send(array.address, host.reshape(-1).view(np.uint8))
 
+    def set_rows(self, array: DeviceArray, rows: Any, numbers: Any) -> None:
+        """Copy host numbers into rows of an array, in parts."""
+        self.spread().write(array, rows, numbers)
+
     def _place_for(self, array: DeviceArray) -> Staged | None:
         """Return the next place in the staging memory, where there is room for numbers.
 

@@ -41,7 +41,7 @@ from ..inputs import Block, Randomness, Shapes
 from ..score import Score, Sum
 from ..term_weights import TermWeights, keep_weights, weighed
 from .scaled import ScaledCentres
-from .start import first_centres, rows_to_draw_from
+from .start import columns_in, first_centres, rows_to_draw_from
 
 TINY = 1e-30
 
@@ -105,7 +105,9 @@ class KMeans(Model):
         self.total_rows = shapes.whole_rows
         self.centres = self.parameter("centres", d, k)
         if shapes.sample is not None:
-            self.centres.set(first_centres(*shapes.sample, k, rng.seed, self.spherical).T)
+            occur, X = columns_in(shapes.sample.X)
+            first = first_centres(X, shapes.sample.weights, k, rng.seed, self.spherical)
+            self.centres.set_rows(occur, first.T[: len(occur)])
         self.counts = self.parameter("counts", 1, k)
         if self.update_centres == "batch":
             self.sums, self.members = self.statistic("sums", d, k), self.statistic("members", 1, k)

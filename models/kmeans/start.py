@@ -32,7 +32,7 @@ def first_centres(
 ) -> Array:
     """Return k rows of X, float32 [k x columns]; some are equal if X has fewer than k others.
 
-    X: [rows x columns], CSR or dense.
+    X: [rows x columns], CSR or dense; see `columns_in`.
     weights: [rows]; rows of weight 0 are drawn only if all are 0.
     directions: whether rows are first given length 1.
     """
@@ -54,6 +54,15 @@ def first_centres(
         far = distances[best]
         chosen.append(int(some[best]))
     return dense(rows[chosen]).astype(np.float32)
+
+
+def columns_in(X: Array | sp.csr_array) -> tuple[Numbers, Array | sp.csr_array]:
+    """Return the columns that occur in X, all if X is dense, and X without the others."""
+    if isinstance(X, np.ndarray):
+        return np.arange(X.shape[1]), X
+    found, indices = np.unique(X.indices, return_inverse=True)
+    shape = X.shape[0], max(1, len(found))
+    return found, sp.csr_array((X.data, indices.astype(np.int32), X.indptr), shape=shape)
 
 
 def _squares(X: Array | sp.csr_array) -> Array:

@@ -261,7 +261,8 @@ def test_a_setting_names_its_key_once_and_the_place_inside_its_value(write) -> N
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ("{tables: {device: 60GiB}}", r"learner\.tables\.device: unknown key"),
+        ("{tables: {disk: 60GiB}}", r"learner\.tables\.disk: unknown key"),
+        ("{tables: {device: 1GiB, folder: a}}", r"learner\.tables: device=.*Leave out one of them"),
         ("{tables: {memory: much, folder: a}}", r"learner\.tables\.memory: could not parse"),
         ("{tables: {memory: 1GiB}}", r"learner\.tables: memory=.*needs a folder.*tables\.folder"),
         ("{tables: {folder: a}, table_folder: a}", "table_folder: must be null.*tables.folder"),

@@ -106,7 +106,7 @@ def redrawn(run: Any, found: Case, k: int, *, lists: bool, counted: bool, room: 
     extra = found.tables[3] if counted else 0
     tables = [k, *found.tables[:3], extra, int(counted)]
     sums = np.full((WORDS, 16 * (-(-k // 64) + 1)), np.nan, np.float32)
-    run.call("sum_words", *active_words(found.X), *tables, sums, blocks=2)
+    run.call("sum_words", *active_words(found.X), 0, *tables, sums, blocks=2)
     size = topics.size + 16 * ROWS
     scratch = [np.full(size, 7, t) for t in (np.int32, np.float32, np.float32)]
     run.call("redraw_lists", *call, *tables, SWEEPS, old, sums, words, *scratch, blocks=2)

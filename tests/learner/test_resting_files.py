@@ -82,6 +82,44 @@ def test_topics_in_files_have_the_bits_of_memory(model: Any, tmp_path: Path) -> 
     assert found.predict(counts()).tobytes() == memory.predict(counts()).tobytes()
 
 
+KEPT = {"kind": "lda", "topics": 20, "assignments": "kept", "warm_up": 0, "fresh_passes": 0}
+OWN: dict[str, dict[str, Any]] = {
+    "kept topics": KEPT,
+    "kept topics, all of them": {**KEPT, "topics": 5},
+    "kept topics, alpha: auto": {**KEPT, "alpha": "auto"},
+    "k-means": {"kind": "kmeans", "clusters": 4},
+    "k-means, spherical": {"kind": "kmeans", "clusters": 4, "spherical": True},
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_models_that_change_rows_themselves_have_the_bits_of_memory(
+    name: str, tmp_path: Path
+) -> None:
+    """They have no optimizer, and change all rows at the end of a pass; also resumed within one."""
+
+    def made(folder: Path | None, **settings: Any) -> bl.Learner:
+        given: dict[str, Any] = {"block_rows": BLOCK, "passes": 3, "threads": 2, **settings}
+        return bl.Learner(OWN[name], counts(), counts()[:50], table_folder=folder, **given)
+
+    memory = made(None, evaluation=OFTEN).fit()
+    with closing(made(tmp_path / "a", evaluation=OFTEN)) as found:
+        found.fit()
+        assert found.placed_tables is not None and found.placed_tables.in_order
+        alike(found, memory)
+        scored_alike(found, memory)
+        assert found.predict(counts()).tobytes() == memory.predict(counts()).tobytes()
+    saved = bl.Checkpoints(tmp_path / "saved", every_blocks=5, keep=99)
+    made(tmp_path / "b", hooks=[saved]).fit().close()
+    for late in sorted((tmp_path / "saved").iterdir())[3:]:
+        shutil.rmtree(late)
+    for where in (tmp_path / "c", None):
+        shutil.copytree(tmp_path / "saved", tmp_path / "copy", dirs_exist_ok=True)
+        with closing(made(where, checkpoint=tmp_path / "copy")) as again:
+            alike(again.fit(), memory)
+        shutil.rmtree(tmp_path / "copy")
+
+
 def test_parts_in_files_have_the_bits_of_memory(tmp_path: Path) -> None:
     """The same, of a model that lets rows rest itself; and from a checkpoint within a pass."""
 

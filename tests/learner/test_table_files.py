@@ -243,7 +243,7 @@ def test_many_places_outgrow_the_first_slots() -> None:
 
 def test_rows_that_begin_unlike_each_other_are_refused(tmp_path: Path) -> None:
     """They would belong to columns that are not known yet."""
-    with pytest.raises(CombinationError, match="'W' in a file: rows of such a table must begin al"):
+    with pytest.raises(CombinationError, match="'W' apart: rows of such a table must begin al"):
         glm(tmp_path, model=Drawn()).fit()
     assert files(tmp_path) == []
 
@@ -280,10 +280,16 @@ def test_what_needs_whole_tables_is_refused(
 
 @pytest.mark.parametrize(
     ("model", "text"),
-    [("nmf", "no optimizer"), ("als", "row for each column"), ("kmeans", "a sample of rows")],
+    [
+        ("nmf", "no optimizer"),
+        ("als", "row for each column"),
+        ({"kind": "kmeans", "update_centres": "batch"}, "a sample of rows"),
+        ({"kind": "lda", "topics": 4, "assignments": "kept"}, "as large as a table"),
+    ],
+    ids=str,
 )
-def test_models_that_change_whole_tables_are_refused(model: str, text: str, tmp_path: Path) -> None:
-    X = abs(clicks()[0][:, :300])
+def test_models_that_change_whole_tables_are_refused(model: Any, text: str, tmp_path: Path) -> None:
+    X = abs(clicks()[0][:, :300]).ceil()
     with pytest.raises(CombinationError, match=text):
         bl.Learner(model, X, table_folder=tmp_path, threads=1).fit()
 

@@ -110,6 +110,7 @@ def _redraw_lists(cache: MatCache, draws: Redraws) -> None:
         for name in ("sizes", "sweeps", "starts", "known")
     ]
     call = [*_tokens(cache, draws), X.pattern.numbers(), *turned(cache, X.pattern)]
+    call += [int(isinstance(X.pattern, LocalPattern))]
     added = draws.one if extra is None else extra
     call += [*_tables(draws), added.slot.data(), int(extra is not None)]
     gains = _gains(cache, draws.old, k)

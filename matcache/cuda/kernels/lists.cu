@@ -21,13 +21,14 @@ struct Phi {
 __device__ __forceinline__ i64 groups_of(i64 k) { return (k + SPAN - 1) / SPAN; }
 __device__ __forceinline__ i64 width_of(i64 k) { return 16 * (groups_of(k) + 1); }
 
-// sums [columns x width_of(k)], of the words that occur.
-extern "C" __global__ void sum_words(const i64* count, const int* active, i64 k, const float* table,
+// sums [columns x width_of(k)], of the words that occur. local: whether row a of the table is that of word active[a];
+// else it is that of word a.
+extern "C" __global__ void sum_words(const i64* count, const int* active, i64 local, i64 k, const float* table,
     const float* one, const float* alpha, const float* extra, i64 counted, float* sums) {
   const Phi phi = {table, one, alpha, extra, k, counted};
   const i64 groups = groups_of(k);
   for (i64 a = BL_WARP; a < *count; a += BL_WARPS) {
-    const i64 word = active[a];
+    const i64 word = local ? a : (i64)active[a];
     const float *row = table + word * k, more = phi.more(word);
     float* out = sums + word * width_of(k);
     float running[OWN];

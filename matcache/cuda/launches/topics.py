@@ -166,7 +166,8 @@ def _redraw_lists(cache: MatCache, draws: Redraws) -> None:
     extra = 0 if draws.extra is None else draws.extra.slot.array
     tables = [k, *(mat.slot.array for mat in (draws.table, draws.one, draws.alpha))]
     tables += [extra, int(draws.extra is not None)]
-    call = [active_count(pattern), active[0], *tables, sums.array]
+    local = int(isinstance(pattern, LocalPattern))
+    call = [active_count(pattern), active[0], local, *tables, sums.array]
     backend.launch(add, columns, GROUPS, *call)
     call = [*_rows(draws, by_length[0]), draws.topics.slot.array, *tables]
     call += [draws.sweeps, draws.old.array, sums.array, words.array]
