@@ -130,7 +130,7 @@ def mean_topics_of(XT: Sparse, phi: Rows, lam: Rows, one: Row) -> None:
     phi <<= maximum(lam / one, FLOOR)
 
 
-@rowwise
+@rowwise(any_width=True)
 def bound(
     X: Sparse, theta: Rows, phi: Table, alpha: Row, alpha_sum: Number, iters: Number
 ) -> Column:
@@ -152,7 +152,7 @@ def bound(
     return words + prior + rowsum((alpha - gamma) * e_log + lgamma(gamma) - lgamma(alpha))
 
 
-@rowwise
+@rowwise(any_width=True)
 def completion(
     seen: Sparse, scored: Sparse, theta: Rows, beta: Table, alpha: Row, iters: Number
 ) -> Column:

@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import DataError
 from ..text.corpus import Corpus, count_words
 from .corpus_cache import cached
-from .docstrings import SKIPPED, module_name
+from .library_files import SKIPPED, library_files, module_name
 from .syntax_trees import syntax_tree
 
 FORMAT = 1  # raise it when the code below makes something else of the same files
@@ -45,10 +45,9 @@ def python_calls(
 def read_calls(root: Path) -> Corpus:
     """Count calls of all functions under `root`; of equal names the first counts."""
     found: dict[str, list[str]] = {}
-    for path in sorted(root.rglob("*.py")):
-        if SKIPPED.isdisjoint(path.relative_to(root).parts):
-            for name, calls in calls_in(path, module_name(path.relative_to(root))):
-                found.setdefault(name, calls)
+    for path in library_files(root):
+        for name, calls in calls_in(root / path, module_name(path)):
+            found.setdefault(name, calls)
     if not found:
         raise DataError(
             f"python-calls: no functions in the Python files under {root}; this Python comes "

@@ -14,13 +14,10 @@ from ..errors import DataError
 from ..text.corpus import Corpus, count_words
 from ..text.words import DOCSTRING_WORDS, STOP_WORDS, words
 from .corpus_cache import cached
+from .library_files import SKIPPED, library_files, module_name
 from .syntax_trees import syntax_tree
 
 FORMAT = 1  # raise it when the code below makes something else of the same docstrings
-# Folders outside the library itself: other packages, tests, editors, demos, Python 2's grammar.
-SKIPPED = frozenset(
-    "site-packages dist-packages test tests idle_test idlelib lib2to3 turtledemo pydoc_data".split()
-)
 CAPITAL = re.compile(
     r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
 )  # inside HTTPServer, BaseHandler
@@ -105,21 +102,9 @@ def docstring_texts() -> Iterator[tuple[str, str]]:
 
 
 def all_docstrings(root: Path) -> Iterator[tuple[str, str, str]]:
-    """Yield what `docstrings` yields for each Python file under `root` that is not skipped."""
-    for path in sorted(root.rglob("*.py")):
-        inside = path.relative_to(root)
-        if SKIPPED.isdisjoint(inside.parts):
-            yield from docstrings(path, module_name(inside))
-
-
-def module_name(path: Path) -> str:
-    """Return the dotted name of a file, given relative to where imports start.
-
-    >>> module_name(Path("email/mime/__init__.py")), module_name(Path("socket.py"))
-    ('email.mime', 'socket')
-    """
-    parts = path.with_suffix("").parts
-    return ".".join(parts[:-1] if len(parts) > 1 and parts[-1] == "__init__" else parts)
+    """Yield what `docstrings` yields for each of the library's files under `root`."""
+    for path in library_files(root):
+        yield from docstrings(root / path, module_name(path))
 
 
 def docstrings(path: Path, module: str) -> Iterator[tuple[str, str, str]]:

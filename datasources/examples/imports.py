@@ -8,7 +8,7 @@ from sysconfig import get_path
 from ..errors import DataError
 from ..text.corpus import Corpus, count_words
 from .corpus_cache import cached
-from .docstrings import SKIPPED, module_name
+from .library_files import SKIPPED, library_files, module_name
 from .syntax_trees import syntax_tree
 
 FORMAT = 1  # raise it when the code below makes something else of the same files
@@ -31,8 +31,7 @@ def python_imports(cache_dir: Path | None = None) -> Corpus:
 
 def read_imports(root: Path) -> Corpus:
     """Find the imports of all modules under `root`."""
-    paths = [path.relative_to(root) for path in sorted(root.rglob("*.py"))]
-    modules = {module_name(path): path for path in paths if SKIPPED.isdisjoint(path.parts)}
+    modules = {module_name(path): path for path in library_files(root)}
     if not modules:
         raise DataError(
             f"python-imports: no Python files under {root}; this Python comes without the source "

@@ -81,6 +81,7 @@ class NumbaPrinter(RowwisePrinter):
         self.made: dict[str, str] = {}  # operations on vectors of one length: name -> text
         self.constants: dict[str, str] = {}  # text -> name
         self.fetches = False
+        self.widths: dict[int, str] = {}  # names of lengths that the text does not say
 
     # -------------------------------------------------------------- module
 
@@ -102,6 +103,7 @@ class NumbaPrinter(RowwisePrinter):
         out = self.out
         out.line(f"def run({', '.join(self.parameters())}):")
         with out.block():
+            self.name_widths()
             self.single_numbers()
             for value in sorted(self.plan.vectors.values()):
                 out.line(f"w{value} = scratch[thread, {value}]")
@@ -121,6 +123,20 @@ class NumbaPrinter(RowwisePrinter):
         vectors += PLUS if "total" in self.program.endings else ""
         header = numba_header(self.program.dtype, sums=sums, made=vectors + made)
         return header + out.text()
+
+    def name_widths(self) -> None:
+        """Print names for the lengths of long rows, which arguments tell, if these may be any."""
+        if not self.program.any_width:
+            return
+        for n, argument in enumerate(self.program.arguments):
+            length = argument.columns if argument.form == "mat" else 0
+            if length >= SHORT and length not in self.widths:
+                self.widths[length] = f"width{len(self.widths)}"
+                self.out.line(f"{self.widths[length]} = a{n}.shape[1]")
+
+    def length(self, length: int) -> str:
+        """Return the length of a vector: a name, or a literal, which makes faster code."""
+        return self.widths.get(length, str(length))
 
     def before_rows(self) -> None:
         """Print what the endings of expressions, and a loop over elements, begin with."""
@@ -323,7 +339,7 @@ class NumbaPrinter(RowwisePrinter):
                 every = [plus("l", n) for n in range(count)]
                 for n, row in enumerate(every):
                     out.line(f"t{n} = {self.load(product.vec, row)}")
-                with out.block(f"for k in range({product.out.length}):"):
+                with out.block(f"for k in range({self.length(product.out.length)}):"):
                     terms = [self.read(f"a{product.matrix}[{row}, k]") for row in every]
                     factors = [f"t{n}" for n in range(count)]
                     self.add(element, weighted(factors, terms))
@@ -340,7 +356,7 @@ class NumbaPrinter(RowwisePrinter):
         length = value.length
         if whole and self.home(value)[0].startswith("w"):
             length = -(-length // 16) * 16
-        with self.out.block(f"for k in range({length}):"):
+        with self.out.block(f"for k in range({self.length(length)}):"):
             self.set(self.element(value), self.number(0.0))
 
     def short_product(self, product: Product) -> None:
@@ -364,7 +380,7 @@ class NumbaPrinter(RowwisePrinter):
 
     def vector(self, group: Group) -> None:
         """Print a loop over a vector."""
-        length = str(group.length)
+        length = self.length(group.length)
         if self.program.whole:
             length = "last - first" if self.plan.flat else "columns"
         with self.out.block(f"for k in range({length}):"):
@@ -453,7 +469,7 @@ class _Body(LoopBody):
             return names
         for name in names:
             out.line(f"{name} = F(0)")
-        with out.block(f"for k in range({length}):"):
+        with out.block(f"for k in range({self.numba.length(length)}):"):
             out.line(f"t = {self.numba.load(dot.vec)}")
             for lane, name in enumerate(names):
                 number = self.numba.read(f"a{dot.table}[{column(dot.out.pattern, lane)}, k]")
@@ -478,7 +494,7 @@ class _Body(LoopBody):
             out.line(f"{add}({array}, {at}, a{gather.table}, ({places}), ({listed(weights)}))")
         else:
             numbers = [self.numba.read(f"{entry}k]") for entry in entries]
-            with out.block(f"for k in range({length}):"):
+            with out.block(f"for k in range({self.numba.length(length)}):"):
                 self.numba.add(self.numba.element(gather.out), weighted(weights, numbers))
 
     def offsets(self, value: Value, length: int) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Any, overload
 
 from ..containers.cache import MatCache
 from ..containers.chunks import turned
@@ -59,11 +59,11 @@ class Rowwise:
     same code in NumPy float64.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        """Wrap `function`; nothing is traced yet."""
+    def __init__(self, function: Callable[..., Any], *, any_width: bool = False) -> None:
+        """Wrap `function`; nothing is traced yet. any_width: see `rowwise`."""
         if not callable(function):
             raise ShapeError(f"rowwise: {function!r}: must be a function.")
-        self.function = function
+        self.function, self.any_width = function, any_width
         self.name = function.__name__
         self._compiled: dict[Hashable, Compiled] = {}
         functools.update_wrapper(self, function)
@@ -135,7 +135,9 @@ class Rowwise:
             values.append(value)
         body = without_unused(recorder.body, tuple(values))
         arguments, made = recorder.arguments, tuple(recorder.made)
-        program = Program(self.name, arguments, body, tuple(values), dtype, made=made)
+        program = Program(
+            self.name, arguments, body, tuple(values), dtype, made=made, any_width=self.any_width
+        )
         writes = tuple(sorted({v.arg for v in recorder.argument_values.values() if v.mutable}))
         if not values and not writes:
             raise ShapeError(
@@ -191,9 +193,23 @@ class Rowwise:
         return run_rows(self.function, args)
 
 
-def rowwise(function: Callable[..., Any]) -> Rowwise:
-    """Compile a row-local function to one kernel. See `docs/design.md`, section 3.3."""
-    return Rowwise(function)
+@overload
+def rowwise(function: Callable[..., Any]) -> Rowwise: ...
+
+
+@overload
+def rowwise(*, any_width: bool) -> Callable[[Callable[..., Any]], Rowwise]: ...
+
+
+def rowwise(function: Callable[..., Any] | None = None, *, any_width: bool = False) -> Any:
+    """Compile a row-local function to one kernel. See `docs/design.md`, section 3.3.
+
+    any_width: whether the CPU compiles it once for rows of all lengths from 24 on, and not for each
+        length. That suits functions that take longer to compile than to run, such as scores.
+    """
+    if function is None:
+        return functools.partial(Rowwise, any_width=any_width)
+    return Rowwise(function, any_width=any_width)
 
 
 def run(

@@ -192,6 +192,7 @@ class Program:
     rows have none: they assign.
     made: the last arguments, which are computed from others.
     in_place: pairs (argument, result) of an expression that are one array.
+    any_width: whether one kernel of the CPU may serve rows of all lengths from some on.
     """
 
     name: str
@@ -202,6 +203,7 @@ class Program:
     endings: tuple[Ending, ...] = ()
     made: tuple[Made, ...] = ()
     in_place: tuple[tuple[int, int], ...] = ()
+    any_width: bool = False
 
     @property
     def whole(self) -> bool:

@@ -43,7 +43,9 @@ def summary(file: Path, name: str) -> str:
     body += [inner for node in body if isinstance(node, ast.If) for inner in node.body]
     for place, node in enumerate(body):
         match node:
-            case ast.FunctionDef() | ast.ClassDef() if node.name == name:
+            case ast.FunctionDef() | ast.ClassDef() if node.name == name and ast.get_docstring(
+                node
+            ):
                 return _first_line(ast.get_docstring(node) or "")
             case ast.Assign(targets=[ast.Name(id=found)]) if found == name:
                 return _first_line(_after(body, place))

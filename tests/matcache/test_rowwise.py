@@ -39,6 +39,7 @@ from blocklearn.matcache import (
     until,
     where,
 )
+from blocklearn.matcache.emit.numba_rows import rowwise_source
 from blocklearn.matcache.operations.rowwise import Rowwise
 from blocklearn.matcache.program.instructions import Kind
 from blocklearn.matcache.program.schedule import groups
@@ -782,3 +783,49 @@ def test_tracing_happens_once_per_signature() -> None:
     for mat, n in ((a, 1), (b, 2), (a, 3.5), (copy(a), scalar(memory(), 2.0))):
         counted(mat, n)
     assert len(traces) == 2
+
+
+# ---------------------------------------------------------------- one kernel for all lengths
+
+
+def ratings(k: int) -> tuple[Any, ...]:
+    """Arguments of `explicit_als`: an empty row, a row of all columns, and a last row of one."""
+    rng = np.random.default_rng(k)
+    table = (rng.random((9, 30)) < 0.2) * rng.uniform(0.5, 2.0, (9, 30))
+    table[3], table[4], table[8] = 0.0, 1.5, np.eye(1, 30)
+    return sp.csr_array(table), rng.normal(size=(9, k)), rng.normal(size=(30, k)), 0.3
+
+
+@rowwise(any_width=True)
+def turned(X: Any, u: Any, table: Any, gram: Any) -> Any:
+    """A vector times a matrix, whose length is literal."""
+    return (X @ table) @ gram + u
+
+
+ANY = {
+    "explicit_als": (Rowwise(explicit_als.function, any_width=True), lambda k: ratings(k)),
+    "turned": (turned, lambda k: (*ratings(k)[:3], np.random.default_rng(1).normal(size=(k, k)))),
+    "nmf": (
+        Rowwise(nmf.function, any_width=True),
+        lambda k: (*map(abs, ratings(k)[:3]), np.eye(k) * 3.0, 4),
+    ),
+}
+
+
+@pytest.mark.parametrize("k", [1, 23, 24, 25, 40, 150])
+@pytest.mark.parametrize("name", ANY)
+def test_one_kernel_for_all_lengths_computes_the_same(name: str, k: int) -> None:
+    function, arguments = ANY[name]
+    compare(function, *arguments(k), rtol=1e-7)
+
+
+def test_lengths_from_24_on_have_one_text() -> None:
+    function, arguments = ANY["explicit_als"]
+
+    def text(function: Rowwise, k: int) -> str:
+        R, u, items, penalty = arguments(k)
+        mats = from_sparse(memory(), R), from_array(memory(), u), from_array(memory(), items)
+        return rowwise_source(function.compile(*mats, penalty).plan)
+
+    assert text(function, 24) == text(function, 51) == text(function, 256) != text(function, 23)
+    assert text(explicit_als, 51) != text(explicit_als, 50)

@@ -132,7 +132,7 @@ class Ratings(IterableSource):
         return Ratings(self._users, self._items, side=1 - self._side)
 
 
-def train(table: str, size: int, folder: Path, group: Path, passes: int) -> None:
+def train(table: str, size: int, folder: Path, group: Path, passes: int, seconds: float) -> None:
     """In the child: `size` features of a linear model, rows of an NMF's state, or words."""
     (group / "cgroup.procs").write_text(str(os.getpid()))
     options: dict[str, Any] = {"passes": passes, "threads": 2, "hooks": [Report(group)]}
@@ -141,7 +141,7 @@ def train(table: str, size: int, folder: Path, group: Path, passes: int) -> None
         step = bl.optimizers.AdaGrad(rate=0.1)
         learner = bl.Learner(bl.models.GLM(), data, optimizer=step, **options)
     elif table == "ratings":
-        options["hooks"] = [Report(group, every=10.0, most=150.0)]
+        options["hooks"] = [Report(group, every=10.0, most=seconds)]
         model = bl.models.ALS(rank=RANK)
         learner = bl.Learner(model, Ratings(size, size // 10), row_folder=folder, **options)
     elif table == "parts":
@@ -169,12 +169,20 @@ def main() -> int:
     parser.add_argument("--only", choices=TABLES, action="append", help="[all]")
     parser.add_argument("--limit", type=float, default=0.8, help="gigabytes of memory")
     parser.add_argument("--passes", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=150.0, help="of ALS, at most")
     parser.add_argument("--folder", type=Path, required=True, help="new; removed in the end")
     parser.add_argument("--table", choices=TABLES, help=argparse.SUPPRESS)
     parser.add_argument("--group", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.table is not None:
-        train(given.table, getattr(given, given.table), given.folder, given.group, given.passes)
+        train(
+            given.table,
+            getattr(given, given.table),
+            given.folder,
+            given.group,
+            given.passes,
+            given.seconds,
+        )
         return 0
     given.folder.mkdir(parents=True)
     try:
