@@ -37,7 +37,7 @@ BEGUN = 4.0  # passes that topics count as in the mean if they come from fresh a
 MOST_FIRST = 4  # sweeps of tokens without a topic if no pass came before: phi is of few documents
 MOST_BYTES = 2**30  # of topics that "auto" keeps
 MOST_FRESH = 2**16  # topics that are drawn afresh
-MANY = {"cpu": 16, "cuda": 900}
+MANY = {"cpu": 129, "cuda": 900}
 """Topics from which lists of a document's topics are faster than all topics, by kind of device."""
 
 
@@ -71,6 +71,7 @@ class KeptTopics:
     totals: float64 [1 x K], tokens of each topic.
     averaged: [1 x 1], passes in the mean, and what stands for those before it.
     lists: whether tokens are drawn by lists of the topics that documents have; see `redraw_topics`.
+    makes_phi: whether the sampler makes phi of counts itself.
     start: the pass in which tokens get topics; the next one begins with a topic for every token.
     first: the phase of that pass.
     """
@@ -88,7 +89,9 @@ class KeptTopics:
         self.averaged = model.parameter("averaged", 1, 1, begun, merge="same", saved=False)
         self.one = model.scratch("1 / tokens of a topic", 1, K)
         self.tokens = float(max(self.topics.shape[0], 1))
-        self.lists = MANY[model.cache.backend.kind] <= K
+        kind = model.cache.backend.kind
+        self.lists = MANY[kind] <= K
+        self.makes_phi = self.lists or kind == "cpu"
         self.start = sum(before)
         self.first = sum(passes > 0 for passes in before)
 
@@ -121,7 +124,7 @@ class KeptTopics:
 
         eta: [V x 1] or, with seeds, [V x K].
         """
-        return self.lists and eta.shape[1] == 1
+        return self.makes_phi and eta.shape[1] == 1
 
     def average(self, lam: Mat, eta: Mat) -> None:
         """Move `lam` towards the present counts, at the end of a pass.

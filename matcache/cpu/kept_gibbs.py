@@ -11,11 +11,13 @@ import numpy as np
 from numba import njit
 
 from ..errors import ShapeError
-from .gibbs import GROUP, LANES, grid_of, sample, uniforms
+from .gibbs import LANES, grid_of, uniforms
 from .jit import kernel
 from .list_vectors import fetch_line
+from .row_vectors import sweep_row, sweep_rows
 
-AHEAD = 8  # entries between fetching the topics of one, and moving their counts
+BESIDE = 16  # columns that stay together
+MOVE_AHEAD = 12  # entries between fetching the counts of one, and moving them
 _f, _i32 = np.float32, np.int32
 _plain = njit(nogil=True, error_model="numpy")
 
@@ -43,27 +45,31 @@ def count_tokens(indptr, rows, values, topics, first, moved, each, counted):
 
 
 @_plain
-def share_left(phi, word, topic, one):
-    """Return what is left of phi at a token's present topic without the token, as a share."""
-    f, own = phi[word, topic], one[0, topic]
-    return max((f - own) / ((_f(1) - own) * f), _f(0))
+def tokens_of(d, indptr, values, first):
+    """Return a document's first token, and their number."""
+    if indptr[d] == indptr[d + 1]:
+        return np.int64(0), np.int64(0)
+    last, start = indptr[d + 1] - 1, first[indptr[d]]
+    return start, first[last] + np.int64(values[last]) - start
 
 
 @_plain
-def begin_row(d, at, n, indptr, indices, values, first, topics, phi, one, alpha, sweeps, old, words,
-              now, shares):  # fmt: skip
-    """Write a row's tokens down, and its counts into n; return its first token, size and sweeps.
+def share_left(phi, own):
+    """Return what is left of phi at a token's present topic without the token, as a share."""
+    return max((phi - own) / ((_f(1) - own) * phi), _f(0))
+
+
+@_plain
+def begin_row(d, n, at, indptr, indices, values, first, topics, table, one, alpha, extra, counted,
+              old, words, now, shares):  # fmt: skip
+    """Write a row's tokens down, and its counts into n; return its first token and their number.
 
     n[at : at + padded(k)]: tokens by topic, plus alpha on a grid whose float32 sums are exact.
     """
     k = alpha.shape[1]
-    start = size = np.int64(0)
-    if indptr[d + 1] > indptr[d]:
-        last = indptr[d + 1] - 1
-        start = first[indptr[d]]
-        size = first[last] + np.int64(values[last]) - start
+    start, size = tokens_of(d, indptr, values, first)
     if size == 0:
-        return start, size, np.int64(0)
+        return start, size
     total = _f(size)
     for j in range(k):
         total += alpha[0, j]
@@ -73,32 +79,19 @@ def begin_row(d, at, n, indptr, indices, values, first, topics, phi, one, alpha,
     p = start
     for i in range(indptr[d], indptr[d + 1]):
         word = np.int64(indices[i])
+        more = extra[word, 0] if counted else _f(0)
         for _ in range(np.int64(values[i])):
             topic = old[p] = topics[p]
-            words[p] = word * k
+            words[p] = indices[i]
             now[p], shares[p] = _i32(-1), _f(1)
             if topic < k:
                 now[p] = topic
                 n[at + topic] += _f(1)
-                shares[p] = share_left(phi, word, topic, one)
+                phi = table[word, topic]
+                shares[p] = share_left((phi + more) * one[0, topic] if counted else phi,
+                                       one[0, topic])  # fmt: skip
             p += 1
-    return start, size, np.int64(1) if topics[start] < k else np.int64(sweeps)
-
-
-@_plain
-def redraw(p, n, at, sums, phi, words, u, now, shares):
-    """Draw the topic of token p anew.
-
-    Its share of phi multiplies the row's count while it is drawn: only their product matters.
-    """
-    before, left = now[p], _f(0)
-    if before >= 0:
-        left = n[at + before] - _f(1)
-        n[at + before] = left * shares[p]
-    topic = sample(n, at, phi, words[p], u[p], _i32(-1), _f(1), sums, phi.shape[1])
-    if before >= 0:
-        n[at + before] = left + _f(1) if topic == before else left
-    now[p] = topic
+    return start, size
 
 
 @_plain
@@ -113,79 +106,102 @@ def end_row(start, size, topics, old, now, moved, thread):
                 moved[thread, before] -= 1.0
 
 
-START, SIZE, DUE = range(3)  # of a row: its first token, their number, and its sweeps
+AT, STOP, ROW, SWEEP = range(4)  # of a chain: its next token, their end, its row and sweep
 
 
 @kernel()
-def redraw_rows(chunk, thread, bounds, indptr, values, first, row_ids, key, indices, topics, phi,
-                one, alpha, sweeps, old, moved, counts, state, u, words, now, shares):  # fmt: skip
+def redraw_rows(chunk, thread, bounds, indptr, values, first, row_ids, key, indices, topics, table,
+                one, alpha, extra, counted, sweeps, old, moved, kind, scratch, state, u, words, now,
+                shares):  # fmt: skip
     """Draw new topics for the tokens of a chunk of rows: see `redraw_topics`.
 
-    counts: scratch float32 [threads x 8 padded(k)].
-    state: scratch int64 [threads x 4 x 3], of the rows in work.
-    u, words, now, shares: scratch float32, int64, int32 and float32, one number per token.
+    extra, counted: see `redraw_lists`.
+    kind: of `kind_of`, for the number of topics.
+    scratch: float32 [threads x `parts_of` x padded(k)], see `sweep_rows`.
+    state: scratch int64 [threads x 4 x chains], of the rows in work.
+    u, words, now, shares: scratch float32, int32, int32 and float32, one number per token, and
+        AHEAD more words.
 
-    Four rows take turns, since one alone waits for itself. A row that has all its sweeps, or is
-    longer than the others, is finished alone.
+    Some rows take turns, since one alone waits for itself. At the end of a row, its chain takes
+    the next one. Where none is left, the rows in work are finished one by one.
     """
-    n, rows, end = counts[thread], state[thread], bounds[chunk + 1]
-    a, sums = n.shape[0] // (2 * GROUP), n.shape[0] // 2
-    for r in range(bounds[chunk], end, GROUP):
-        most = np.int64(0)
-        for c in range(GROUP):
-            start = size = due = np.int64(0)
-            if r + c < end:
-                start, size, due = begin_row(
-                    r + c, c * a, n, indptr, indices, values, first, topics, phi, one, alpha,
-                    sweeps, old, words, now, shares,
-                )  # fmt: skip
-            rows[c, START], rows[c, SIZE], rows[c, DUE] = start, size, due
-            most = max(most, due)
-        for sweep in range(most):
-            together = np.int64(2**62)
-            for c in range(GROUP):
-                live = rows[c, SIZE] if sweep < rows[c, DUE] else np.int64(0)
-                together = min(together, live)
-                if live > 0:
-                    uniforms(u, rows[c, START], live, sweep, row_ids[r + c, 0], key)
-            p0, p1, p2, p3 = rows[0, START], rows[1, START], rows[2, START], rows[3, START]
-            for i in range(together):
-                redraw(p0 + i, n, 0, sums, phi, words, u, now, shares)
-                redraw(p1 + i, n, a, sums + a, phi, words, u, now, shares)
-                redraw(p2 + i, n, 2 * a, sums + 2 * a, phi, words, u, now, shares)
-                redraw(p3 + i, n, 3 * a, sums + 3 * a, phi, words, u, now, shares)
-            for c in range(GROUP):
-                if sweep < rows[c, DUE]:
-                    start = rows[c, START]
-                    for p in range(start + together, start + rows[c, SIZE]):
-                        redraw(p, n, c * a, sums + c * a, phi, words, u, now, shares)
-        for c in range(GROUP):
-            end_row(rows[c, START], rows[c, SIZE], topics, old, now, moved, thread)
+    own, chains, k = scratch[thread], state[thread], alpha.shape[1]
+    width, many = (k + LANES - 1) // LANES * LANES, chains.shape[1]
+    for j in range(width):
+        own[j] = (one[0, j] if counted else _f(1)) if j < k else _f(0)
+    for c in range(many):
+        chains[AT, c] = chains[STOP, c] = 0
+        chains[ROW, c] = -1
+    row, end, live = bounds[chunk], bounds[chunk + 1], 1
+    while live > 0:
+        live, steps = 0, np.int64(2**62)
+        for c in range(many):
+            if chains[AT, c] == chains[STOP, c]:
+                d, sweep = chains[ROW, c], chains[SWEEP, c] + 1
+                if d >= 0:
+                    start, size = tokens_of(d, indptr, values, first)
+                    if sweep == (1 if old[start] < k else sweeps):
+                        end_row(start, size, topics, old, now, moved, thread)
+                        d = -1
+                if d < 0:
+                    size, sweep = np.int64(0), 0
+                    while size == 0 and row < end:
+                        start, size = begin_row(
+                            row, own, (1 + c) * width, indptr, indices, values, first, topics,
+                            table, one, alpha, extra, counted, old, words, now, shares,
+                        )  # fmt: skip
+                        d = row if size > 0 else -1
+                        row += 1
+                chains[ROW, c], chains[SWEEP, c] = d, sweep
+                if d >= 0:
+                    uniforms(u, start, size, sweep, row_ids[d, 0], key)
+                    chains[AT, c], chains[STOP, c] = start, start + size
+            if chains[ROW, c] >= 0:
+                live += 1
+                steps = min(steps, chains[STOP, c] - chains[AT, c])
+        if live == many:
+            sweep_rows(
+                kind, 0, steps, chains[AT], own, width, k, words, now, shares, u, table, extra,
+                counted,
+            )  # fmt: skip
+            for c in range(many):
+                chains[AT, c] += steps
+        else:
+            for c in range(many):
+                steps = chains[STOP, c] - chains[AT, c]
+                if chains[ROW, c] >= 0:
+                    sweep_row(
+                        kind, c, steps, chains[AT], own, width, k, words, now, shares, u, table,
+                        extra, counted,
+                    )  # fmt: skip
+                    chains[AT, c] += steps
 
 
 @kernel()
-def move_counts(chunk, thread, bounds, active, starts, t_pos, values, first, old, new, counts):
-    """Move the tokens of columns from their old topics to the new ones.
+def move_counts(chunk, thread, bounds, indptr, rows, indices, values, first, old, new, counts):
+    """Move the tokens of a part of the columns from their old topics to the new ones.
 
+    bounds: [parts + 1], a power of two parts; columns take turns by BESIDE.
     old, new: [tokens], k or more for none.
     counts: float32 [columns x k], changed in place.
+
+    Each part reads all entries in the order of rows. Those of a column are far apart, so counts are
+    fetched ahead.
     """
-    last = starts[bounds[bounds.size - 1]] - 1
-    for a in range(bounds[chunk], bounds[chunk + 1]):
-        word = active[a]
-        for e in range(starts[a], starts[a + 1]):
-            i = t_pos[min(e + 2 * AHEAD, last)]
-            fetch_line(first, i)
-            fetch_line(values, i)
-            p = first[t_pos[min(e + AHEAD, last)]]
-            fetch_line(old, p)
-            fetch_line(new, p)
-            i = t_pos[e]
+    k, last, others = counts.shape[1], indptr[rows] - 1, bounds.size - 2
+    for i in range(indptr[0], last + 1):
+        ahead = min(i + MOVE_AHEAD, last)
+        word, p = np.int64(indices[ahead]), first[ahead]
+        if (word // BESIDE) & others == chunk:
+            fetch_line(counts, word * k + np.int64(new[p]))
+            fetch_line(counts, word * k + np.int64(old[p]))
+        word = np.int64(indices[i])
+        if (word // BESIDE) & others == chunk:
             for p in range(first[i], first[i] + np.int64(values[i])):
                 before, after = old[p], new[p]
                 if before != after:
                     counts[word, after] += _f(1)
-                    if before < counts.shape[1]:
+                    if before < k:
                         counts[word, before] -= _f(1)
 
 

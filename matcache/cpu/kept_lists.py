@@ -15,7 +15,7 @@ import numpy as np
 
 from .gibbs import LANES, uniforms
 from .jit import helper, kernel
-from .kept_gibbs import end_row
+from .kept_gibbs import end_row, tokens_of
 from .list_vectors import (
     ALPHA,
     ENDS,
@@ -44,15 +44,6 @@ def widened(k: int) -> int:
 def list_at(d, indptr, first):
     """Return where the list of a document begins: whole vectors hold a topic of each token."""
     return (first[indptr[d]] + LANES * d) // LANES * LANES
-
-
-@_plain
-def tokens_of(d, indptr, values, first):
-    """Return a document's first token, and their number."""
-    if indptr[d] == indptr[d + 1]:
-        return np.int64(0), np.int64(0)
-    last, start = indptr[d + 1] - 1, first[indptr[d]]
-    return start, first[last] + np.int64(values[last]) - start
 
 
 @_plain

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ..containers.cache import MatCache
-from ..containers.chunks import turned
 from ..containers.dispatch import launch
 from ..containers.matrices import Mat, SparseMat
 from ..containers.slots import Slot
@@ -77,7 +76,6 @@ class Moves:
         shape = (X.shape[1], totals.shape[1])
         expected = [(counts, shape, np.float32), (totals, (1, shape[1]), np.float64)]
         _check("Moves.apply", expected)
-        turned(X.cache, X.pattern)
         for mat in (counts, totals):
             mat.slot.written(where)
             mat.follow()
@@ -104,7 +102,8 @@ def redraw_topics(
     row_ids: int64 [n x 1].
     key: int64 [1 x 3] (seed, pass, block).
     sweeps: over rows that have no topics yet. Other rows get one.
-    extra: float32 [m x 1], with `lists`: phi is (table + extra) * one. None: it is the table.
+    extra: float32 [m x 1], on a GPU with `lists`: phi is (table + extra) * one. None: it is the
+        table.
     lists: whether to sum over the topics that a row has, and those of a word once for all rows.
         This suits many topics. The distribution is the same, the draws differ.
 
@@ -128,8 +127,6 @@ def redraw_topics(
     )
     if not 1 <= k <= MOST:
         raise ShapeError(f"redraw_topics: topics={k:,}: must be 1 to {MOST:,}.")
-    if extra is not None and not lists:
-        raise ShapeError("redraw_topics: extra: must be with lists=True. Make phi of the counts.")
     identity = ("redraw_topics", X.guid, topics.guid)
     first = values_container(cache, (*identity, "first"), X.pattern, np.int64, "tokens of entries")
     old = cache.result((*identity, "old"), topics.shape, kind, "topics before the sweep")

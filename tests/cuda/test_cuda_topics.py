@@ -121,7 +121,7 @@ def check(run: Any, found: Case, k: int, **ways: Any) -> None:
 
 
 @pytest.mark.parametrize("threads", THREADS)
-@pytest.mark.parametrize(("k", "resident"), [(1, 1024), (40, 1024), (40, 0)])
+@pytest.mark.parametrize(("k", "resident"), [(1, 1024), (40, 1024), (40, 0), (100, 1024)])
 def test_the_sampler_draws_what_the_cpu_draws(threads: int, k: int, resident: int) -> None:
     found = case(k, lists=False)
     run = module(sources.kept_source(k, resident=resident), threads)

@@ -7,18 +7,20 @@ from typing import Any
 import numpy as np
 
 from ...containers.cache import MatCache
-from ...containers.chunks import turned
+from ...containers.chunks import turned, worthwhile
 from ...containers.dispatch import launches
 from ...containers.local import LocalPattern
 from ...containers.slots import PatternSlot, Slot
 from ...operations.kept_topics import Redraws, gains
 from ...operations.sampling import Draws
-from ..bounds import Work, column_bounds, row_bounds
+from ..bounds import Work, column_bounds, even_bounds, row_bounds
 from ..gibbs import GROUP, LANES, count_draws, count_particles, padded, sample_rows, topic_counts
 from ..kept_gibbs import add_moved, count_tokens, move_counts, redraw_rows
 from ..kept_lists import redraw_lists, widened
+from ..row_vectors import AHEAD, chains_of, kind_of, parts_of, vectors_of
 
 EACH = 64  # numbers that the sampler of lists reads for a token, about
+EACH_MOVE = 8  # numbers that the move of a token reads, about
 
 
 @launches("topic_counts", "cpu", only_calls=True)
@@ -78,24 +80,26 @@ def _split_tokens(
 
 @launches("redraw_topics", "cpu", only_calls=True)
 def _redraw_topics(cache: MatCache, draws: Redraws) -> None:
-    phi, backend = draws.table, cache.backend
-    k, rows = phi.shape[1], draws.X.shape[0]
-    u, words = draws.scratch("uniform numbers", np.float32), draws.scratch("words", np.int64)
+    X, backend = draws.X, cache.backend
+    k, rows = draws.table.shape[1], X.shape[0]
+    vectors = vectors_of(k)
+    u, words = draws.scratch("uniform numbers", np.float32), draws.scratch("words", np.int32, AHEAD)
     now, shares = draws.scratch("topics", np.int32), draws.scratch("shares", np.float32)
-    shape = (backend.threads, 2 * GROUP * padded(k))
-    counts = cache.result(("sampler counts", k), shape, np.float32, "counts")
-    state = cache.result(("sampler rows",), (backend.threads, 3 * GROUP), np.int64, "rows in work")
-    call = [*_tokens(cache, draws), draws.X.pattern.offsets()[1], *_tables(draws)]
-    call += [draws.sweeps, draws.old.data()[0], _gains(cache, draws.old, k), counts.data()]
-    call += [state.data().reshape(-1, GROUP, 3)]
+    shape = (backend.threads, parts_of(vectors) * padded(k))
+    counts = cache.result(("sampler counts of rows", k), shape, np.float32, "counts of rows")
+    chains = (backend.threads, 4 * chains_of(vectors))
+    state = cache.result(("sampler rows", chains), chains, np.int64, "rows in work")
+    call = [*_tokens(cache, draws), X.pattern.offsets()[1], *_tables(draws)]
+    call += [draws.sweeps, draws.old.data()[0], _gains(cache, draws.old, k), kind_of(vectors)]
+    call += [counts.data(), state.data().reshape(backend.threads, 4, -1)]
     call += [slot.data()[0] for slot in (u, words, now, shares)]
     work = Work(fixed=draws.topics.shape[1] * k)
-    backend.run(redraw_rows, row_bounds(cache, rows, draws.X.pattern, work), *call)
+    backend.run(redraw_rows, row_bounds(cache, rows, X.pattern, work), *call)
 
 
 @launches("redraw_lists", "cpu", only_calls=True)
 def _redraw_lists(cache: MatCache, draws: Redraws) -> None:
-    X, backend, extra = draws.X, cache.backend, draws.extra
+    X, backend = draws.X, cache.backend
     k, rows = draws.table.shape[1], X.shape[0]
     u, room = draws.scratch("uniform numbers", np.float32), LANES * rows
     held, counts = (
@@ -110,9 +114,7 @@ def _redraw_lists(cache: MatCache, draws: Redraws) -> None:
         for name in ("sizes", "sweeps", "starts", "known")
     ]
     call = [*_tokens(cache, draws), X.pattern.numbers(), *turned(cache, X.pattern)]
-    call += [int(isinstance(X.pattern, LocalPattern))]
-    added = draws.one if extra is None else extra
-    call += [*_tables(draws), added.slot.data(), int(extra is not None)]
+    call += [int(isinstance(X.pattern, LocalPattern)), *_tables(draws)]
     gains = _gains(cache, draws.old, k)
     call += [draws.sweeps, draws.old.data()[0], gains, sums.data(), places.data()]
     call += [slot.data()[0] for slot in (u, held, counts, *of_rows)]
@@ -133,9 +135,11 @@ def _tokens(cache: MatCache, draws: Redraws) -> list[Any]:
 
 
 def _tables(draws: Redraws) -> list[Any]:
-    """Return the tables that both samplers read."""
-    tables = (draws.table, draws.one, draws.alpha)
-    return [draws.topics.slot.data()[0], *(mat.slot.data() for mat in tables)]
+    """Return the tables that both samplers read, and whether phi is made of counts."""
+    extra = draws.one if draws.extra is None else draws.extra
+    tables = (draws.table, draws.one, draws.alpha, extra)
+    counted = int(draws.extra is not None)
+    return [draws.topics.slot.data()[0], *(mat.slot.data() for mat in tables), counted]
 
 
 @launches("move_counts", "cpu", only_calls=True)
@@ -143,11 +147,12 @@ def _move_counts(
     cache: MatCache, pattern: PatternSlot, values: Slot, first: Slot, old: Slot, topics: Slot,
     counts: Slot, totals: Slot,
 ) -> None:  # fmt: skip
-    active, starts, _, positions = turned(cache, pattern)
-    call = [active, starts, positions, values.data()[0], first.data()[0], old.data()[0]]
+    indptr, indices = pattern.offsets()
+    call = [indptr, pattern.rows, indices, values.data()[0], first.data()[0], old.data()[0]]
     call += [topics.data()[0], counts.data()]
-    work = Work(fixed=2 * old.shape[1])
-    cache.backend.run(move_counts, column_bounds(cache, pattern, work), *call)
+    threads = cache.backend.threads
+    parts = worthwhile(EACH_MOVE * old.shape[1], 1 << (threads - 1).bit_length(), threads)
+    cache.backend.run(move_counts, even_bounds(cache, parts, parts), *call)
     moved = _gains(cache, old, totals.shape[1])
     cache.backend.call(add_moved, moved, totals.data())
 

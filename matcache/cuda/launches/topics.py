@@ -14,6 +14,7 @@ from ...containers.dispatch import launches
 from ...containers.local import LocalPattern
 from ...containers.matrices import SparseMat
 from ...containers.slots import PatternSlot, Slot, type_name
+from ...errors import ShapeError
 from ...operations.kept_topics import Redraws, gains
 from ...operations.sampling import Draws
 from ..kernels import (
@@ -127,6 +128,8 @@ def _topic_counts(
 @launches("redraw_topics", "cuda")
 def _redraw_topics(cache: MatCache, draws: Redraws) -> None:
     X, k, backend = draws.X, draws.table.shape[1], cache.backend
+    if draws.extra is not None:
+        raise ShapeError("redraw_topics: extra: must be with lists=True on a GPU; or make phi.")
     pattern, facts, module = X.pattern, ("kept", k), partial(kept_source, k)
     redraw = kernel(cache, "redraw_topics", facts, module)
     words = draws.scratch("words", np.int32)

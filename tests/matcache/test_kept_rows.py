@@ -1,0 +1,127 @@
+"""The sampler of rows: the exact distribution of a token's new topic, and the counts after it."""
+
+# Numba infers the types of the kernel.
+# mypy: allow-untyped-defs, allow-untyped-calls
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from blocklearn.matcache.cpu.gibbs import padded
+from blocklearn.matcache.cpu.jit import kernel
+from blocklearn.matcache.cpu.kept_gibbs import share_left
+from blocklearn.matcache.cpu.row_vectors import (
+    AHEAD,
+    chains_of,
+    kind_of,
+    parts_of,
+    sweep_row,
+    sweep_rows,
+    vectors_of,
+)
+
+WORDS, WORD, ETA = 4, 3, 0.05  # the last word: nothing lies behind its row
+DRAWS = 2**15
+
+
+@kernel()
+def draw_for_all(kind, us, together, z, share, n, scales, table, extra, counted, own, chains,
+                 at, words, now, shares, u, found):  # fmt: skip
+    """Draw the topic of a token of each chain for each of many numbers, from the same state.
+
+    n: counts of topics plus alpha. together: whether the chains take turns.
+    """
+    k, width = table.shape[1], own.size // (1 + 2 * chains)
+    for i in range(us.size):
+        for j in range(width):
+            own[j] = scales[j] if j < k else np.float32(0)
+            for c in range(chains):
+                own[(1 + c) * width + j] = n[j] if j < k else np.float32(0)
+        for c in range(chains):
+            at[c] = c
+            words[c], now[c], shares[c], u[c] = WORD, z, share, us[(i + c) % us.size]
+        if together:
+            sweep_rows(kind, 0, 1, at, own, width, k, words, now, shares, u, table, extra, counted)
+        else:
+            for c in range(chains):
+                sweep_row(
+                    kind, c, 1, at, own, width, k, words, now, shares, u, table, extra, counted
+                )
+        for c in range(chains):
+            found[c, i] = now[c]
+
+
+def drawn(
+    k: int, n: Any, z: int, share: float, table: Any, scales: Any, *, counted: bool, together: bool
+) -> tuple[Any, Any]:
+    """New topics [chains x draws] of a token for evenly spread numbers; counts after the last."""
+    single, vectors = np.float32, vectors_of(k)
+    chains, width = chains_of(vectors), padded(k)
+    us = ((np.arange(DRAWS) + 0.5) / DRAWS).astype(single)
+    own, found = np.full(parts_of(vectors) * width, np.nan, single), np.zeros((chains, DRAWS), int)
+    words = np.zeros(chains + AHEAD, np.int32)
+    now, shares, u = np.zeros(chains, np.int32), np.zeros(chains, single), np.zeros(chains, single)
+    draw_for_all(
+        kind_of(vectors), us, together, np.int32(z), single(share), n.astype(single),
+        scales.astype(single), table.astype(single), np.full((WORDS, 1), ETA, single),
+        int(counted), own, chains, np.zeros(chains, np.int64), words, now, shares, u, found,
+    )  # fmt: skip
+    return found, own[width : (1 + chains) * width].reshape(chains, width)
+
+
+@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize("k", [1, 3, 16, 17, 64, 65, 100, 128, 129, 300])
+def test_shares_are_the_exact_probabilities(k: int, together: bool) -> None:
+    """Of counts and of phi, in registers and in memory, against float64.
+
+    Every topic gets its share of all numbers, so no statistics are needed.
+    """
+    rng = np.random.default_rng(k)
+    counts = rng.poisson(0.5, (WORDS, k)).astype(float)
+    totals = counts.sum(axis=0) + rng.poisson(50, k) + 1
+    tokens, alpha = rng.poisson(0.7, k), rng.integers(1, 50, k) / 64
+    z = int(rng.integers(k))
+    tokens[z] += 1
+    counts[WORD, z] += 1
+    one = 1 / (totals + WORDS * ETA)
+    phi = (counts + ETA) * one
+    share = share_left(np.float32(phi[WORD, z]), np.float32(one[z]))
+    less, others, whole = counts[WORD].copy(), tokens.copy(), totals.copy()
+    for left in (less, others, whole):
+        left[z] -= 1
+    expected = (others + alpha) * (less + ETA) / (whole + WORDS * ETA)
+    for table, scales, counted in ((counts, one, True), (phi, np.ones(k), False)):
+        found, after = drawn(
+            k, tokens + alpha, z, share, table, scales, counted=counted, together=together
+        )
+        for new, n in zip(found, after, strict=True):
+            share_of = np.bincount(new, minlength=k) / DRAWS
+            np.testing.assert_allclose(share_of, expected / expected.sum(), atol=8 / DRAWS)
+            now = others + alpha
+            now[new[-1]] += 1
+            np.testing.assert_array_equal(n[:k], now)
+            assert not n[k:].any()
+
+
+@pytest.mark.parametrize("k", [17, 300])
+def test_a_token_without_a_topic_adds_one(k: int) -> None:
+    rng = np.random.default_rng(0)
+    phi, n = rng.uniform(0.1, 1, (WORDS, k)), rng.integers(1, 64, k) / 16
+    found, after = drawn(k, n, -1, 1.0, phi, np.ones(k), counted=False, together=True)
+    expected = n * phi[WORD]
+    shares = np.bincount(found[0], minlength=k) / DRAWS
+    np.testing.assert_allclose(shares, expected / expected.sum(), atol=8 / DRAWS)
+    n[found[0, -1]] += 1
+    np.testing.assert_array_equal(after[0, :k], n)
+
+
+@pytest.mark.parametrize("k", [1, 17, 300])
+def test_numbers_that_are_not_finite_give_topics(k: int) -> None:
+    for value in (np.nan, 0.0, np.inf):
+        table = np.full((WORDS, k), value)
+        found, _ = drawn(k, np.ones(k), -1, 1.0, table, np.ones(k), counted=False, together=True)
+        assert found.min() >= 0
+        assert found.max() < k
