@@ -11,7 +11,6 @@ import numpy as np
 
 from ..containers.dispatch import backend
 from ..containers.slots import allocate_bytes
-from ..finite import is_finite
 from . import kernels as cpu_kernels
 from . import launches as launches
 from .addresses import Call
@@ -19,6 +18,7 @@ from .blas import UNLIMITED, limited, matmul
 from .compiled import Kernel, type_of
 from .compiling import Signatures, compile_all
 from .executor import joined
+from .finite import all_finite
 from .index import HostIndex
 from .pool import Pool
 from .processors import available_threads
@@ -166,7 +166,7 @@ class CPU:
 
     def finite(self, array: Array) -> bool:
         """Look at the array where it is."""
-        return is_finite(array)
+        return all_finite(array)
 
     def put_back(self, array: Array, shown: Array) -> None:
         """Do nothing: `shown` is the array itself."""

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from blocklearn.matcache.cpu.finite import all_finite
 from blocklearn.matcache.finite import is_finite
 
 FLOATS = st.sampled_from([np.float32, np.float64])
@@ -24,9 +25,14 @@ def test_found_wherever_it_is(data: Any, dtype: Any, shape: tuple[int, int]) -> 
     array = data.draw(
         arrays.arrays(dtype, shape, elements=st.floats(width=32, allow_subnormal=False))
     )
-    assert is_finite(array) == bool(np.isfinite(array).all())
+    expected = bool(np.isfinite(array).all())
+    assert is_finite(array) == expected
+    assert all_finite(array, large=0) == expected
+    assert all_finite(array.T, large=0) == expected
 
 
 def test_large_numbers_are_finite_though_their_sum_is_not() -> None:
-    assert is_finite(np.full((1000, 1000), 3e38, np.float32))
-    assert not is_finite(np.array([[3e38, 3e38, np.nan]], np.float32))
+    for finite in (is_finite, all_finite, lambda array: all_finite(array, large=0)):
+        assert finite(np.full((1000, 1100), -3e38, np.float32))
+        assert not finite(np.array([[3e38, 3e38, np.nan]], np.float32))
+        assert not finite(np.array([[3e38, -np.inf]], np.float32))
