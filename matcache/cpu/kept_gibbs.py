@@ -76,21 +76,20 @@ def begin_row(d, n, at, indptr, indices, values, first, topics, table, one, alph
     grid = grid_of(total)
     for j in range((k + LANES - 1) // LANES * LANES):
         n[at + j] = max(_f(np.rint(alpha[0, j] / grid)), _f(1)) * grid if j < k else _f(0)
-    p = start
     for i in range(indptr[d], indptr[d + 1]):
-        word = np.int64(indices[i])
-        more = extra[word, 0] if counted else _f(0)
-        for _ in range(np.int64(values[i])):
-            topic = old[p] = topics[p]
+        for p in range(first[i], first[i] + np.int64(values[i])):
             words[p] = indices[i]
-            now[p], shares[p] = _i32(-1), _f(1)
-            if topic < k:
-                now[p] = topic
-                n[at + topic] += _f(1)
-                phi = table[word, topic]
-                shares[p] = share_left((phi + more) * one[0, topic] if counted else phi,
-                                       one[0, topic])  # fmt: skip
-            p += 1
+            fetch_line(table, np.int64(indices[i]) * k + np.int64(topics[p]))
+    for p in range(start, start + size):
+        topic = old[p] = topics[p]
+        now[p], shares[p] = _i32(-1), _f(1)
+        if topic < k:
+            now[p] = topic
+            n[at + topic] += _f(1)
+            phi, own = table[words[p], topic], one[0, topic]
+            if counted:
+                phi = (phi + extra[words[p], 0]) * own
+            shares[p] = share_left(phi, own)
     return start, size
 
 
