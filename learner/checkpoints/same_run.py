@@ -24,6 +24,7 @@ FREE = (
     "learner.device_blocks",
     "learner.row_folder",
     "learner.table_folder",
+    "learner.tables.device",
     "learner.tables.folder",
     "learner.tables.memory",
     "learner.ranking",

@@ -221,7 +221,7 @@ def test_rows_are_read_and_set_in_parts(monkeypatch: pytest.MonkeyPatch) -> None
     backend.close()
 
 
-def config(tmp_path: Path, **tables: Any) -> RunConfig:
+def config(tmp_path: Path, passes: int = 2, out: str = "", **tables: Any) -> RunConfig:
     X, Y = clicks()
     with (tmp_path / "clicks.svm").open("w") as file:
         for row, label in enumerate(Y[:, 0]):
@@ -237,8 +237,8 @@ def config(tmp_path: Path, **tables: Any) -> RunConfig:
                 "eval": {"kind": "holdout", "share": 0.2},
                 "block_rows": BLOCK,
             },
-            "out": tmp_path / ("part" if tables else "whole"),
-            "learner": {"passes": 2, "device": "cuda", "tables": tables or "float32"},
+            "out": tmp_path / (out or ("part" if tables else "whole")),
+            "learner": {"passes": passes, "device": "cuda", "tables": tables or "float32"},
         }
     )
 
@@ -252,6 +252,16 @@ def test_a_configuration_says_how_much_of_a_device_they_take(tmp_path: Path) -> 
     assert found[0] == found[1]
     plan = Plan.from_json((tmp_path / "part" / "plan.json").read_text())
     assert [row.name for row in plan.rows if row.name.endswith(ON_HOST)]
+
+
+def test_a_run_may_resume_with_another_budget(tmp_path: Path) -> None:
+    whole = config(tmp_path, device=FEW // 2)
+    train(whole, RunOptions(quiet=True))
+    wanted = bl.load(whole.out).parameter("W").tobytes()
+    for passes, budget in ((1, FEW // 2), (2, FEW // 3)):
+        part = config(tmp_path, passes, "again", device=budget)
+        train(part, RunOptions(quiet=True, resume=passes > 1))
+    assert bl.load(part.out).parameter("W").tobytes() == wanted
 
 
 def test_memory_limits_the_rows_on_the_host(tmp_path: Path) -> None:
