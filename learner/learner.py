@@ -886,6 +886,7 @@ class Learner:
             self.of_rows,
             self.passes,
             on_gpu=self.devices[0] != "cpu",
+            states_in_files=self.row_folder is not None,
         )
 
     def _check_columns(self, shape: BlockShape) -> None:

@@ -93,6 +93,7 @@ class Shapes:
     sample: about `sample_rows` rows of training data; None where the model wants none, there are no
         data, or training resumes.
     on_gpu: whether the model computes on a GPU, which takes one row after another slowly.
+    states_in_files: whether states of rows lie in files, which are read fastest row after row.
     """
 
     rows: int
@@ -112,6 +113,7 @@ class Shapes:
     restored: Collection[str] = ()
     sample: Sample | None = None
     on_gpu: bool = False
+    states_in_files: bool = False
 
     @property
     def whole_rows(self) -> int:

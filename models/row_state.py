@@ -47,6 +47,9 @@ class Pages(Protocol):
     def renew(self) -> None:
         """Take the array as it is now."""
 
+    def expect(self, *, in_order: bool) -> None:
+        """Tell the system whether rows are read in their order."""
+
 
 class RowStore:
     """Holds numbers [rows x columns], one row per row of the data. A learner owns it.
@@ -177,6 +180,7 @@ class RowState:
         self._held: Held | None = None
         self._is_table = False  # whether the rows that are held are those of `_table`
         self._store: RowStore | None = None
+        self.read_in_order = False  # whether updates of the other side read `table` so
         self.share, self.whole = RowShare.of_all(shape[0]), True
         self._buffer = np.zeros((0, 0), np.float32)
         self.updating = False  # whether its rows are being trained
@@ -360,6 +364,11 @@ class RowState:
         assert self._store is not None
         with self._store.reading(self._places(ids)):
             return self._store.array[self._places(ids)]
+
+    def expect(self, side: int) -> None:
+        """Tell the system how a file is read in passes over the rows of this side."""
+        if self._store is not None and self._store.pages is not None:
+            self._store.pages.expect(in_order=self.read_in_order and side != self.side)
 
     def check(self) -> None:
         """Compare the pages of a file, before `table` is read."""

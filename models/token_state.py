@@ -153,6 +153,9 @@ class TokenState:
     def check(self) -> None:
         """Do nothing: no table is read."""
 
+    def expect(self, side: int) -> None:
+        """Do nothing."""
+
     def _places(self, ids: Ids) -> Ids:
         return ids if self.whole else self.share.places(ids)
 

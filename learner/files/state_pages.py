@@ -6,6 +6,7 @@ whole: as a table, by a checkpoint, by a model that is saved.
 
 from __future__ import annotations
 
+import mmap
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from .live_pages import damage
 from .lost_pages import Watched
 from .page_digests import PageDigests
-from .paging import PAGE
+from .paging import PAGE, map_of
 
 Ids = NDArray[np.int64]
 
@@ -31,6 +32,7 @@ class StatePages:
     def __init__(self, name: str, array: NDArray[Any], watched: Watched) -> None:
         """Take the array for zeros. watched: finds its lost pages."""
         self._name, self._watched, self._lock = name, watched, threading.Lock()
+        self._map = map_of(array)
         self._digests = PageDigests(array.reshape(-1, 1), PAGE // array.itemsize)
         self._known = np.zeros(len(self._digests.sums), np.bool_)  # pages compared in this pass
         self._size = self._left = array.size  # numbers of the pass that were not read yet
@@ -57,6 +59,11 @@ class StatePages:
         """Compare all pages."""
         with self._lock:
             self._refuse(self._digests.damaged(np.arange(len(self._digests.sums))))
+
+    def expect(self, *, in_order: bool) -> None:
+        """Tell the system whether rows are read in their order, so that it reads ahead."""
+        if self._map is not None and hasattr(self._map, "madvise"):
+            self._map.madvise(mmap.MADV_SEQUENTIAL if in_order else mmap.MADV_NORMAL)
 
     def renew(self) -> None:
         """Take the array as it is now."""

@@ -50,6 +50,7 @@ class Facts:
     targets: their number; None: unknown.
     of_rows: rows of the whole data, if the training data are one part of them.
     on_gpu: whether replicas are on GPUs.
+    states_in_files: whether states of rows lie in files.
     """
 
     training: Sequence[DataSource]
@@ -60,6 +61,7 @@ class Facts:
     of_rows: int | None
     passes: int
     on_gpu: bool
+    states_in_files: bool
 
     def shapes(self, blocks: Sequence[BlockShape], **found: Any) -> Shapes:
         """Return the shapes for the model. found: sums over the data."""
@@ -67,6 +69,7 @@ class Facts:
             rows=blocks[0].rows,
             columns=blocks[0].columns,
             on_gpu=self.on_gpu,
+            states_in_files=self.states_in_files,
             total_rows=blocks[0].total_rows,
             of_rows=self.of_rows,
             targets=blocks[0].targets,

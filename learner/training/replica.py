@@ -302,6 +302,7 @@ class Replica:
             self._find_states()
             self.refresh()
             for state in self.model.states.values():
+                state.expect(side)
                 state.check()
 
     def refresh(self) -> None:

@@ -11,6 +11,7 @@ Longer than 300 lines: explicit and implicit feedback share one class.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
@@ -28,6 +29,7 @@ from blocklearn.matcache import (
     solve_rows,
     total,
 )
+from blocklearn.matcache.operations.local import local, local_table
 from blocklearn.matcache.operations.normal_equations import MOST
 from blocklearn.optimizers import AdaGrad, Optimizer, Penalty
 
@@ -46,6 +48,7 @@ from .rows import (
     losses,
     normal_equations,
     norms_of,
+    take_rows,
     typical_squares,
 )
 
@@ -212,6 +215,7 @@ class ALS(FactorModel):
         self.fixed = [self.row(users, "constants of users"), self.row(items, "constants of items")]
         self.ridges = [self._ridge(users, items, "users"), self._ridge(items, users, "items")]
         self.users = self.row_state("users", shapes, K, users)
+        self.users.read_in_order = shapes.states_in_files and not shapes.on_gpu
         self.guess = self.scratch("factors of new rows", shapes.rows, K)
         self.share = self.number("share of the block in all rows")
         self.item_rows: RowState | None = None  # None: items are a parameter
@@ -328,17 +332,30 @@ class ALS(FactorModel):
         table: factors of the other side.
         steps, tolerance: of conjugate gradients.
         """
-        equations = self.equations(X, table, side)
+        equations = self.near(self.equations(X, table, side), side)
         G, ridge = equations.G, equations.ridge
         if self.solver == "cholesky":
             entries, right, weights = normal_equations(equations, u)
             u <<= solve_rows(
-                entries, table, weights, right, gram=G, free=ridge.free, diagonal=ridge.diagonal
-            )
+                entries, equations.V, weights, right,
+                gram=G, free=ridge.free, diagonal=ridge.diagonal,
+            )  # fmt: skip
         else:
             typical = typical_squares(table, self.ridges[1 - side].free)
             of_gram = None if G is None else colsum(table * table)
             conjugate_gradients(equations, u, typical, of_gram, steps, tolerance)
+
+    def near(self, equations: LeastSquares, side: int) -> LeastSquares:
+        """Return the same equations; if users lie in a file, with those that occur copied from it.
+
+        They are copied in the order of the file, and then read in that of the entries.
+        """
+        X = local(equations.R) if side and self.users.read_in_order else equations.R
+        if X is equations.R:
+            return equations
+        rows = local_table(X, self.columns, "users of the block")
+        take_rows(X.T, rows, equations.V)
+        return replace(equations, R=X, V=rows)
 
     def equations(self, X: Sparse, table: Mat, side: int) -> LeastSquares:
         """Return the equations of rows X of `side`, given the table of the other side."""

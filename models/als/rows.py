@@ -94,6 +94,12 @@ class Ridge:
         return u if self.free is None else self.free * u
 
 
+@rowwise
+def take_rows(RT: Sparse, near: Rows, table: Rows) -> None:
+    """Copy the rows of a table that occur in R to one of the block, in their order."""
+    near <<= table
+
+
 @dataclass(frozen=True)
 class LeastSquares:
     """The equations (sum_j w_j v_j v_j' + G + D) u = sum_j t_j v_j of every row.

@@ -24,6 +24,7 @@ from blocklearn.learner.exit_codes import ExitCode
 from blocklearn.learner.files import row_folder as module
 from blocklearn.learner.files.lock import Lock
 from blocklearn.learner.files.row_folder import LOCK, RowFolder
+from blocklearn.learner.files.state_pages import StatePages
 from tests.support.learn_command import started, wait_until_ready
 from tests.support.often import rarely
 from tests.support.small_disk import run_on_small_disk
@@ -213,6 +214,48 @@ print(sorted(os.listdir("rows/learner")))
 
 
 # ---- after close ---------------------------------------------------------------------------------
+
+
+ALS = {
+    "cg": {},
+    "cholesky": {"solver": "cholesky"},
+    "implicit": {"loss": "implicit"},
+    "implicit, cholesky": {"loss": "implicit", "solver": "cholesky"},
+}
+
+
+@pytest.mark.parametrize("name", ALS)
+def test_items_are_solved_from_users_that_are_read_in_order(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Users that occur are copied from the file first; the bits are those of memory."""
+    told: list[bool] = []
+    monkeypatch.setattr(StatePages, "expect", lambda self, *, in_order: told.append(in_order))
+    rng = np.random.default_rng(0)
+    R = sp.random_array((900, 700), density=0.004, rng=rng, dtype=np.float32, format="csr")
+    R.data = rng.integers(1, 6, R.nnz).astype(np.float32)
+    R.data[R.indptr[5] : R.indptr[6]] = 0
+    R.eliminate_zeros()
+
+    def als(folder: Path | None, **settings: Any) -> bl.Learner:
+        model = bl.models.ALS(rank=6, **ALS[name])
+        given: dict[str, Any] = {"block_rows": 64, "passes": 3, "threads": 2, **settings}
+        return bl.Learner(model, R, R, row_folder=folder, **given)
+
+    memory, found = als(None).fit(), als(tmp_path / "a").fit()
+    copied = [row for row in found.plan().rows if row.name.startswith("users of the block,")]
+    assert len(copied) == 1 and copied[0].nbytes < found.plan().total / 2
+    assert not [row for row in memory.plan().rows if row.name.startswith("users of the block,")]
+    assert sorted(set(told)) == [False, True] and told.count(True) == 3  # users, once in each pass
+    for side in ("users", "items"):
+        assert found.row_state(side).tobytes() == memory.row_state(side).tobytes()
+    assert found.progress.scores == memory.progress.scores
+    found.close()
+    saved: dict[str, Any] = {"checkpoint": tmp_path / "saved", "every_blocks": 5}
+    als(tmp_path / "b", passes=2, **saved).fit().close()
+    again = als(tmp_path / "c", **saved).fit()
+    assert again.row_state("items").tobytes() == memory.row_state("items").tobytes()
+    again.close()
 
 
 @pytest.mark.parametrize("in_files", [True, False])

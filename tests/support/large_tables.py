@@ -30,7 +30,7 @@ from tests.support.larger_than_memory import control_group, most, status
 
 BLOCK, ENTRIES, WORDS = 4096, 20, 2000
 TABLES = ("features", "rows", "words", "parts", "ratings")
-EACH, RANK = 5, 32  # ratings of a user; factors
+EACH, RANK, RATINGS_BLOCK = 5, 32, 32_768  # ratings of a user; factors; rows of a block
 
 
 class Report(bl.Hook):
@@ -102,19 +102,19 @@ class Ratings(IterableSource):
 
     STEP, FIRST = 7_368_787, (0, 11, 237, 5_003, 99_991)
 
-    def __init__(self, users: int, items: int, *, side: int = 0) -> None:
-        """users: a multiple of items. side: 1: rows are items."""
+    def __init__(self, users: int, items: int, rows: int, *, side: int = 0) -> None:
+        """users: a multiple of items. rows: of a block. side: 1: rows are items."""
         assert users % items == 0
-        self._users, self._items, self._side = users, items, side
-        rows, columns = (items, users) if side else (users, items)
+        self._users, self._items, self._side, self._rows = users, items, side, rows
+        total, columns = (items, users) if side else (users, items)
         each = EACH * users // items if side else EACH
-        shape = BlockShape(rows=BLOCK, columns=columns, nnz=BLOCK * each, total_rows=rows)
-        super().__init__(lambda pass_: self._blocks(rows, columns, each), shape)
+        shape = BlockShape(rows=rows, columns=columns, nnz=rows * each, total_rows=total)
+        super().__init__(lambda pass_: self._blocks(total, columns, each), shape)
 
     def _blocks(self, rows: int, columns: int, each: int) -> Iterator[Any]:
         first = np.array(self.FIRST)
-        for start in range(0, rows, BLOCK):
-            own = np.arange(start, min(start + BLOCK, rows))[:, None]
+        for start in range(0, rows, self._rows):
+            own = np.arange(start, min(start + self._rows, rows))[:, None]
             if self._side:
                 least = (own - first) * pow(self.STEP, -1, self._items) % self._items
                 rounds = np.arange(0, self._users, self._items)
@@ -129,7 +129,7 @@ class Ratings(IterableSource):
 
     def transposed(self) -> IterableSource:
         """The items, with their users."""
-        return Ratings(self._users, self._items, side=1 - self._side)
+        return Ratings(self._users, self._items, self._rows, side=1 - self._side)
 
 
 def train(table: str, size: int, folder: Path, group: Path, passes: int, seconds: float) -> None:
@@ -143,7 +143,8 @@ def train(table: str, size: int, folder: Path, group: Path, passes: int, seconds
     elif table == "ratings":
         options["hooks"] = [Report(group, every=10.0, most=seconds)]
         model = bl.models.ALS(rank=RANK)
-        learner = bl.Learner(model, Ratings(size, size // 10), row_folder=folder, **options)
+        data = Ratings(size, size // 10, RATINGS_BLOCK)
+        learner = bl.Learner(model, data, row_folder=folder, **options)
     elif table == "parts":
         nmf = bl.models.NMF(components=50, loss="kullback-leibler")
         learner = bl.Learner(nmf, source(40_960, size), table_folder=folder, **options)
