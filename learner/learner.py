@@ -40,6 +40,7 @@ from blocklearn.models.row_share import RowShare
 from blocklearn.optimizers import OPTIMIZERS, Optimizer
 
 from .checkpoints.hook import check_folders, checkpoints_of
+from .checkpoints.parts import CHECK, WRITE, PartWriter, check_parts
 from .configuration.choices import evaluation_of, listed, made
 from .engines.alike import check_alike, check_share
 from .engines.crew import Crew, bounds
@@ -319,6 +320,7 @@ class Learner:
         self.progress = Progress(self.passes, blocks)
         self._live = LiveModel(self.progress, self.crew, self.row_folder, self.placed_tables)
         self._best = BestModel(self._live, self.progress, self.evaluation)
+        self.part_writer = PartWriter(self._live, self.progress)  # of checkpoints
 
     # ------------------------------------------------------------- training
 
@@ -386,6 +388,8 @@ class Learner:
             "keep": self._best.keep_rows,
             "rows": live.give_rows,
             "state": lambda: live.state(copy=False),
+            WRITE: self.part_writer.write,
+            CHECK: partial(check_parts, self.crew),
         }
 
     def _task(self) -> Callable[[Exchange], None]:

@@ -29,7 +29,7 @@ class RowShare:
     """
 
     def __init__(self, first_rows: Ids, rank: int = 0, size: int = 1) -> None:
-        self.rank, self.size, self._first = rank, size, first_rows
+        self.rank, self.size, self.first_rows = rank, size, first_rows
         lengths = np.diff(first_rows)
         lengths[np.arange(lengths.size) % size != rank] = 0
         self._before = np.concatenate([[0], np.cumsum(lengths)])  # own rows before each block
@@ -64,11 +64,20 @@ class RowShare:
                 "held-out data in blocks of as many rows, and shuffle them with `shuffle` of the "
                 "sources of this package; evaluate with crew=learner.crew, or a saved model."
             )
-        found: Ids = ids - self._first[blocks] + self._before[blocks]
+        found: Ids = ids - self.first_rows[blocks] + self._before[blocks]
         return found
 
+    def runs(self) -> Iterator[tuple[int, int]]:
+        """Yield where the rows of each block of this worker begin and end, in order.
+
+        >>> list(RowShare(np.array([0, 2, 4, 5]), rank=0, size=2).runs())
+        [(0, 2), (4, 5)]
+        """
+        for block in range(self.rank, self.first_rows.size - 1, self.size):
+            yield int(self.first_rows[block]), int(self.first_rows[block + 1])
+
     def _blocks(self, ids: Ids) -> Ids:
-        return np.searchsorted(self._first, ids, "right") - 1
+        return np.searchsorted(self.first_rows, ids, "right") - 1
 
 
 def ranges(ends: Ids, most: int) -> Iterator[Ids]:

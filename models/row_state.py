@@ -384,9 +384,20 @@ class RowState:
         if self._store.held is not None:
             self._store.changed()
 
-    def cut(self, array: npt.NDArray[np.number], ids: Ids) -> npt.NDArray[np.number]:
-        """Return a copy of the rows `ids` of an array of all rows."""
-        return array[ids]
+    @property
+    def stored_share(self) -> RowShare:
+        """The rows of the array of all that its store has, in order."""
+        return RowShare.of_all(self.shape[0]) if self.whole else self.share
+
+    def span(self, ids: Ids) -> tuple[int, int]:
+        """Return where the rows `ids`, one after another, begin and end in the array of all."""
+        return int(ids[0]), int(ids[-1]) + 1
+
+    def cut(
+        self, array: npt.NDArray[np.number], ids: Ids, first: int = 0
+    ) -> npt.NDArray[np.number]:
+        """Return a copy of the rows `ids` of an array of all rows, or of those from `first` on."""
+        return array[ids - first]
 
     def joined(
         self, ids: Ids, parts: Iterable[tuple[Ids, npt.NDArray[np.number]]]

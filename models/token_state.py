@@ -191,9 +191,26 @@ class TokenState:
         if self._store.held is not None:
             self._store.changed()
 
-    def cut(self, array: npt.NDArray[np.number], ids: Ids) -> npt.NDArray[np.number]:
-        """Return the numbers of the rows `ids` in an array of all tokens."""
-        return _taken(ids, self.offsets, array)
+    @property
+    def stored_share(self) -> RowShare:
+        """The tokens of the array of all that its store has, in order."""
+        if self.whole:
+            return RowShare.of_all(self.shape[0])
+        return RowShare(self.offsets[self.share.first_rows], self.share.rank, self.share.size)
+
+    def span(self, ids: Ids) -> tuple[int, int]:
+        """Return where the tokens of rows, one after another, begin and end in the list of all."""
+        return int(self.offsets[ids[0]]), int(self.offsets[ids[-1] + 1])
+
+    def cut(
+        self, array: npt.NDArray[np.number], ids: Ids, first: int = 0
+    ) -> npt.NDArray[np.number]:
+        """Return the numbers of the rows `ids` in an array of all tokens.
+
+        first: row that the array begins with.
+        """
+        last = int(ids.max(initial=first))
+        return _taken(ids - first, self.offsets[first : last + 2] - self.offsets[first], array)
 
     def joined(
         self, ids: Ids, parts: Iterable[tuple[Ids, npt.NDArray[np.number]]]

@@ -2,30 +2,35 @@
 
 A checkpoint is a folder of two files. `state.safetensors` has the arrays of the learner's state.
 `checkpoint.json` has the position, the configuration, and the fingerprint of the data. Tables in
-files are in logs: see `storage/page_logs.py`. The folder is complete or absent, and verified when
-read. Its name is the position, so names sort by position: `pass-0003` (three passes are complete),
+files are in logs: see `storage/page_logs.py`. States of rows of which each worker has its own are
+in parts: see `storage/row_parts.py`. The folder is complete or absent, and verified when read. Its
+name is the position, so names sort by position: `pass-0003` (three passes are complete),
 `pass-0003-block-0000120`.
 """
 
 import logging
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from blocklearn.durable import current, write_folder
 
+from ..engines.crew import Crew
+from ..engines.rows import SharedRows
 from ..errors import ModelFolderError, ModelMissingError
 from ..files.placed_tables import PlacedTables
 from ..storage.manifest import Format, finite, read_manifest, verified, write_manifest
 from ..storage.model_folder import MANIFEST as MODEL
 from ..storage.page_logs import PageLogs, read_logs, write_logs
+from ..storage.row_parts import PARTS, open_parts, seal_of
 from ..storage.schemas import REMEDY, CheckpointManifest, shown
 from ..storage.tensor_file import check_finite, read_tensors, write_tensors
 from ..training.learned import OPTIMIZER
 from ..training.state import State
+from .parts import check_parts
 
 FORMAT = Format("blocklearn checkpoint", 2)
 """Version 1 has checkpoints after whole passes only."""
@@ -33,12 +38,17 @@ FORMAT = Format("blocklearn checkpoint", 2)
 PAGED = Format(FORMAT.name, 3)
 """Version 3 has logs of tables in files; checkpoints without them are of version 2."""
 
+PARTED = Format(FORMAT.name, 4)
+"""Version 4 has parts that several workers wrote."""
+
 MANIFEST = "checkpoint.json"
 STATE = "state.safetensors"
 NAME = re.compile(r"pass-(\d{4,})(?:-block-(\d{7,}))?")
 
 Position = tuple[int, int]
 """The number of complete passes, and of blocks done in the next pass."""
+
+WriteParts = Callable[[Path], dict[str, Any] | None]
 
 log = logging.getLogger(__name__)
 
@@ -105,14 +115,21 @@ def where(position: Position) -> str:
     return f"pass {passes}" + (f" and {block} blocks of the next" if block else "")
 
 
-def write(folder: Path, checkpoint: Checkpoint, tables: PlacedTables | None = None) -> Path:
+def write(
+    folder: Path,
+    checkpoint: Checkpoint,
+    tables: PlacedTables | None = None,
+    write_parts: WriteParts = lambda staging: None,
+) -> Path:
     """Write `checkpoint` into a new folder in `folder`, and return its path.
 
     Its arrays are neither copied nor changed. tables: those of its tables that lie in files; only
-    rows that have changed since the checkpoint before are written.
+    rows that have changed since the checkpoint before are written. write_parts: called if there are
+    `SharedRows`, see `PartWriter.write`.
 
     Raises:
         OSError: the checkpoint cannot be written; existing files are unchanged.
+        WorkerError: another worker cannot write its part; the same.
     """
     path = folder / name_of(checkpoint.position)
 
@@ -121,6 +138,11 @@ def write(folder: Path, checkpoint: Checkpoint, tables: PlacedTables | None = No
 
     def fill(staging: Path) -> None:
         tensors, pages, known = checkpoint.state.tensors, None, {}
+        shared = {name for name, tensor in tensors.items() if isinstance(tensor, SharedRows)}
+        parts = write_parts(staging) if shared else None
+        if parts is not None:
+            tensors = {name: tensors[name] for name in tensors.keys() - shared}
+            known = parts["files"]
         if tables is not None:
             pages = write_logs(staging, tables, before)
             older = {} if before is None else before.digests
@@ -136,6 +158,8 @@ def write(folder: Path, checkpoint: Checkpoint, tables: PlacedTables | None = No
             content["pages"] = told["pages"] = pages
         files = [STATE, *(() if pages is None else pages["logs"])]
         format = FORMAT if pages is None else PAGED
+        if parts is not None:
+            content[PARTS], format = parts["arrays"], PARTED
         told["files"] = write_manifest(
             staging, MANIFEST, format=format, content=content, files=files, known=known
         )
@@ -180,8 +204,10 @@ def prune(folder: Path, newest: Position, keep: int) -> None:
             shutil.rmtree(path.rename(path.with_name(f".{path.name}.old")))
 
 
-def read(path: Path) -> Checkpoint:
+def read(path: Path, crew: Crew | None = None) -> Checkpoint:
     """Read the checkpoint in the folder `path`; arrays are mapped and read-only.
+
+    crew: workers that share the checks of its parts, see `check_parts`; None: there is one.
 
     Raises:
         ModelFolderError, ModelMissingError: a file is missing, damaged, or of a newer format.
@@ -189,8 +215,11 @@ def read(path: Path) -> Checkpoint:
     folder = current(path)
     manifest = _manifest(folder)
     file = verified(folder, STATE, manifest)
-    tensors = read_tensors(file, manifest["tensors"], mapped=True)
+    tensors: dict[str, Any] = dict(read_tensors(file, manifest["tensors"], mapped=True))
     check_finite(file, {name: tensors[name] for name in tensors if OPTIMIZER not in name})
+    if manifest.get(PARTS) is not None:
+        check_parts(crew or Crew(), folder / MANIFEST)
+        tensors |= open_parts(seal_of(folder / MANIFEST))
     found = Checkpoint(
         state=State(
             tensors=tensors, position=manifest["position"], pages=read_logs(folder, manifest)
@@ -207,10 +236,12 @@ def read(path: Path) -> Checkpoint:
     return found
 
 
-def newest(folder: Path, remedy: str = "--overwrite starts afresh.") -> Checkpoint | None:
+def newest(
+    folder: Path, remedy: str = "--overwrite starts afresh.", crew: Crew | None = None
+) -> Checkpoint | None:
     """Return the newest intact checkpoint in `folder`; None: it has none at all.
 
-    remedy: what the caller can do if none is intact.
+    remedy: what the caller can do if none is intact. crew: see `read`.
 
     Raises:
         ModelFolderError: there are checkpoints, but none is intact.
@@ -218,7 +249,7 @@ def newest(folder: Path, remedy: str = "--overwrite starts afresh.") -> Checkpoi
     failures = []
     for _, path in existing(folder):
         try:
-            return read(path)
+            return read(path, crew)
         except (ModelFolderError, ModelMissingError) as error:
             log.warning("%s; trying the one before", error)
             failures.append(str(error))
@@ -231,7 +262,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
     return read_manifest(
         folder,
         MANIFEST,
-        format=PAGED,
+        format=PARTED,
         schema=CheckpointManifest,
         missing="no checkpoint.json here",
     )

@@ -88,7 +88,7 @@ class Checkpoints(Hook):
         copies = stored(self.settings.store)
         if copies is not None:
             copies.fetch(self.folder)
-        last = checkpoint.newest(self.folder, DAMAGED)
+        last = checkpoint.newest(self.folder, DAMAGED, learner.crew)
         if last is not None and last.position > progress.position:
             check_same(last, config, fingerprint, remedy=REMEDY)
             if last.state.pages is not None and progress.position != (0, 0):
@@ -135,7 +135,7 @@ class Checkpoints(Hook):
         if last.best is None or not watches(learner):
             return None
         try:
-            best = checkpoint.read(self.folder / checkpoint.name_of(last.best))
+            best = checkpoint.read(self.folder / checkpoint.name_of(last.best), learner.crew)
         except (ModelFolderError, ModelMissingError) as error:
             log.warning("the best model so far is lost: %s", error)
             return None

@@ -12,7 +12,7 @@ from blocklearn.matcache.finite import is_finite
 
 from ..configuration.config import CheckpointConfig
 from ..engines.rows import SharedRows
-from ..errors import ModelFolderError, ModelMissingError
+from ..errors import ModelFolderError, ModelMissingError, WorkerError
 from ..hooks import Hook, Progress
 from ..training.divergence import check_finite
 from ..training.evaluation import Evaluation
@@ -99,6 +99,7 @@ class SaveCheckpoints(Hook):
         Raises:
             DivergedError: the model is not finite; earlier checkpoints stay.
             OSError: the checkpoint cannot be written; earlier checkpoints stay.
+            WorkerError: another worker cannot write its part; earlier checkpoints stay.
         """
         self._improved = False
         if progress.position == self._at:
@@ -120,8 +121,8 @@ class SaveCheckpoints(Hook):
                 check(tensor)
         found = Checkpoint(state, dict(progress.scores), self.config, self.fingerprint)
         try:
-            path = checkpoint.write(self.folder, found, tables)
-        except OSError as error:
+            path = checkpoint.write(self.folder, found, tables, learner.part_writer.write)
+        except (OSError, WorkerError) as error:
             error.add_note(f"earlier checkpoints are intact; {self.again} resumes from them")
             raise
         self._at = progress.position
@@ -155,7 +156,7 @@ def choose_model(learner: Learner, settings: Evaluation, folder: Path) -> Iterat
         return
     if best.position != learner.progress.position:
         try:
-            kept = checkpoint.read(folder / checkpoint.name_of(best.position))
+            kept = checkpoint.read(folder / checkpoint.name_of(best.position), learner.crew)
         except (ModelFolderError, ModelMissingError) as error:
             learner.progress.lost = f"{found}: {error}"
             log.warning("the best model is lost, the model is the last one: %s", error)

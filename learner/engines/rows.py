@@ -3,36 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from blocklearn.models import RowState, TokenState
+from blocklearn.models import RowState, RowStore, TokenState
 
 from .crew import Crew
+from .row_pieces import PartedRows, RowPieces, Rows
 
-Rows = NDArray[Any]
 
-
-class SharedRows:
+class SharedRows(RowPieces):
     """The state of all rows, of which each worker has its own.
 
-    shape, dtype: of the whole.
-    pieces: yields the rows, range after range; all workers take part, see `LiveModel.rows_of`.
+    All workers take part when its pieces are read: see `LiveModel.rows_of`.
     """
 
     def __init__(
         self, state: RowState | TokenState, rows_of: Callable[[NDArray[np.int64]], Rows]
     ) -> None:
         """rows_of: returns the rows of these numbers."""
-        self.shape, self.dtype = state.shape, np.dtype(state.dtype)
+        super().__init__(state.shape, np.dtype(state.dtype))
         self._state, self._rows_of = state, rows_of
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of the whole."""
-        return self.shape[0] * self.shape[1] * self.dtype.itemsize
 
     def checked(self, check: Callable[[Rows], None]) -> SharedRows:
         """Return the same, where `check` sees each piece first."""
@@ -47,15 +39,6 @@ class SharedRows:
     def pieces(self) -> Iterator[Rows]:
         """Yield the rows in order, range after range."""
         return (self._rows_of(ids) for ids in self._state.ranges())
-
-    def whole(self) -> Rows:
-        """Return all rows."""
-        found = np.empty(self.shape, self.dtype)
-        start = 0
-        for piece in self.pieces():
-            found[start : start + len(piece)] = piece
-            start += len(piece)
-        return found
 
 
 def gathered(
@@ -78,20 +61,28 @@ def gathered(
     return state.joined(ids, parts)
 
 
-def hand_out(state: RowState | TokenState, array: Rows | None, crew: Crew) -> None:
+def hand_out(state: RowState | TokenState, array: Rows | PartedRows | None, crew: Crew) -> None:
     """Give every other worker its rows of the leader's array of all; all workers call it."""
     nothing = np.empty(0, state.dtype)
     for ids in state.ranges():
         owners, parts = state.share.owners(ids), [nothing] * crew.size
         if array is not None:
-            parts[1:] = [state.cut(array, ids[owners == rank]) for rank in range(1, crew.size)]
+            begin, end = state.span(ids)
+            piece, first = array[begin:end], int(ids[0])
+            others = range(1, crew.size)
+            parts[1:] = [state.cut(piece, ids[owners == rank], first) for rank in others]
         part = crew.exchange.exchange(parts)[0]
         if not crew.leads:
             state.set_rows(ids[owners == crew.rank], part)
 
 
-def take_own(state: RowState | TokenState, array: Rows) -> None:
-    """Set the own rows of a state to those of an array of all."""
-    for ids in state.ranges():
-        own = state.share.own(ids)
-        state.set_rows(own, state.cut(array, own))
+def take_own(state: RowState | TokenState, store: RowStore, array: Rows | PartedRows) -> None:
+    """Set the rows in the store of a state to those of an array of all, before its `changed`."""
+    rows, place = store.array, 0
+    for begin, end in state.stored_share.runs():
+        into = rows[place : place + end - begin]
+        if isinstance(array, PartedRows):
+            array.read(begin, into)
+        else:
+            into[:] = array[begin:end]
+        place += end - begin

@@ -27,7 +27,7 @@ from blocklearn.matcache.containers.inputs import on_arrays
 from blocklearn.matcache.errors import BlocklearnError
 from blocklearn.models import MODELS, Model, Randomness, Shapes
 
-from ..engines.rows import SharedRows
+from ..engines.row_pieces import RowPieces
 from ..errors import ModelFolderError, ModelMissingError
 from ..hooks import Progress
 from ..learner import Learner, State
@@ -63,7 +63,7 @@ def save(learner: Learner, path: Path | str) -> None:
         raise TypeError(f"save: {type(learner).__name__} is not a Learner{hint}.")
     if not learner.crew.leads:
         for tensor in _tensors(learner).values():
-            for _ in tensor.pieces() if isinstance(tensor, SharedRows) else ():
+            for _ in tensor.pieces() if isinstance(tensor, RowPieces) else ():
                 pass
         return
     place = place_of(path, PATIENCE)
@@ -99,12 +99,12 @@ def save(learner: Learner, path: Path | str) -> None:
     )
 
 
-def _tensors(learner: Learner) -> Mapping[str, NDArray[Any] | SharedRows]:
+def _tensors(learner: Learner) -> Mapping[str, NDArray[Any] | RowPieces]:
     """Return the exact parameters, and the states of rows."""
     model, rows = learner.model, learner.state(copy=False).tensors
     found = {n: learner.parameter(n) for n in model.parameters if n not in model.unsaved}
     for name in model.row_states:
-        shared = isinstance(rows.get(name), SharedRows)
+        shared = isinstance(rows.get(name), RowPieces)
         found[name] = rows[name] if shared else learner.row_state(name)
     return found
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from ..checkpoints.parts import CHECK, check_parts
 from ..configuration.config import RunConfig
 from ..engines.alike import check_alike
 from ..engines.crew import Crew
@@ -21,6 +24,7 @@ def assist(config: RunConfig, requests: Requests, crew: Crew) -> None:
     files = state_files_of(config, crew)
     check_alike(crew, fingerprints(train_data, eval_data))
     check_room(build(planned(config), train_data, eval_data, [], files, crew).plan(), config)
+    crew.follow({CHECK: partial(check_parts, crew)})
     model = crew.told()
     if model is None:
         return  # the run was finished already

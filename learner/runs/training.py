@@ -126,7 +126,8 @@ def _train(
             copies.fetch(folder.checkpoints)
         elif copies is not None:
             copies.clear(overwrite=options.overwrite)
-        last = checkpoint.newest(folder.checkpoints)
+        with crew.leading():
+            last = checkpoint.newest(folder.checkpoints, crew=crew)
         config = decided(
             config,
             last.config if last else None,

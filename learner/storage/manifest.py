@@ -52,12 +52,16 @@ def write_manifest(
     """
     entries = dict(known or {})
     for file in (file for file in files if file not in entries):
-        path = folder / file
-        entries[file] = {"bytes": path.stat().st_size, "xxh3_128": _file_digest(path)}
+        entries[file] = file_entry(folder / file)
     manifest = {"format": format.name, "version": format.version, **content, "files": entries}
     text = json.dumps({**manifest, "digest": _digest(manifest)}, indent=2, ensure_ascii=False)
     (folder / name).write_text(text + "\n", encoding="utf-8")
     return entries
+
+
+def file_entry(path: Path) -> dict[str, Any]:
+    """Return bytes and digest of a complete file, as manifests have them."""
+    return {"bytes": path.stat().st_size, "xxh3_128": _file_digest(path)}
 
 
 def read_manifest(

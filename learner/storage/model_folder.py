@@ -27,7 +27,7 @@ from blocklearn.datasources import HashedWords, Ids
 from blocklearn.durable import current, settle, write_folder
 from blocklearn.models import MODELS
 
-from ..engines.rows import SharedRows
+from ..engines.row_pieces import RowPieces
 from ..errors import ModelFolderError, RunFolderError
 from .manifest import Format, finite, read_manifest, read_verified, verified, write_manifest
 from .name_files import read_hashed, read_names, write_hashed, write_names
@@ -85,7 +85,7 @@ def save(
     *,
     kind: str,
     config: Mapping[str, Any],
-    tensors: Mapping[str, NDArray[Any] | SharedRows],
+    tensors: Mapping[str, NDArray[Any] | RowPieces],
     names: Sequence[str] | None,
     fingerprint: str,
     metrics: Mapping[str, Any],

@@ -151,6 +151,7 @@ class CheckpointManifest(Manifest):
     position: Position
     scores: dict[str, FiniteFloat | None]
     pages: PageLogs | None = None
+    parts: Annotated[dict[str, dict[str, TensorEntry]], Field(min_length=1)] | None = None
 
 
 class RunMark(Part):

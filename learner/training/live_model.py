@@ -14,17 +14,19 @@ import numpy as np
 
 from blocklearn.matcache import DeviceLostError
 from blocklearn.models import RowState, RowStore, TokenState
-from blocklearn.models.row_share import RowShare
+from blocklearn.models.row_share import Ids, RowShare
 
 from ..engines.crew import Crew
-from ..engines.rows import Rows, SharedRows, gathered
+from ..engines.row_pieces import RowPieces, Rows
+from ..engines.rows import SharedRows, gathered
 from ..errors import WorkerError, WorkerLostError
 from ..files.paging import read_only
 from ..files.placed_tables import PlacedTables
 from ..files.row_folder import RowFolder
 from ..files.table_rows import TableRows
 from .progress import Progress
-from .state import State, give, set_progress, shared, take
+from .shared_state import shared
+from .state import State, give, set_progress, take
 from .stores import make_stores
 from .team import Team
 
@@ -163,13 +165,15 @@ class LiveModel:
         """Return the state to continue from: see `Learner.state`."""
         shared = {name: self._rows(name) for name in self._shared()}
         if self.restored is not None:
-            rows = {name: _whole(each) for name, each in shared.items()} if copy else shared
-            return replace(self.restored, tensors={**self.restored.tensors, **rows})
+            rows = self.restored.tensors | shared
+            if copy:
+                rows = {name: _whole(each) for name, each in rows.items()}
+            return replace(self.restored, tensors=rows)
         self.ready().gather()
         rows = self.own_rows() | shared
         if copy:
             rows = {
-                name: each.whole() if isinstance(each, SharedRows) else each.copy()
+                name: each.whole() if isinstance(each, RowPieces) else each.copy()
                 for name, each in rows.items()
             }
         return take(self.ready(), rows, self._progress, copy=copy)
@@ -257,11 +261,20 @@ class LiveModel:
         ids = crew.pooled(ids if crew.leads else ids[:0])[0].copy()
         return gathered(self._states[name], ids, crew, everywhere=everywhere)
 
+    def parted(self) -> tuple[dict[str, Rows], dict[str, Ids]]:
+        """Return this worker's rows of states that no worker has whole, and the blocks of each.
+
+        Blocks are int64 [blocks + 1], where each begins, and the number of all rows of the state.
+        """
+        own, names = self.own_rows(), self._shared()
+        blocks = {name: self._states[name].stored_share.first_rows for name in names}
+        return {name: own[name] for name in names}, blocks
+
     def _shared(self) -> list[str]:
         """Return the states of which this worker has its own rows only."""
         return [name for name, state in self._states.items() if not state.whole]
 
-    def _rows(self, name: str) -> Rows | SharedRows:
+    def _rows(self, name: str) -> Rows | RowPieces:
         """Return the state of all rows, or what reads those of all workers."""
         state, given = self._states[name], self._unshared
         if state.whole and name in self.stores:
@@ -269,7 +282,7 @@ class LiveModel:
             self.stores[name].check()
             return self.stores[name].array
         if given is not None and name in given.tensors:
-            whole: Rows = given.tensors[name]
+            whole: Rows | RowPieces = given.tensors[name]
             if whole.shape == state.shape:
                 return whole
         return SharedRows(state, partial(self.rows_of, name))
@@ -304,7 +317,8 @@ class LiveModel:
         """Return a parameter of the restored state; None: it is not there, or inexact."""
         if self.restored is None or self.restored.position.get("block"):
             return None
-        return self.restored.tensors.get(name)
+        found = self.restored.tensors.get(name)
+        return None if found is None else _whole(found)
 
     def _read(self, team: Team, name: str) -> np.ndarray[Any, Any]:
         with team.exact():
@@ -325,9 +339,8 @@ class LiveModel:
         if self.team is not None:  # of data in one orientation: columns are a parameter
             return self._read(self.team, name)
         assert self.restored is not None
-        found: Rows = self.restored.tensors[name]
-        return found
+        return _whole(self.restored.tensors[name])
 
 
-def _whole(rows: Rows | SharedRows) -> Rows:
-    return rows.whole() if isinstance(rows, SharedRows) else rows
+def _whole(rows: Rows | RowPieces) -> Rows:
+    return rows.whole() if isinstance(rows, RowPieces) else rows

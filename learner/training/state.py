@@ -16,7 +16,8 @@ from blocklearn.datasources import BlockShape, DataSource, Ids, row_names
 from blocklearn.matcache import Mat, ShapeError
 from blocklearn.models import Model, RowStore
 
-from ..engines.rows import Rows, hand_out, take_own
+from ..engines.row_pieces import PartedRows
+from ..engines.rows import take_own
 from .apart import merged, name_in, replicas_of
 from .learned import OPTIMIZER
 from .paged_tables import Pages, give_pages
@@ -32,7 +33,7 @@ class State:
 
     tensors: parameters, row state and optimizer state by name. If replicas differ, the Mats of
         those after the first are called `replica.1.NAME` and so on. States of rows may be those of
-        this worker only, where each has its own; or `SharedRows`, which read those of all.
+        this worker only, where each has its own; or `RowPieces`, which read those of all.
     position: pass, block and other figures, in values for JSON.
     fresh: states of rows that begin afresh, because the rows are others.
     pages: the rows of tables that differ from their initial values; None: `tensors` has all tables.
@@ -126,8 +127,8 @@ def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
     for name, store in stores.items():
         if name not in state.fresh and name in state.tensors:
             found = state.tensors[name]
-            if found.shape != store.shape:
-                take_own(team.first.model.states[name], found)
+            if isinstance(found, PartedRows) or found.shape != store.shape:
+                take_own(team.first.model.states[name], store, found)
             elif store.array is not found:
                 np.copyto(store.array, found)
             store.changed()
@@ -156,40 +157,6 @@ def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
     for replica in team.replicas:
         replica.refresh()  # a device has a copy of the state of rows
     team.given(apart=replicas_of(state.tensors) > 1)
-
-
-def shared(
-    state: State | None, team: Team, stores: Mapping[str, RowStore], kept: Mapping[str, Rows]
-) -> State | None:
-    """Return the state of the worker that leads; None: it has none.
-
-    state: of this worker. stores: take the states of rows that other workers receive.
-    kept: states of this worker's rows, where the leader has its own only.
-    """
-    crew, states = team.crew, team.first.model.states
-    head: dict[str, Any] | None = None
-    if crew.leads and state is not None:
-        tensors = {name: (array.shape, array.dtype.str) for name, array in state.tensors.items()}
-        fresh = sorted(state.fresh)
-        head = {"position": state.position, "tensors": tensors, "fresh": fresh}
-    head = crew.told(head)
-    if head is None:
-        return None
-    for name, rows in kept.items():
-        np.copyto(stores[name].array, rows)
-        stores[name].changed()
-    if state is None or not crew.leads:
-        state = State({}, head["position"], frozenset(head["fresh"]))
-        for name, (shape, dtype) in head["tensors"].items():
-            room = stores[name].array if name in stores else np.empty(shape, dtype)
-            fits = room.shape == tuple(shape) or (name in stores and not states[name].whole)
-            state.tensors[name] = room if fits else np.empty(shape, dtype)
-    for name, array in state.tensors.items():
-        if name not in stores or states[name].whole:
-            crew.spread(array)
-        elif tuple(head["tensors"][name][0]) == states[name].shape:
-            hand_out(states[name], array if crew.leads else None, crew)
-    return state
 
 
 def _check_sizes(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:

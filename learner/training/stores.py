@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from blocklearn.models import RowStore
 from blocklearn.models.row_share import RowShare
 
@@ -40,7 +42,7 @@ def make_stores(
         whole = team.first.has_whole(name, share)
         shape = state.shape if whole else state.stored(share)
         lent = None if team.first.trains or restored is None else restored.tensors.get(name)
-        if lent is not None and (lent.shape, lent.dtype) == (state.shape, state.dtype):
+        if isinstance(lent, np.ndarray) and (lent.shape, lent.dtype) == (state.shape, state.dtype):
             stores[name] = RowStore.of(lent)
         elif folder is None:
             stores[name] = RowStore(*shape, state.dtype)

@@ -44,12 +44,18 @@ def mpiexec(workers: int, *command: Any) -> subprocess.CompletedProcess[str]:
     )
 
 
-def learn(workers: int, *arguments: Any) -> subprocess.CompletedProcess[str]:
-    """Run the command `learn train` as workers, on data of the package."""
-    settings = ["learner.passes=2", "learner.sync_every=2", "learner.threads=1", *SMALL]
+def learn(
+    workers: int, *arguments: Any, model: tuple[str, ...] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the command `learn train` as workers, on data of the package.
+
+    model: name of a configuration, and settings; None: LDA.
+    """
+    name, *own = model or ("lda", *SMALL)
+    settings = ["learner.passes=2", "learner.sync_every=2", "learner.threads=1", *own]
     given = [word for each in settings for word in ("--set", each)]
     command = ["-m", "blocklearn.learner.command_line.cli", "train"]
-    config = ROOT / "configs" / "lda.yaml"
+    config = ROOT / "configs" / f"{name}.yaml"
     return mpiexec(workers, *command, "--config", config, *given, *arguments)
 
 
@@ -104,6 +110,52 @@ def test_the_command_trains_with_the_workers_of_mpirun(tmp_path: Path, command: 
         "train", *one[:1], f"--out={tmp_path / 'two'}", "--resume=auto", *settings
     )
     assert code == 0 and "finished, 2 passes are done" in said
+
+
+@pytest.mark.parametrize(
+    "rank, when, left",
+    [
+        (1, "writing", ["pass-0001"]),
+        (0, "all parts are written", ["pass-0001"]),
+        (0, "all is written", ["pass-0001", "pass-0002"]),
+    ],
+)
+def test_a_killed_worker_leaves_whole_checkpoints(
+    rank: int, when: str, left: list[str], tmp_path: Path
+) -> None:
+    """The next run has the bits of replicas, and removes what the killed one has left."""
+    run = mpiexec(3, "-m", "tests.support.mpi_parts", tmp_path, rank, when)
+    assert run.returncode != 0
+    saved = tmp_path / "saved"
+    assert sorted(path.name for path in saved.glob("pass-*")) == left
+    assert (saved / ".pass-0002.saving").exists() == (len(left) == 1)
+    run = mpiexec(3, "-m", "tests.support.mpi_parts", tmp_path)
+    assert run.returncode == 0, run.stderr
+    expected = learnt(trained(CASES["nmf frobenius"], replicas=3))
+    for number in range(3):
+        assert pickle.loads((tmp_path / f"worker-{number}").read_bytes()) == expected
+    assert sorted(path.name for path in saved.iterdir()) == ["pass-0002", "pass-0003"]
+    assert len(list((saved / "pass-0003").glob("part-*"))) == 3
+
+
+def test_the_command_resumes_from_parts(tmp_path: Path, command: Learn) -> None:
+    """With the best model of all, which is read from parts, too, and with other workers."""
+    worse = "evaluation={metric: divergence, better: higher}"
+    nmf = ("nmf", "model.components=3", "data.block_rows=64", worse)
+    run = learn(4, "--out", tmp_path / "four", model=nmf)
+    assert run.returncode == 0, run.stderr
+    assert "the model is the best one: divergence" in run.stderr
+    assert "after pass 1" in run.stderr
+    parts = list((tmp_path / "four" / "checkpoints" / "pass-0001").glob("part-*"))
+    assert len(parts) == 4
+    shared = ["--set", "learner.replicas=2", "--set", "learner.passes=3"]
+    run = learn(2, "--out", tmp_path / "four", "--resume", "auto", *shared, model=nmf)
+    assert run.returncode == 0, run.stderr
+    one = [f"--config={ROOT / 'configs' / 'nmf.yaml'}", f"--out={tmp_path / 'one'}", "--quiet"]
+    given = ["learner.passes=3", "learner.sync_every=2", "learner.replicas=4", *nmf[1:]]
+    assert command("train", *one, *(word for each in given for word in ("--set", each)))[0] == 0
+    weights = [(tmp_path / out / "weights.safetensors").read_bytes() for out in ("four", "one")]
+    assert weights[0] == weights[1]
 
 
 @pytest.mark.slow

@@ -34,8 +34,8 @@ ROOMS = {
         " inc_norm lbfgs rmsprop sgd sgld streaming_average telescoping dual_programs dual_ascent"
     ),
     "learner": (
-        "errors terminal exit_codes figures memory drawing files engines training showing"
-        " storage configuration learner results"
+        "errors terminal exit_codes figures memory drawing files engines storage training"
+        " showing configuration learner results"
         " checking recommendation choosing installation conversion watch runs reports serving"
         " inspection evidence page starting command_line estimators"
     ),

@@ -315,6 +315,7 @@ class Trained:
         self.where = (0, 0)
         self.model = SimpleNamespace(parameters={"w": None}, row_states={})
         self.placed_tables = None
+        self.part_writer = SimpleNamespace(write=lambda staging: None)
         self.value = 1.0
 
     def state(self, copy: bool) -> State:

@@ -1,0 +1,159 @@
+"""Let each worker write the rows that it owns into a part of a checkpoint, and check the parts.
+
+The leader calls what is here, and the others follow its order. Where some worker does not see the
+leader's folder, no parts are written, and the leader checks those of that worker.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+from blocklearn.durable import sync_file
+from blocklearn.matcache.finite import is_finite
+
+from ..engines.crew import Crew
+from ..errors import ModelFolderError, WorkerError
+from ..exit_codes import exit_code
+from ..storage.manifest import file_entry
+from ..storage.row_parts import BLOCKS, PARTS, Seal, check_part, name_of, seal_of
+from ..storage.tensor_file import check_finite, read_tensors, write_tensors
+from ..training import divergence
+from ..training.learned import OPTIMIZER
+from ..training.live_model import LiveModel
+from ..training.progress import Progress
+
+log = logging.getLogger(__name__)
+
+WRITE, CHECK = "write part", "check parts"
+"""The orders of the leader that make the others call `PartWriter.write` and `check_parts`."""
+
+
+class PartWriter:
+    """Writes the states of rows of which each worker has its own."""
+
+    def __init__(self, live: LiveModel, progress: Progress) -> None:
+        """live: has the rows of this worker."""
+        self._live, self._progress = live, progress
+        self._told = False
+
+    def write(self, folder: Path | None = None) -> dict[str, Any] | None:
+        """Write this worker's part into the folder of a checkpoint that is not complete yet.
+
+        All workers take part, and none writes any more when it returns or raises an error. It
+        returns `arrays`, entries of the arrays of each part by file, and `files`, their bytes and
+        digests. None: not all workers see the folder, and nothing is written.
+
+        folder: of the leader. The others are told.
+
+        Raises:
+            DivergedError: own rows are not finite.
+            OSError: the own part cannot be written.
+            WorkerError: another worker cannot write its part.
+        """
+        crew = self._live.crew
+        with crew.ordered(WRITE):
+            place = _seen_by_all(crew, folder)
+            if place is not None:
+                return self._meet(place)
+        if crew.leads and not self._told:
+            log.warning(
+                "%s: not all workers see this folder, so worker 0 writes the rows of all. Each "
+                "writes its own where the run is in a folder that all share",
+                None if folder is None else folder.parent,
+            )
+        self._told = True
+        return None
+
+    def _meet(self, folder: Path) -> dict[str, Any]:
+        """Write a part, wait for those of the others, and return what all have written."""
+        crew = self._live.crew
+        failure: Exception | None = None
+        try:
+            own = self._part(folder / name_of(crew.rank))
+        except Exception as error:
+            failure = error
+            own = {"code": int(exit_code(error)), "text": f"{type(error).__name__}: {error}"}
+        found = crew.gather(own)
+        if failure is not None:
+            raise failure
+        for rank, each in enumerate(found):
+            if "text" in each:
+                raise WorkerError(rank, each["code"], each["text"])
+        files = {name_of(rank): each for rank, each in enumerate(found)}
+        if crew.leads:
+            _check_sizes(folder, files)
+        return {what: {file: files[file][what] for file in files} for what in ("arrays", "files")}
+
+    def _part(self, path: Path) -> dict[str, Any]:
+        """Write a part, and return entries of its arrays and of the file."""
+        live = self._live
+        arrays, blocks = live.parted()
+        learnt = live.ready().first.model.row_states.keys() & arrays.keys()
+        finite = ((name, is_finite(arrays[name])) for name in sorted(learnt))
+        divergence.check_finite(finite, self._progress)
+        if live.crew.leads:
+            arrays |= {f"{BLOCKS}{name}": first_rows for name, first_rows in blocks.items()}
+        entries = write_tensors(path, arrays)
+        sync_file(path)
+        return {"arrays": entries, "files": file_entry(path)}
+
+
+def check_parts(crew: Crew, manifest: Path | None = None) -> None:
+    """Check the parts of a checkpoint: worker w those of the workers w, w + workers, ...
+
+    manifest: of the leader, checked already. The others are told.
+
+    Raises ModelFolderError on the leader: a part is missing, or is not what was written.
+    """
+    with crew.ordered(CHECK):
+        seal = Seal(*crew.told(None if manifest is None else seal_of(manifest)))
+        sees = crew.gather(seal.fits())
+        checked = [rank for rank in range(crew.size) if sees[rank] and rank == crew.rank]
+        if crew.leads:
+            checked += [rank for rank in range(crew.size) if not sees[rank]]
+        problems = crew.gather([_problem(Path(seal.path), rank, crew.size) for rank in checked])
+    found = next((text for each in problems for text in each if text), None)
+    if crew.leads and found is not None:
+        raise ModelFolderError(found)
+
+
+def _problem(path: Path, rank: int, size: int) -> str | None:
+    """Return what is wrong with the parts of every `size`-th worker, from `rank` on."""
+    try:
+        manifest = json.loads(path.read_bytes())
+        for file in sorted(manifest[PARTS])[rank::size]:
+            check_part(path.parent, file, manifest)
+            part, entries = path.parent / file, manifest[PARTS][file]
+            arrays = read_tensors(part, entries, mapped=True, compare=False)
+            check_finite(part, {name: arrays[name] for name in arrays if OPTIMIZER not in name})
+    except (ModelFolderError, OSError) as error:
+        return str(error)
+    return None
+
+
+def _seen_by_all(crew: Crew, folder: Path | None) -> Path | None:
+    """Return the folder of the leader, if all workers see the file that it makes there."""
+    token = f"seen-{secrets.token_hex(8)}"
+    if folder is not None:
+        (folder / token).touch()
+    path = crew.told(None if folder is None else str(folder.absolute() / token))
+    seen = all(crew.gather(os.path.exists(path)))
+    if folder is not None:
+        (folder / token).unlink()
+    return Path(path).parent if seen else None
+
+
+def _check_sizes(folder: Path, files: dict[str, Any]) -> None:
+    """Raise OSError unless the leader sees the parts as the others have written them."""
+    for file, told in files.items():
+        size, wrote = (folder / file).stat().st_size, told["files"]["bytes"]
+        if size != wrote:
+            raise OSError(
+                f"{folder / file}: {size} bytes, but {wrote} were written on another machine. Put "
+                "the run into a folder that all workers see alike."
+            )

@@ -1,0 +1,53 @@
+"""A worker of MPI, for tests: trains with checkpoints, and may be killed while one is written.
+
+mpiexec -n 3 python -m tests.support.mpi_parts OUT [RANK WHEN]
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import blocklearn as bl
+from blocklearn.learner.checkpoints import checkpoint, parts
+from blocklearn.learner.engines.open import opened
+from tests.engines.test_workers import CASES, learnt, trained
+
+WHEN = {
+    "writing": (parts, "write_tensors"),
+    "all parts are written": (checkpoint, "write_manifest"),
+    "all is written": (checkpoint, "write_folder"),
+}
+"""Function that the worker calls last, for the checkpoint of the second pass."""
+
+
+def killed_after(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that kills this process, once it has done what `call` does."""
+
+    def kill(path: Path, *given: Any, **named: Any) -> Any:
+        found = call(path, *given, **named)
+        if "pass-0002" in str(path):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return found
+
+    return kill
+
+
+def main(out: Path, rank: str = "-1", when: str = "") -> None:
+    """Train, and write all that comes out of it to `out/worker-RANK`."""
+    own: Any = opened("auto", task=lambda: lambda own: None)
+    if own.rank == int(rank):
+        module, name = WHEN[when]
+        setattr(module, name, killed_after(getattr(module, name)))
+    hooks = [bl.Checkpoints(out / "saved")] if own.rank == 0 else []
+    found = learnt(trained(CASES["nmf frobenius"], engine=own, hooks=hooks))
+    (out / f"worker-{own.rank}").write_bytes(pickle.dumps(found))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *sys.argv[2:])
