@@ -387,7 +387,12 @@ class RowState:
     @property
     def stored_share(self) -> RowShare:
         """The rows of the array of all that its store has, in order."""
-        return RowShare.of_all(self.shape[0]) if self.whole else self.share
+        return RowShare.of_all(self.shape[0]) if self.whole else self.owned
+
+    @property
+    def owned(self) -> RowShare:
+        """The rows of the array of all that belong to this worker."""
+        return self.share
 
     def span(self, ids: Ids) -> tuple[int, int]:
         """Return where the rows `ids`, one after another, begin and end in the array of all."""

@@ -194,8 +194,11 @@ class TokenState:
     @property
     def stored_share(self) -> RowShare:
         """The tokens of the array of all that its store has, in order."""
-        if self.whole:
-            return RowShare.of_all(self.shape[0])
+        return RowShare.of_all(self.shape[0]) if self.whole else self.owned
+
+    @property
+    def owned(self) -> RowShare:
+        """The tokens of the array of all that belong to this worker."""
         return RowShare(self.offsets[self.share.first_rows], self.share.rank, self.share.size)
 
     def span(self, ids: Ids) -> tuple[int, int]:

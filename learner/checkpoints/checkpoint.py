@@ -2,8 +2,8 @@
 
 A checkpoint is a folder of two files. `state.safetensors` has the arrays of the learner's state.
 `checkpoint.json` has the position, the configuration, and the fingerprint of the data. Tables in
-files are in logs: see `storage/page_logs.py`. States of rows of which each worker has its own are
-in parts: see `storage/row_parts.py`. The folder is complete or absent, and verified when read. Its
+files are in logs: see `storage/page_logs.py`. States whose rows belong to several workers are in
+parts: see `storage/row_parts.py`. The folder is complete or absent, and verified when read. Its
 name is the position, so names sort by position: `pass-0003` (three passes are complete),
 `pass-0003-block-0000120`.
 """
@@ -19,7 +19,6 @@ from typing import Any
 from blocklearn.durable import current, write_folder
 
 from ..engines.crew import Crew
-from ..engines.rows import SharedRows
 from ..errors import ModelFolderError, ModelMissingError
 from ..files.placed_tables import PlacedTables
 from ..storage.manifest import Format, finite, read_manifest, verified, write_manifest
@@ -124,8 +123,8 @@ def write(
     """Write `checkpoint` into a new folder in `folder`, and return its path.
 
     Its arrays are neither copied nor changed. tables: those of its tables that lie in files; only
-    rows that have changed since the checkpoint before are written. write_parts: called if there are
-    `SharedRows`, see `PartWriter.write`.
+    rows that have changed since the checkpoint before are written. write_parts: see
+    `PartWriter.write`.
 
     Raises:
         OSError: the checkpoint cannot be written; existing files are unchanged.
@@ -138,10 +137,10 @@ def write(
 
     def fill(staging: Path) -> None:
         tensors, pages, known = checkpoint.state.tensors, None, {}
-        shared = {name for name, tensor in tensors.items() if isinstance(tensor, SharedRows)}
-        parts = write_parts(staging) if shared else None
+        parts = write_parts(staging)
         if parts is not None:
-            tensors = {name: tensors[name] for name in tensors.keys() - shared}
+            apart = {name for arrays in parts["arrays"].values() for name in arrays}
+            tensors = {name: tensors[name] for name in tensors.keys() - apart}
             known = parts["files"]
         if tables is not None:
             pages = write_logs(staging, tables, before)

@@ -34,7 +34,7 @@ WRITE, CHECK = "write part", "check parts"
 
 
 class PartWriter:
-    """Writes the states of rows of which each worker has its own."""
+    """Writes the states whose rows belong to several workers."""
 
     def __init__(self, live: LiveModel, progress: Progress) -> None:
         """live: has the rows of this worker."""
@@ -46,7 +46,8 @@ class PartWriter:
 
         All workers take part, and none writes any more when it returns or raises an error. It
         returns `arrays`, entries of the arrays of each part by file, and `files`, their bytes and
-        digests. None: not all workers see the folder, and nothing is written.
+        digests. None: there are no such states, or not all workers see the folder; nothing is
+        written.
 
         folder: of the leader. The others are told.
 
@@ -56,6 +57,8 @@ class PartWriter:
             WorkerError: another worker cannot write its part.
         """
         crew = self._live.crew
+        if not self._live.owned:
+            return None
         with crew.ordered(WRITE):
             place = _seen_by_all(crew, folder)
             if place is not None:
@@ -92,12 +95,13 @@ class PartWriter:
     def _part(self, path: Path) -> dict[str, Any]:
         """Write a part, and return entries of its arrays and of the file."""
         live = self._live
-        arrays, blocks = live.parted()
+        arrays: dict[str, Any] = live.parted()
         learnt = live.ready().first.model.row_states.keys() & arrays.keys()
-        finite = ((name, is_finite(arrays[name])) for name in sorted(learnt))
+        finite = ((name, is_finite(live.stores[name].array)) for name in sorted(learnt))
         divergence.check_finite(finite, self._progress)
         if live.crew.leads:
-            arrays |= {f"{BLOCKS}{name}": first_rows for name, first_rows in blocks.items()}
+            owned = live.owned.items()
+            arrays |= {f"{BLOCKS}{name}": state.owned.first_rows for name, state in owned}
         entries = write_tensors(path, arrays)
         sync_file(path)
         return {"arrays": entries, "files": file_entry(path)}

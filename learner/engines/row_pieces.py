@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blocklearn.models.row_share import PIECE
+from blocklearn.models.row_share import PIECE, RowShare
 
 Rows = NDArray[Any]
 
@@ -43,6 +43,21 @@ class RowPieces(ABC):
             found[start : start + len(piece)] = piece
             start += len(piece)
         return found
+
+
+class OwnRows(RowPieces):
+    """The rows that belong to a worker, of a state that it has whole.
+
+    rows: all of them. owned: which.
+    """
+
+    def __init__(self, rows: Rows, owned: RowShare) -> None:
+        super().__init__((owned.count, rows.shape[1]), rows.dtype)
+        self._rows, self._owned = rows, owned
+
+    def pieces(self) -> Iterator[Rows]:
+        """Yield the rows in order, block after block."""
+        return (self._rows[begin:end] for begin, end in self._owned.runs())
 
 
 class PartedRows(RowPieces):

@@ -1,4 +1,4 @@
-"""Read the parts of a checkpoint: states of rows of which each worker has written its own.
+"""Read the parts of a checkpoint: states of rows, of which each worker has written its own.
 
     part-0002.safetensors           of each such state, the rows of worker 2 in order
 

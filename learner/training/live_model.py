@@ -14,10 +14,10 @@ import numpy as np
 
 from blocklearn.matcache import DeviceLostError
 from blocklearn.models import RowState, RowStore, TokenState
-from blocklearn.models.row_share import Ids, RowShare
+from blocklearn.models.row_share import RowShare
 
 from ..engines.crew import Crew
-from ..engines.row_pieces import RowPieces, Rows
+from ..engines.row_pieces import OwnRows, RowPieces, Rows
 from ..engines.rows import SharedRows, gathered
 from ..errors import WorkerError, WorkerLostError
 from ..files.paging import read_only
@@ -261,14 +261,18 @@ class LiveModel:
         ids = crew.pooled(ids if crew.leads else ids[:0])[0].copy()
         return gathered(self._states[name], ids, crew, everywhere=everywhere)
 
-    def parted(self) -> tuple[dict[str, Rows], dict[str, Ids]]:
-        """Return this worker's rows of states that no worker has whole, and the blocks of each.
+    @property
+    def owned(self) -> dict[str, RowState | TokenState]:
+        """The states whose rows belong to several workers, by name."""
+        return {name: state for name, state in self._states.items() if state.share.size > 1}
 
-        Blocks are int64 [blocks + 1], where each begins, and the number of all rows of the state.
-        """
-        own, names = self.own_rows(), self._shared()
-        blocks = {name: self._states[name].stored_share.first_rows for name in names}
-        return {name: own[name] for name in names}, blocks
+    def parted(self) -> dict[str, Rows | OwnRows]:
+        """Return the rows that belong to this worker, of each state of `owned`."""
+        own = self.own_rows()
+        return {
+            name: OwnRows(own[name], state.owned) if state.whole else own[name]
+            for name, state in self.owned.items()
+        }
 
     def _shared(self) -> list[str]:
         """Return the states of which this worker has its own rows only."""

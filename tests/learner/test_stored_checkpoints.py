@@ -14,6 +14,7 @@ import blocklearn as bl
 from blocklearn.learner.checkpoints import stored_checkpoints
 from blocklearn.learner.errors import ConfigError
 from tests.support.learn_command import Learn
+from tests.support.workers import results
 
 STORE = "memory://runs/lda"
 X = np.random.default_rng(0).poisson(0.3, (90, 12)).astype(np.float32)
@@ -60,6 +61,26 @@ def test_copies_are_those_of_the_folder_and_resume_a_run_that_has_lost_it(
     assert [len(second.history), weights(second)] == [1, expected]
     assert complete(memory) == sorted(path.name for path in (tmp_path / "new").iterdir())
     assert all(name.split("/")[-2] in complete(memory) for name in memory)  # nothing else is left
+
+
+def test_parts_of_workers_are_copied_and_handed_out(memory: Any, tmp_path: Path) -> None:
+    """To one process, and to workers: the parts lie in the folder of worker 0 alone."""
+
+    def rows(folder: str, passes: int, **given: Any) -> bytes:
+        own = given.get("engine")
+        hooks = [bl.Checkpoints(tmp_path / folder, store=STORE)] if not own or not own.rank else []
+        given |= {"block_rows": 20, "threads": 1, "verbose": False, "hooks": hooks}
+        return bl.Learner("nmf", X, passes=passes, **given).fit().row_state("W").tobytes()
+
+    expected = rows("whole", 3, replicas=3)
+    memory.clear()
+    results(3, lambda own: rows("lost", 2, engine=own))
+    files = {path for path in memory if "pass-0002/part-" in path}
+    assert len(files) == 3
+    copy = dict(memory)
+    assert rows("new", 3, replicas=3) == expected
+    memory.clear(), memory.update(copy)
+    assert results(3, lambda own: rows("newer", 3, engine=own)) == [expected] * 3
 
 
 def test_a_copy_without_its_last_file_is_none(memory: Any, tmp_path: Path) -> None:
