@@ -140,6 +140,7 @@ def test_a_run_starts_again_when_a_worker_was_killed(runs: Runs) -> None:
     assert said.count("worker 1 has ended") == 1
     assert said.count("starting again from the newest checkpoint (2 more times)") == 1
     assert found == runs.of_replicas()
+    assert (runs.folder / "two/checkpoints/pass-0004/part-0001.safetensors").exists()
     assert os.listdir(runs.temporary) == []
     wait_until_ended(runs)
 
