@@ -89,7 +89,8 @@ def open_parts(seal: Seal) -> dict[str, PartedRows]:
     ]
     found = {}
     for name in [name for name in parts[0] if f"{BLOCKS}{name}" in parts[0]]:
-        blocks, lengths = parts[0][f"{BLOCKS}{name}"], [len(part.get(name, ())) for part in parts]
+        blocks = parts[0][f"{BLOCKS}{name}"]
+        lengths = [len(part[name]) if name in part else None for part in parts]
         rows = np.diff(blocks)
         if lengths != [int(rows[worker :: len(parts)].sum()) for worker in range(len(parts))]:
             raise ModelFolderError(

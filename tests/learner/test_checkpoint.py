@@ -18,6 +18,7 @@ from blocklearn.learner.checkpoints.same_run import check_same
 from blocklearn.learner.checkpoints.saving import SaveCheckpoints
 from blocklearn.learner.configuration.config import CheckpointConfig, LearnerConfig
 from blocklearn.learner.engines.crew import Crew
+from blocklearn.learner.engines.row_pieces import RowPieces
 from blocklearn.learner.errors import ConfigError, DivergedError, ModelFolderError, RunInterrupted
 from blocklearn.learner.learner import State
 from blocklearn.learner.runs.signals import Requests, StopOnSignal
@@ -213,6 +214,7 @@ def rows_of_sines() -> tuple[Any, Any]:
         ("checkpoint-2-averages", (2, 3)),
         ("checkpoint-2-penalties", (2, 3)),
         ("checkpoint-2-rows", (2, 5)),
+        ("checkpoint-4-rows", (2, 4)),
     ],
 )
 def test_checkpoints_of_all_versions_are_gone_on_with(name: str, position: Any) -> None:
@@ -236,10 +238,13 @@ def test_checkpoints_of_all_versions_are_gone_on_with(name: str, position: Any) 
 
     found, start = checkpoint.read(FORMATS / name), Start()
     assert found.position == position
-    learner = bl.Learner(model, data, passes=4, block_rows=16, optimizer=optimizer, hooks=[start])
+    given: dict[str, Any] = {"passes": 4, "block_rows": 16, "hooks": [start]}
+    given["replicas"] = len(found.state.position.get("optimizers", [None]))
+    learner = bl.Learner(model, data, optimizer=optimizer, **given)
     learner.restore(found.state)
     learner.fit()
-    for tensor, array in found.state.tensors.items():  # all of it was taken over
+    for tensor, each in found.state.tensors.items():  # all of it was taken over
+        array = each.whole() if isinstance(each, RowPieces) else each
         assert start.state.tensors[tensor].tobytes() == array.tobytes(), tensor
     if "optimizers" in found.state.position:
         assert start.state.position["optimizers"] == found.state.position["optimizers"]

@@ -15,6 +15,7 @@ from blocklearn.datasources.config import TrainData
 from blocklearn.datasources.holdout.samples import Reading
 from blocklearn.learner.checkpoints import checkpoint
 from blocklearn.learner.command_line.cli import main
+from blocklearn.learner.engines.row_pieces import RowPieces
 from tests.mutations.facts import Facts, table_facts, word_facts
 from tests.support.formats import read
 
@@ -147,9 +148,11 @@ def checkpoints(folder: Path) -> Facts:
     assert (found.rows >= 0 and found.best is None) or found.best
     return {
         "position": found.position,
-        "tensors": sorted((name, np.asarray(value).tobytes())
-                          for name, value in found.state.tensors.items()),
-    }  # fmt: skip
+        "tensors": sorted(
+            (name, (value.whole() if isinstance(value, RowPieces) else value).tobytes())
+            for name, value in found.state.tensors.items()
+        ),
+    }
 
 
 def learn(*arguments: str) -> Read:
