@@ -93,6 +93,14 @@ def test_workers_resume_what_one_process_has_saved(tmp_path: Path) -> None:
     assert names(tmp_path / "pass-0003") == files_of(3)
 
 
+@pytest.mark.parametrize("name", ["nmf frobenius", "lda kept"])
+def test_rows_in_files_go_to_parts_and_back(name: str, tmp_path: Path) -> None:
+    """The digests of their pages are those of the rows that were read."""
+    files = tmp_path / "files"
+    run(tmp_path / "saved", 3, Stops(6), name=name, row_folder=files)
+    assert run(tmp_path / "saved", 3, name=name, row_folder=files) == expected(name)
+
+
 def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
 
