@@ -23,6 +23,7 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba.core.types import int64
 
 from ..errors import ShapeError
 from .addresses import Call, address_of, has_address, trampoline_of, words_of
@@ -176,6 +177,16 @@ class Program:
         given = [arg for call in calls for arg in call.given if isinstance(arg, np.ndarray)]
         tiny = sum({_place(array): array.nbytes for array in given}.values()) <= TINY
         self._run_alone = run_tiny if tiny else run
+        self._compile()
+
+    def _compile(self) -> None:
+        """Compile what `run` calls, unless it is compiled: blocks that follow are only computed."""
+        called = [(begin, (int64,)), (work, (int64, int64)), (run, (int64,))]
+        if self._pool.threads == 1:
+            called = [(self._run_alone, (int64,))]
+        for kernel, types in called:
+            if types not in kernel.overloads:
+                kernel.compile(types)
 
     def run(self) -> None:
         """Run all calls, for the arrays that blocks have brought."""

