@@ -2,7 +2,8 @@
 
 The bits are the same either way. The choice follows from data and model, never from how busy the
 machine is. Its times are a model: those of threads were measured on one machine (docs/gpu.md), the
-others are floors of an H200.
+others are floors of an H200, and for kernels what may be left of them. A wrong choice of the device
+costs the sort, a tenth of a block; one of the host may double its time.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from .gpu_time import Card, Update, updates_of_sides
 from .replica import Replica
 
 GATHERED, INDEXED = 2.5e-9, 7.9e-9  # seconds of a thread for a non-zero
+CACHED = 0.5  # share of their floor that kernels may take, where caches answer: measured
 INDEX_BYTES = 8  # of a non-zero, that need no copy if the device makes the index
 
 
@@ -70,8 +72,8 @@ def _side_times(update: Update, source: DataSource, card: Card, devices: int) ->
     launches, nbytes = sorting(shape.columns)
     sort = source.blocks * max(launches * card.launch, nbytes * shape.nnz / card.memory)
     host = gathered + INDEXED * entries / threads
-    copied = update.copied - INDEX_BYTES * entries
+    copied, kernels = update.copied - INDEX_BYTES * entries, CACHED * update.kernels
     return PassTimes(
-        max(host, update.copied / card.link / devices, update.kernels / devices),
-        max(gathered, copied / card.link / devices, (update.kernels + sort) / devices),
+        max(host, update.copied / card.link / devices, kernels / devices),
+        max(gathered, copied / card.link / devices, (kernels + sort) / devices),
     )

@@ -14,6 +14,13 @@ C_TYPES = {
 }
 """C types of numbers, by `type_name`."""
 
+TEAM = 8  # blocks of threads that share a row: what every sm_90 has as a cluster
+TEAMS = f"""#ifndef BL_TEAM
+#define BL_TEAM (__CUDA_ARCH__ >= 900 ? {TEAM} : 1)
+#endif
+"""
+"""Text before the header, of a module for rows that a team shares; before sm_90 it is one block."""
+
 WIDEST = 1024  # longest vector that one warp holds; a longer one is spread over a block
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from ..program.instructions import Access, Kind, Store, Value, walk, writes
 from ..program.schedule import Schedule, all_values
-from .cuda_header import device_header
+from .cuda_header import TEAMS, device_header
 from .cuda_layout import layout
 from .cuda_loops import CudaLoops
 from .rows import indices
@@ -25,20 +25,26 @@ spills nothing, or a few numbers; see `tests/cuda/test_cuda_text.py`.
 
 
 def rowwise_source(
-    plan: Schedule, types: Sequence[str] | None = None, *, ordered: bool = False
+    plan: Schedule,
+    types: Sequence[str] | None = None,
+    *,
+    ordered: bool = False,
+    teams: bool = False,
 ) -> str:
     """Return the module of a program.
 
     types: C types of the arguments; None: the program's dtype. A table may be "bfloat16".
     ordered: whether rows come in an order; for a program with a sparse argument.
+    teams: the module for the longest rows in that order, of which each has a team of blocks.
 
     Its `run` takes: rows, [order, split, apart,] [indptr, indices, [active, positions,]]
     arguments..., outputs..., hidden... Arrays start at multiples of 16 bytes. Over columns, rows is
     the address of their number. order, int [rows], lists the rows from the longest to the shortest.
-    The first *split of them are long: a block of threads shares a row. At most `apart` blocks have
-    long rows, and begin them beside the short rows of the others; there are more blocks than that.
+    The first split[0] of them are long: a block of threads shares a row. At most `apart` blocks
+    have long rows, and begin them beside the short rows of the others; there are more blocks than
+    that. The first split[1] are left to the module for teams; its blocks are a multiple of `TEAM`.
     """
-    return CudaPrinter(plan, types, ordered=ordered).source()
+    return CudaPrinter(plan, types, ordered=ordered, teams=teams).source()
 
 
 class CudaPrinter(CudaLoops):
@@ -47,11 +53,17 @@ class CudaPrinter(CudaLoops):
     restrict = " __restrict__"  # for pointers without aliases
 
     def __init__(
-        self, plan: Schedule, types: Sequence[str] | None = None, *, ordered: bool = False
+        self,
+        plan: Schedule,
+        types: Sequence[str] | None = None,
+        *,
+        ordered: bool = False,
+        teams: bool = False,
     ) -> None:
-        """Prepare to print the plan; for types and ordered see `rowwise_source`."""
+        """Prepare to print the plan; for the other arguments see `rowwise_source`."""
         super().__init__(plan, types)
         self.layout = layout(plan, types)
+        self.teams = teams
         self.ordered = ordered and bool(self.patterns)
         self.lanes_of_row = self.layout.lanes
         every = all_values(self.program.body)
@@ -96,11 +108,16 @@ class CudaPrinter(CudaLoops):
         first += ["const int* order", "const i64* split", "i64 apart"] if self.ordered else []
         head = f"({', '.join(first + parameters)}) {{"
         bounds = f"__launch_bounds__(BL_BLOCK, {self.blocks()})"
-        with out.block(f'extern "C" __global__ void {bounds} run{head}', "}"):
+        teamed = "BL_TEAMED " if self.teams else ""
+        with out.block(f'extern "C" __global__ void {teamed}{bounds} run{head}', "}"):
             if self.program.transposed:
                 out.line("const i64 rows = *count;")
-            if self.ordered:
-                out.line("const bl_turns turns(*split, apart, rows);")
+            if self.teams:
+                out.line("const i64 teams = gridDim.x / BL_TEAM;")
+                out.line("for (i64 n = blockIdx.x / BL_TEAM; n < split[1]; n += teams)")
+                out.line(f"  one_row(true, order[n], {names});")
+            elif self.ordered:
+                out.line("const bl_turns turns(split[0], apart, rows, split[1]);")
                 out.line("for (i64 n = turns.first; n < turns.end; n += turns.step)")
                 out.line(f"  one_row(turns.together, order[n], {names});")
             else:
@@ -127,13 +144,19 @@ class CudaPrinter(CudaLoops):
         out = self.out
         out.raw(f"// {self.program.name}")  # for profiles
         out.raw(f"#ifndef BL_LANES\n#define BL_LANES {self.lanes_of_row}\n#endif")
+        if self.teams:
+            out.raw(TEAMS)
         out.raw(device_header())
         out.line(f"typedef {self.float} F;")
-        out.line("// One row. Of a long one every group of lanes of the block has a part of the")
-        out.line("// non-zeros, and all of the vectors: the parts are added up group by group.")
+        out.line(
+            "// One row. Of a long one every group of lanes of the block, or of the team, has a"
+        )
+        out.line(
+            "// part of the non-zeros, and all of the vectors: the parts are added up one by one."
+        )
         parameters = ", ".join(["const bool LONG", "i64 row", *self.parameters()])
         with out.block(f"__device__ __forceinline__ void one_row({parameters}) {{", "}"):
-            out.line("const int lane = BL_LANE, group = LONG ? threadIdx.x / BL_LANES : 0;")
+            out.line("const int lane = BL_LANE, group = LONG ? BL_SHARER : 0;")
             out.line(f"const i64 i = {'active[row]' if self.program.transposed else 'row'};")
             self.single_numbers()
             self.row()
@@ -143,8 +166,8 @@ class CudaPrinter(CudaLoops):
         out = self.out
         if self.patterns:
             out.line("const i64 begin = indptr[row], length = indptr[row + 1] - begin;")
-            out.line("const i64 p = LONG ? begin + length * group / BL_GROUPS : begin;")
-            out.line("const i64 q = begin + (LONG ? length * (group + 1) / BL_GROUPS : length);")
+            out.line("const i64 p = LONG ? begin + length * group / BL_SHARERS : begin;")
+            out.line("const i64 q = begin + (LONG ? length * (group + 1) / BL_SHARERS : length);")
         for n in self.row_arguments:
             out.line(f"F m{n} = (F)a{n}[{self.row_of(n)}];")
         made = (None if isinstance(i, Store) else writes(i) for i in walk(self.program.body))
@@ -159,7 +182,7 @@ class CudaPrinter(CudaLoops):
                     out.line(f"bl_load<{pack}>({register} + s, a{value.arg} + {place});")
         self.nodes(self.plan.nodes)
         if self.written:  # waits until all lanes, and groups of a long row, have read
-            out.line("if (LONG) __syncthreads(); else BL_SYNC();")
+            out.line("if (LONG) bl_meet(); else BL_SYNC();")
         for value in self.layout.vectors:
             place = self.home(value)
             if place:

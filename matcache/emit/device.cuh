@@ -9,6 +9,15 @@
 #ifndef BL_LANES
 #define BL_LANES 32
 #endif
+// Blocks of threads in a team, which share a row in modules for the longest rows: a cluster of sm_90.
+#ifndef BL_TEAM
+#define BL_TEAM 1
+#endif
+#if BL_TEAM > 1
+#define BL_TEAMED __cluster_dims__(BL_TEAM)
+#else
+#define BL_TEAMED
+#endif
 #define BL_WARP_SIZE (BL_LANES < 32 ? BL_LANES : 32)
 #define BL_SPREAD (BL_LANES > 32)  // over a whole block
 
@@ -101,8 +110,42 @@ template <int SIZE, class T> __device__ __forceinline__ i64 bl_sum_of_first(cons
   for (int e = BL_LANE; e < SIZE; e += BL_LANES) sum += e < n ? x[e] : T(0);
   return BL_SUM_ACROSS(sum);
 }
-// Combine what the groups of a block have, group by group; every thread gets the result.
+// The blocks of a team: which of them this one is; a barrier of all their threads, after which each sees what
+// all have written; and a number in the shared memory of another one, at the place of `own` in this one's.
+#if BL_TEAM == 1
+__device__ __forceinline__ int bl_rank() { return 0; }
+__device__ __forceinline__ void bl_meet() { __syncthreads(); }
+template <class T> __device__ __forceinline__ T bl_of(int, const T* own) { return *own; }
+#elif defined(__CUDA_ARCH__)
+__device__ __forceinline__ int bl_rank() {
+  u32 rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return (int)rank;
+}
+__device__ __forceinline__ void bl_meet() {
+  asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+}
+__device__ __forceinline__ u32 bl_place_of(int rank, const void* own) {
+  u32 place;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(place) : "r"((u32)__cvta_generic_to_shared(own)), "r"(rank));
+  return place;
+}
+__device__ __forceinline__ float bl_of(int rank, const float* own) {
+  float x;
+  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(x) : "r"(bl_place_of(rank, own)) : "memory");
+  return x;
+}
+__device__ __forceinline__ double bl_of(int rank, const double* own) {
+  double x;
+  asm volatile("ld.shared::cluster.f64 %0, [%1];" : "=d"(x) : "r"(bl_place_of(rank, own)) : "memory");
+  return x;
+}
+#endif
+// The groups of a block, and of the blocks that share a long row; which of those this one is.
 #define BL_GROUPS (BL_BLOCK / BL_LANES)
+#define BL_SHARERS (BL_TEAM * BL_GROUPS)
+#define BL_SHARER (bl_rank() * BL_GROUPS + (int)threadIdx.x / BL_LANES)
+// Combine what these groups have, group by group and block by block; every thread gets the result.
 template <class Op, class F> __device__ __forceinline__ F bl_across_groups(F x) {
   __shared__ F parts[BL_GROUPS];
   if (threadIdx.x % BL_LANES == 0) parts[threadIdx.x / BL_LANES] = x;
@@ -110,6 +153,14 @@ template <class Op, class F> __device__ __forceinline__ F bl_across_groups(F x) 
   x = parts[0];
   for (int g = 1; g < BL_GROUPS; ++g) x = Op::of(x, parts[g]);
   __syncthreads();
+#if BL_TEAM > 1
+  __shared__ F own;
+  if (threadIdx.x == 0) own = x;
+  bl_meet();
+  x = bl_of(0, &own);
+  for (int b = 1; b < BL_TEAM; ++b) x = Op::of(x, bl_of(b, &own));
+  bl_meet();
+#endif
   return x;
 }
 // The same of vectors in registers, PER of them in packs of V.
@@ -128,6 +179,22 @@ template <int PER, int V, class F> __device__ __forceinline__ void bl_add_groups
     }
     __syncthreads();
   }
+#if BL_TEAM > 1
+  __shared__ F own[PER * BL_LANES];
+  if (threadIdx.x < BL_LANES) {
+#pragma unroll
+    for (int r = 0; r < PER; ++r) own[r * BL_LANES + threadIdx.x] = x[r];
+  }
+  bl_meet();
+#pragma unroll
+  for (int r = 0; r < PER; ++r) {
+    const F* place = own + r * BL_LANES + BL_LANE;
+    F sum = bl_of(0, place);
+    for (int b = 1; b < BL_TEAM; ++b) sum += bl_of(b, place);
+    x[r] = sum;
+  }
+  bl_meet();
+#endif
 }
 // The sum of what the threads of this block before this one have; all: of what all have.
 template <class F> __device__ __forceinline__ F bl_before(F x, F* all) {
@@ -173,14 +240,14 @@ template <class F> __device__ __forceinline__ F bl_starts(i64 n, F* sums) {
   return base;
 }
 // Which rows this thread's group works on, or (together) this block: of `rows` in an order, the first
-// `split` are long, and the first blocks, at most `apart`, work on those.
+// `split` are long, and the first blocks, at most `apart`, work on those; but on none before `begin`.
 struct bl_turns {
   bool together;
   i64 first, end, step;
-  __device__ __forceinline__ bl_turns(i64 split, i64 apart, i64 rows) {
-    const i64 blocks = split < apart ? split : apart, groups = blockDim.x / BL_LANES;
+  __device__ __forceinline__ bl_turns(i64 split, i64 apart, i64 rows, i64 begin = 0) {
+    const i64 most = split - begin, blocks = most < apart ? most : apart, groups = blockDim.x / BL_LANES;
     together = blockIdx.x < blocks;
-    first = together ? blockIdx.x : split + BL_WARP - blocks * groups;
+    first = together ? begin + blockIdx.x : split + BL_WARP - blocks * groups;
     end = together ? split : rows;
     step = together ? blocks : BL_WARPS - blocks * groups;
   }

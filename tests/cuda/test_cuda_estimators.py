@@ -15,7 +15,7 @@ from blocklearn.learner.exit_codes import ExitCode
 from blocklearn.matcache import DeviceError
 from blocklearn.matcache.cuda import devices
 from tests.support import cuda_host
-from tests.support.cuda_device import HostDriver
+from tests.support.cuda_device import HostDriver, stand_ins
 
 pytest.importorskip("sklearn", reason="needs scikit-learn")
 pytestmark = [
@@ -41,14 +41,7 @@ SLOW = {"regressor", "nmf", "als, implicit"}
 @pytest.fixture
 def drivers(monkeypatch: pytest.MonkeyPatch) -> list[HostDriver]:
     """Those that were opened."""
-    opened: list[HostDriver] = []
-
-    def open_driver(number: int) -> HostDriver:
-        opened.append(HostDriver(seed=number + len(opened)))
-        return opened[-1]
-
-    monkeypatch.setattr(devices, "open_driver", open_driver)
-    return opened
+    return stand_ins(monkeypatch)
 
 
 def used(estimator: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from blocklearn.matcache.cuda.driver import Driver
 from blocklearn.matcache.cuda.index import sorting
 from tests.cuda.test_cuda_learner import CASES, learnt, trained
 from tests.support import cuda_host
-from tests.support.cuda_device import HostDriver
+from tests.support.cuda_device import HostDriver, stand_ins
 from tests.support.often import rarely
 
 pytestmark = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
@@ -147,13 +147,7 @@ def test_the_index_of_a_real_device(columns: int) -> None:
     "name", ["nmf", pytest.param("lda", marks=pytest.mark.slow), "glm, by row"]
 )
 def test_training_has_the_same_bits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    drivers: list[HostDriver] = []
-
-    def open_driver(number: int) -> HostDriver:
-        drivers.append(HostDriver(seed=len(drivers)))
-        return drivers[-1]
-
-    monkeypatch.setattr(devices, "open_driver", open_driver)
+    drivers = stand_ins(monkeypatch)
     host, device = (trained(name, "cuda", index=index) for index in ("host", "device"))
     assert device.team is not None and host.team is not None
     team, stats = device.team, device.team.first.cache.stats()

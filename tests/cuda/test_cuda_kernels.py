@@ -18,6 +18,7 @@ from blocklearn.matcache import MatCache, cuda, from_array, from_sparse, top_pro
 from blocklearn.matcache.cpu.kernels import KERNELS
 from blocklearn.matcache.cuda import kernels as sources
 from blocklearn.matcache.cuda.order import CLASSES, PARTS
+from blocklearn.matcache.emit.cuda_header import TEAM
 from blocklearn.matcache.operations.normal_equations import MOST
 from blocklearn.matcache.operations.packing import groups, packed
 from blocklearn.matcache.operations.sampling import CAP, sample_topics
@@ -31,10 +32,10 @@ THREADS = [1, 64, -64, GPU]  # of a block; negative: the last one first
 
 
 @cache
-def module(source: str, threads: int) -> cuda_host.HostModule | DeviceModule:
+def module(source: str, threads: int, team: int = 1) -> cuda_host.HostModule | DeviceModule:
     if threads == 0:
         return DeviceModule(source)
-    return cuda_host.HostModule(source, abs(threads), backwards=threads < 0)
+    return cuda_host.HostModule(source, abs(threads), team=team, backwards=threads < 0)
 
 
 def counts(rows: int, columns: int, seed: int = 0) -> Any:
@@ -91,16 +92,17 @@ LENGTHS = {
 @pytest.mark.parametrize("threads", THREADS)
 def test_rows_are_ordered_by_length(threads: int, counted: bool, lengths: list[int]) -> None:
     indptr, n = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), len(lengths)
-    order, split = np.full(n + 1, -1, np.int32), np.full(1, -1, np.int64)
+    order, split = np.full(n + 1, -1, np.int32), np.full(2, -1, np.int64)
     found = np.full(CLASSES * PARTS, -1, np.int32)
     run = module(sources.order_source(), threads)
     rows = [np.array([n]), n + 7] if counted else [0, n]
     run.call("order_count", *rows, indptr, found, blocks=3)
-    run.call("order_rows", *rows, indptr, found, 512, split, order, blocks=3)
+    run.call("order_rows", *rows, indptr, found, 512, 1000, split, order, blocks=3)
     classes = [length_class(length) for length in lengths]
     np.testing.assert_array_equal(order[:n], np.argsort(classes, kind="stable"))
     assert order[n] == -1
-    assert split[0] == sum(each < length_class(512) for each in classes)
+    wanted = [sum(each < length_class(length) for each in classes) for length in (512, 1000)]
+    assert split.tolist() == wanted
 
 
 @pytest.mark.parametrize("threads", THREADS)
@@ -269,11 +271,19 @@ def test_normal_equations_are_solved(
     diagonals = ridge * scale + shift if scaled else ridge * np.ones(k)
     systems = outer + (G if gram else 0) + diagonals[:, :, None] * np.eye(k)
     mask = free[0] if masked else np.ones(k)
-    run = module(sources.cholesky_source(k, gram=gram, masked=masked, scaled=scaled), threads)
+    flags = {"gram": gram, "masked": masked, "scaled": scaled}
+    run = module(sources.cholesky_source(k, **flags), threads)
+    shared_by_teams = module(
+        sources.cholesky_source(k, **flags, teams=True), threads, 2 if threads != 1 else 1
+    )
     out = np.full((12, k), np.nan, np.float32)
     call = [X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data, table]
     shared = [G, free, scale, shift, ridge]
-    run.call("solve_rows", 12, *call, *shared, rhs, out, blocks=2)
+    by_length = [ordered(np.diff(X.indptr)), np.array([5, 3])]
+    by_all = [12, *by_length, *call, *shared, rhs, out]
+    run.call("solve_rows", *by_all, blocks=2)
+    assert np.isnan(out[by_length[0][:3]]).all()
+    shared_by_teams.call("solve_rows", *by_all, blocks=2 * TEAM)
     for x, A, b in zip(out, systems, rhs, strict=True):
         check_solved(x, A, b, mask)
     turned = sp.csr_array(X.T)  # the same sums by columns, onto what was there
@@ -465,7 +475,7 @@ def test_columns_are_chosen_in_any_order(threads: int) -> None:
         assert not first.any()
 
 
-KERNEL = r'extern "C" __global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\('
+KERNEL = r'extern "C" __global__ void (?:BL_TEAMED )?(?:__launch_bounds__\([^)]*\) )?(\w+)\('
 EVERY = {
     "transposed": sources.transposed_source(256),
     "transposed one": sources.transposed_source(1),

@@ -24,10 +24,11 @@ from blocklearn.learner.runs.memory_check import check_room
 from blocklearn.learner.runs.training import RunOptions, train
 from blocklearn.matcache import DeviceError, MemoryPlanError
 from blocklearn.matcache.cuda import devices
+from blocklearn.matcache.emit.cuda_header import TEAMS
 from blocklearn.mixins import MIXINS
 from blocklearn.optimizers import OPTIMIZERS
 from tests.support import cuda_host
-from tests.support.cuda_device import HostDriver
+from tests.support.cuda_device import HostDriver, stand_ins
 from tests.support.model_variants import OneSided
 
 pytestmark = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
@@ -36,14 +37,7 @@ pytestmark = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on thi
 @pytest.fixture
 def drivers(monkeypatch: pytest.MonkeyPatch) -> list[HostDriver]:
     """Those that were opened."""
-    opened: list[HostDriver] = []
-
-    def open_driver(number: int) -> HostDriver:
-        opened.append(HostDriver(seed=number + len(opened), number=number))
-        return opened[-1]
-
-    monkeypatch.setattr(devices, "open_driver", open_driver)
-    return opened
+    return stand_ins(monkeypatch)
 
 
 ROWS, COLUMNS = 130, 30
@@ -199,18 +193,23 @@ def test_a_device_learns_what_the_cpu_learns(
     learner.close()
 
 
-@pytest.mark.parametrize("name", some_slow(["lda", "nmf"], {"lda", "nmf"}))
-def test_long_rows_are_shared(
-    name: str, drivers: list[HostDriver], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "teams"),
+    [("lda", False), ("nmf", False), ("lda", True), ("als", True), ("als, cholesky", True)],
+)
+def test_long_rows_are_shared(name: str, teams: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """With all threads of a block, which take turns: lanes, shuffles, barriers are as on a card."""
-    monkeypatch.setattr("blocklearn.matcache.cuda.order.MOST", 6)
-    monkeypatch.setattr(devices, "open_driver", lambda number: HostDriver(threads=256))
+    monkeypatch.setattr("blocklearn.matcache.cuda.order.MOST", 1 if teams else 6)
+    if teams:
+        monkeypatch.setattr("blocklearn.matcache.cuda.order.SHARED", 1)
+    drivers = stand_ins(monkeypatch, threads=256)
     expected = learnt(name, trained(name, "cpu", passes=1))
     for what, numbers in learnt(name, trained(name, "cuda", passes=1)).items():
         np.testing.assert_allclose(
             numbers, expected[what], rtol=1e-3, atol=1e-4 * abs(expected[what]).max(), err_msg=what
         )
+    assert any(TEAMS in source for source in drivers[0].sources) == teams
 
 
 def test_lists_are_made_on_the_device(drivers: list[HostDriver]) -> None:

@@ -19,7 +19,7 @@ from blocklearn.matcache.cuda.wires import connect
 from tests.cuda.test_cuda_learner import CASES, counts, labels, trained
 from tests.learner.test_replicas import Sums
 from tests.support import cuda_host
-from tests.support.cuda_device import HostDriver
+from tests.support.cuda_device import HostDriver, stand_ins
 from tests.support.cuda_nccl import Library
 from tests.support.model_variants import OneSided
 from tests.support.own_threads import Started
@@ -32,14 +32,7 @@ WIRES = ["NCCL", "copies"]
 @pytest.fixture
 def drivers(monkeypatch: pytest.MonkeyPatch) -> list[HostDriver]:
     """Those that were opened."""
-    opened: list[HostDriver] = []
-
-    def open_driver(number: int) -> HostDriver:
-        opened.append(HostDriver(seed=number + 100 * len(opened), number=number))
-        return opened[-1]
-
-    monkeypatch.setattr(devices, "open_driver", open_driver)
-    return opened
+    return stand_ins(monkeypatch)
 
 
 @pytest.fixture

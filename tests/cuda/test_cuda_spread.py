@@ -20,7 +20,7 @@ from blocklearn.matcache.cuda import advice, devices
 from blocklearn.matcache.cuda.backend import Cuda
 from blocklearn.optimizers import CombinationError
 from tests.support import cuda_host
-from tests.support.cuda_device import HostDriver
+from tests.support.cuda_device import HostDriver, stand_ins
 
 pytestmark = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
 
@@ -31,14 +31,7 @@ FEW = 20_000  # bytes: a part of every table below
 @pytest.fixture(autouse=True)
 def drivers(monkeypatch: pytest.MonkeyPatch) -> list[HostDriver]:
     """Those that were opened."""
-    opened: list[HostDriver] = []
-
-    def open_driver(number: int) -> HostDriver:
-        opened.append(HostDriver(seed=number + len(opened), number=number))
-        return opened[-1]
-
-    monkeypatch.setattr(devices, "open_driver", open_driver)
-    return opened
+    return stand_ins(monkeypatch)
 
 
 def clicks(seed: int = 0) -> tuple[Any, Any]:

@@ -39,7 +39,7 @@ from blocklearn.matcache import (
     where,
 )
 from blocklearn.matcache.emit.cuda_elements import elements_source
-from blocklearn.matcache.emit.cuda_header import device_header
+from blocklearn.matcache.emit.cuda_header import TEAM, device_header
 from blocklearn.matcache.emit.cuda_layout import layout
 from blocklearn.matcache.emit.cuda_rows import rowwise_source
 from blocklearn.matcache.operations.dense import compiled
@@ -111,9 +111,12 @@ PROGRAMS = [
 ]
 
 
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_programs_compile(name: str) -> None:
-    assert nvrtc(rowwise_source(Case(name, k=33).compiled(np.float32), ordered=True), "90")
+def test_programs_compile(name: str, architecture: str) -> None:
+    plan = Case(name, k=33).compiled(np.float32)
+    for teams in (False, True):
+        assert nvrtc(rowwise_source(plan, ordered=True, teams=teams), architecture)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -237,6 +240,7 @@ def run_program(
     case: Case,
     dtype: Any,
     module: cuda_host.HostModule | DeviceModule,
+    teams: cuda_host.HostModule | DeviceModule | None = None,
     *,
     long: int | None = None,
     blocks: int = 1,
@@ -244,8 +248,9 @@ def run_program(
 ) -> list[Any]:
     """Run a program and compare with its definition in float64.
 
-    long: how many rows are long, for a module with an order of rows. half: the argument that is a
-    table of bfloat16. Returns all that was written.
+    teams: its module for teams, which then has half of the long rows. long: how many rows are long,
+    for a module with an order of rows. half: the argument that is a table of bfloat16. Returns all
+    that was written.
     """
     plan = case.compiled(dtype)
     X = case.args[0]
@@ -271,7 +276,11 @@ def run_program(
         module.call("run", rows, *call, blocks=blocks)
     else:
         order = np.argsort(-np.diff(X.indptr), kind="stable").astype(np.int32)
-        module.call("run", rows, order, np.array([long]), blocks, *call, blocks=2 * blocks)
+        split = np.array([long, 0 if teams is None else long // 2])
+        call = [rows, order, split, blocks, *call]
+        if teams is not None:
+            teams.call("run", *call, blocks=TEAM * blocks)
+        module.call("run", *call, blocks=2 * blocks)
     copies = [a.copy() if isinstance(a, np.ndarray) else a for a in case.args]
     expected = case.function.reference(*copies)
     expected = expected if isinstance(expected, tuple) else (expected,)
@@ -304,13 +313,27 @@ def test_programs_on_the_host_match_the_definition(name: str, dtype: Any) -> Non
 )
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_with_all_threads_match_the_definition(name: str, k: int, backwards: bool) -> None:
-    """8, 16 or 32 lanes for a row; short rows, and long ones that a block of threads shares."""
+    """8, 16 or 32 lanes for a row; short rows, and long ones that a block or a team shares."""
     case = Case(name, k=k, columns=41)
     # float32 is not enough for the residual that conjugate gradients leave
     dtype = np.float64 if name == "conjugate_gradients" else np.float32
-    source = rowwise_source(case.compiled(dtype), ordered=True)
-    module = cuda_host.HostModule(source, 64, backwards=backwards)
-    run_program(case, dtype, module, long=4, blocks=2)
+    run_program(case, dtype, *for_rows(case, dtype, 64, backwards=backwards), long=4, blocks=2)
+
+
+def for_rows(
+    case: Case, dtype: Any, threads: int, *, backwards: bool = False
+) -> list[cuda_host.HostModule]:
+    """The modules of a program, on the host: for rows in an order, and for teams."""
+    plan = case.compiled(dtype)
+    return [
+        cuda_host.HostModule(
+            rowwise_source(plan, ordered=True, teams=team > 1),
+            threads,
+            team=team,
+            backwards=backwards,
+        )
+        for team in (1, 2)
+    ]
 
 
 @rowwise
@@ -343,7 +366,7 @@ def test_programs_over_columns(k: int, threads: int) -> None:
     values, scaled = X.data.astype(np.float32), np.full(X.nnz, np.nan, np.float32)
     source = rowwise_source(plan, ordered=True)
     module = cuda_host.HostModule(source, abs(threads), backwards=threads < 0)
-    call = [np.array([len(active)]), order, np.array([3]), 1, starts, t_rows, active, positions]
+    call = [np.array([len(active)]), order, np.array([3, 0]), 1, starts, t_rows, active, positions]
     module.call("run", *call, values, w, bias, table, scaled, blocks=2)
     np.testing.assert_allclose(w, wanted_w, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(bias, wanted_bias, rtol=1e-4, atol=1e-4)
@@ -353,23 +376,22 @@ def test_programs_over_columns(k: int, threads: int) -> None:
 @needs_compiler
 def test_bits_depend_neither_on_the_grid_nor_on_the_order_of_threads() -> None:
     case = Case("lda", k=36, columns=41)
-    source = rowwise_source(case.compiled(np.float32), ordered=True)
     found = []
     for blocks, backwards in ((1, False), (2, True), (5, False)):
-        module = cuda_host.HostModule(source, 64, backwards=backwards)
-        found.append(run_program(case, np.float32, module, long=4, blocks=blocks))
+        modules = for_rows(case, np.float32, 64, backwards=backwards)
+        found.append(run_program(case, np.float32, *modules, long=4, blocks=blocks))
     for other in found[1:]:
         for a, b in zip(found[0], other, strict=True):
             np.testing.assert_array_equal(a, b)
 
 
 @needs_compiler
-@pytest.mark.parametrize("long", [0, 2, 41])
-def test_every_row_is_worked_on_once_by_few_or_many_blocks(long: int) -> None:
+@pytest.mark.parametrize(("first", "long"), [(0, 0), (0, 2), (0, 41), (3, 3), (3, 5), (41, 41)])
+def test_every_row_is_worked_on_once_by_few_or_many_blocks(first: int, long: int) -> None:
     """By blocks that have long rows, of which there may be fewer than rows, or more, or none."""
     text = """
 extern "C" __global__ void run(i64 rows, const i64* split, i64 apart, int* seen) {
-  const bl_turns turns(*split, apart, rows);
+  const bl_turns turns(split[0], apart, rows, split[1]);
   for (i64 n = turns.first; n < turns.end; n += turns.step)
     if (BL_LANE == 0 && (!turns.together || threadIdx.x == 0)) seen[n] += turns.together ? 100 : 1;
 }
@@ -377,8 +399,8 @@ extern "C" __global__ void run(i64 rows, const i64* split, i64 apart, int* seen)
     module = cuda_host.HostModule("#define BL_LANES 16\n" + device_header() + text, 64)
     for blocks, apart in ((2, 1), (7, 3), (60, 50)):
         seen = np.zeros(41, np.int32)
-        module.call("run", 41, np.array([long]), apart, seen, blocks=blocks)
-        assert seen.tolist() == [100] * long + [1] * (41 - long)
+        module.call("run", 41, np.array([long, first]), apart, seen, blocks=blocks)
+        assert seen.tolist() == [0] * first + [100] * (long - first) + [1] * (41 - long)
 
 
 @pytest.mark.gpu
@@ -392,16 +414,19 @@ def test_programs_on_a_device_match_the_definition(name: str, k: int, half: bool
         pytest.skip("one program is enough")
     if half:
         case.args = (*case.args[:2], rounded(case.args[2]), *case.args[3:])
-    source = rowwise_source(case.compiled(dtype), LDA_HALF if half else None, ordered=True)
-    run_program(case, dtype, DeviceModule(source), long=4, blocks=2, half=2 if half else None)
+    types = LDA_HALF if half else None
+    modules = [
+        DeviceModule(rowwise_source(case.compiled(dtype), types, ordered=True, teams=teams))
+        for teams in (False, True)
+    ]
+    run_program(case, dtype, *modules, long=4, blocks=2, half=2 if half else None)
 
 
 @needs_compiler
 @pytest.mark.parametrize("name", ["lda", "implicit", "until_settled", "moved", "by_turns"])
 def test_programs_with_vectors_over_a_whole_block_match_the_definition(name: str) -> None:
     case = Case(name, k=1028, rows=3)
-    source = rowwise_source(case.compiled(np.float32), ordered=True)
-    run_program(case, np.float32, cuda_host.HostModule(source, 256), long=1, blocks=2)
+    run_program(case, np.float32, *for_rows(case, np.float32, 256), long=2, blocks=2)
 
 
 @rowwise

@@ -16,12 +16,11 @@ from blocklearn.datasources import MatrixSource
 from blocklearn.learner.configuration.config import RunConfig
 from blocklearn.learner.runs.build import build
 from blocklearn.matcache import MatCache, from_array, from_sparse, rowwise
-from blocklearn.matcache.cuda import devices
 from blocklearn.matcache.operations.rounding import rounded
 from blocklearn.models.topic_quality import QUALITY
 from blocklearn.optimizers import Gradient, LinearLoss
 from tests.support import cuda_host
-from tests.support.cuda_device import HostDriver
+from tests.support.cuda_device import stand_ins
 
 needs_compiler = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
 
@@ -77,13 +76,7 @@ def some_slow(slow: set[str]) -> list[Any]:
 @needs_compiler
 @pytest.mark.parametrize("name", some_slow({"cvb0", "gibbs", "nmf", "als", "als, cholesky"}))
 def test_a_stand_in_learns_what_the_cpu_learns(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    drivers: list[HostDriver] = []
-
-    def open_driver(number: int) -> HostDriver:
-        drivers.append(HostDriver(seed=number))
-        return drivers[-1]
-
-    monkeypatch.setattr(devices, "open_driver", open_driver)
+    drivers = stand_ins(monkeypatch)
     agree(name)
     assert "to_bfloat16" in drivers[0].launched
     assert drivers[0].replayed > 0

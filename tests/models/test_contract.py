@@ -9,10 +9,9 @@ import pytest
 
 import blocklearn as bl
 from blocklearn.learner.checking.contract import CHECKS
-from blocklearn.matcache.cuda import devices
 from blocklearn.models import MODELS, NMF
 from tests.support import cuda_host
-from tests.support.cuda_device import HostDriver
+from tests.support.cuda_device import HostDriver, stand_ins
 from tests.support.model_variants import (
     VARIANTS,
     Variant,
@@ -61,14 +60,7 @@ def test_a_model_keeps_the_contract(name: str) -> None:
 @pytest.fixture
 def drivers(monkeypatch: pytest.MonkeyPatch) -> list[HostDriver]:
     """Stand-ins for devices that were opened."""
-    opened: list[HostDriver] = []
-
-    def open_driver(number: int) -> HostDriver:
-        opened.append(HostDriver(seed=number + len(opened), number=number))
-        return opened[-1]
-
-    monkeypatch.setattr(devices, "open_driver", open_driver)
-    return opened
+    return stand_ins(monkeypatch)
 
 
 def learnt(learner: bl.Learner, data: Any) -> dict[str, Any]:

@@ -20,8 +20,10 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pytest
 import scipy.linalg
 
+from blocklearn.matcache.cuda import devices
 from blocklearn.matcache.cuda.driver import (
     Bytes,
     Copy,
@@ -30,9 +32,11 @@ from blocklearn.matcache.cuda.driver import (
     Product,
     Triangular,
 )
+from blocklearn.matcache.emit.cuda_header import TEAMS
 from blocklearn.matcache.errors import DeviceLostError
 from tests.support import cuda_host
 
+TEAM = 2  # blocks of a team, where blocks have more than one thread
 POISON = 0xFF  # of which floats are NaN
 GUARD = 4096
 DELAYS = 0.2  # share of the steps that are late
@@ -42,7 +46,20 @@ LONGEST = 0.002  # seconds
 @cache
 def module(source: str, threads: int) -> cuda_host.HostModule:
     """One for each text and process."""
-    return cuda_host.HostModule(source, threads)
+    teams = threads > 1 and TEAMS in source
+    return cuda_host.HostModule(source, threads, team=TEAM if teams else 1)
+
+
+def stand_ins(monkeypatch: pytest.MonkeyPatch, **options: Any) -> list[HostDriver]:
+    """Make all devices stand-ins; returns those that are opened, as they come."""
+    opened: list[HostDriver] = []
+
+    def open_driver(number: int) -> HostDriver:
+        opened.append(HostDriver(seed=number + len(opened), number=number, **options))
+        return opened[-1]
+
+    monkeypatch.setattr(devices, "open_driver", open_driver)
+    return opened
 
 
 class HostEvent:
@@ -117,6 +134,7 @@ class HostDriver:
         self.fails_after: int | None = None
         self.lost = False
         self.launched: list[str] = []
+        self.sources: set[str] = set()  # of kernels that were asked for
         self._late = random.Random(seed)
         self._live: dict[int, tuple[int, Any]] = {}
         self._far: dict[int, int] = {}  # bytes on the host
@@ -282,6 +300,7 @@ class HostDriver:
         stream.give(lambda: lambda: target.fill(0))
 
     def function(self, source: str, name: str) -> Any:
+        self.sources.add(source)
         return module(source, self.threads), name
 
     def launch(

@@ -3,8 +3,9 @@
 Kernels are written as stride loops over lanes, threads and warps, so that the same text with one
 lane computes the same thing: that tests the arithmetic. With `threads`, every thread of a block has
 a stack of its own and runs until it comes to a barrier or a shuffle: that tests the parallel part
-too. What one thread writes, others see at the worst moment: those before it have not begun to read,
-or those behind it have not begun to write (`backwards`). A barrier that some thread of its group
+too. With `team`, so many blocks take turns as well, and what each shares is kept apart. What one
+thread writes, others see at the worst moment: those before it have not begun to read, or those
+behind it have not begun to write (`backwards`). A barrier that some thread of its group
 never comes to is an error. What threads share is NaN, or -1, when a block begins. Numbers too small
 for a normal float32 count as 0, as on a device (`-ftz=true`); here those of float64 do so, too.
 """
@@ -67,6 +68,8 @@ ONE = """
 static thread_local Dim threadIdx{0}, blockIdx{0}, blockDim{1}, gridDim{1};
 #define BL_LANES 1
 #define BL_BLOCK 1
+#define BL_TEAM 1
+#define __cluster_dims__(...)
 extern "C" void set_block(unsigned block, unsigned blocks) {
   blockIdx.x = block;
   gridDim.x = blocks;
@@ -80,17 +83,42 @@ MANY = """
 OWN Dim threadIdx{0}, blockIdx{0}, blockDim{THREADS}, gridDim{1};
 #define EDGE extern "C" __attribute__((visibility("hidden"))) char
 EDGE __bss_start[], _end[];  // of all that kernels share, among little else
-extern "C" __attribute__((no_sanitize("address", "undefined")))
-void set_block(unsigned block, unsigned blocks) {
+#define UNWATCHED __attribute__((no_sanitize("address", "undefined")))
+#define __cluster_dims__(...)
+extern "C" void set_block(unsigned block, unsigned blocks) {  // the first one of a team
   blockIdx.x = block;
   gridDim.x = blocks;
-  for (volatile char* p = __bss_start; p < _end; ++p) *p = (char)0xff;
 }
 namespace many {
-struct Thread { ucontext_t context; bool done, waits; unsigned mask, turn; char stack[1 << 18]; };
-OWN Thread* threads = (Thread*)std::calloc(THREADS, sizeof(Thread));
+struct Thread {
+  ucontext_t context;
+  bool done, waits, meets;
+  unsigned mask, turn;
+  char stack[1 << 18];
+};
+OWN Thread* all = (Thread*)std::calloc(THREADS * BL_TEAM, sizeof(Thread));
+OWN Thread* threads = all;  // of the block at work
+OWN unsigned rank = 0;  // of the block at work
+OWN char* kept[BL_TEAM]{};  // what other blocks share
 OWN ucontext_t home{};
 OWN unsigned long long slots[2][THREADS]{};
+UNWATCHED static void fill() {
+  for (volatile char* p = __bss_start; p < _end; ++p) *p = (char)0xff;
+}
+UNWATCHED static void keep() {
+  if (BL_TEAM == 1) return;
+  if (!kept[rank]) kept[rank] = (char*)std::malloc(_end - __bss_start);
+  for (volatile char* p = __bss_start; p < _end; ++p) kept[rank][p - __bss_start] = *p;
+}
+UNWATCHED static void bring() {
+  if (BL_TEAM == 1) return;
+  for (volatile char* p = __bss_start; p < _end; ++p) *p = kept[rank][p - __bss_start];
+}
+UNWATCHED static void read(int of, const void* own, volatile char* to, unsigned bytes) {
+  const long place = (const char*)own - __bss_start;
+  const char* from = (unsigned)of == rank ? (const char*)own : kept[of] + place;
+  for (unsigned b = 0; b < bytes; ++b) to[b] = from[b];
+}
 OWN void (*body)(void*) = nullptr;
 OWN void* arguments = nullptr;
 // wait for the threads of this warp in `mask`, or (0) for all of the block
@@ -122,11 +150,10 @@ static void enter() {
   threads[threadIdx.x].done = true;
   swapcontext(&threads[threadIdx.x].context, &home);
 }
-static int launch(void (*what)(void*), void* with) {
-  body = what;
-  arguments = with;
+static void begin() {
+  fill();
   for (unsigned t = 0; t < THREADS; ++t) {
-    threads[t].done = threads[t].waits = false;
+    threads[t].done = threads[t].waits = threads[t].meets = false;
     threads[t].turn = 0;
     getcontext(&threads[t].context);
     threads[t].context.uc_stack.ss_sp = threads[t].stack;
@@ -134,11 +161,13 @@ static int launch(void (*what)(void*), void* with) {
     threads[t].context.uc_link = nullptr;
     makecontext(&threads[t].context, enter, 0);
   }
-  // The first thread that need not wait for others, in an order: those it meets get as far ahead of
-  // the rest as they ever could.
+}
+// The first thread that need not wait for others, in an order: those it meets get as far ahead of
+// the rest as they ever could.
+static void advance() {
   for (unsigned n = 0; n < THREADS;) {
     const unsigned t = BACKWARDS ? THREADS - 1 - n : n;
-    if (threads[t].done || threads[t].waits) {
+    if (threads[t].done || threads[t].waits || threads[t].meets) {
       ++n;
       continue;
     }
@@ -146,7 +175,38 @@ static int launch(void (*what)(void*), void* with) {
     swapcontext(&home, &threads[t].context);
     if (met(t)) n = 0;
   }
-  for (unsigned t = 0; t < THREADS; ++t) if (!threads[t].done) return 1;
+}
+static void turn_to(unsigned block) {
+  blockIdx.x += block - rank;
+  rank = block;
+  threads = all + rank * THREADS;
+}
+// Run the blocks of a team one after the other, each until all of its threads wait for the others.
+static int launch(void (*what)(void*), void* with) {
+  body = what;
+  arguments = with;
+  rank = 0;
+  for (unsigned block = 0; block < BL_TEAM; ++block) {
+    turn_to(block);
+    begin();
+    keep();
+  }
+  for (unsigned done = 0; done < THREADS * BL_TEAM;) {
+    for (unsigned n = 0; n < BL_TEAM; ++n) {
+      turn_to(BACKWARDS ? BL_TEAM - 1 - n : n);
+      bring();
+      advance();
+      keep();
+    }
+    unsigned meet = done = 0;
+    for (unsigned t = 0; t < THREADS * BL_TEAM; ++t) {
+      done += all[t].done;
+      meet += all[t].meets;
+      all[t].meets = false;
+    }
+    if (done < THREADS * BL_TEAM && meet < THREADS * BL_TEAM) return turn_to(0), 1;
+  }
+  turn_to(0);
   return 0;
 }
 template <class F> static const unsigned long long* exchange(unsigned mask, F x) {
@@ -162,6 +222,18 @@ template <class F> static F taken(const unsigned long long* warp, unsigned lane)
 }
 }
 static void __syncthreads() { many::barrier(0); }
+#if BL_TEAM > 1
+static int bl_rank() { return many::rank; }
+static void bl_meet() {
+  many::threads[threadIdx.x].meets = true;
+  swapcontext(&many::threads[threadIdx.x].context, &many::home);
+}
+template <class T> static T bl_of(int rank, const T* own) {
+  T x;
+  many::read(rank, own, (volatile char*)&x, sizeof x);
+  return x;
+}
+#endif
 static void __syncwarp(unsigned mask = 0xffffffffu) { many::barrier(mask); }
 template <class F> static F __shfl_sync(unsigned mask, F x, int lane, int width = 32) {
   const unsigned first = threadIdx.x % 32 / width * width;
@@ -204,12 +276,16 @@ extern "C" void restore(unsigned) {}
 # That the compiler has watch memory: set in the processes that test_cuda_sanitized.py starts.
 SANITIZERS = os.environ.get("HOST_SANITIZERS", "").split()
 
-_KERNEL = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\(([^)]*)\)')
+_KERNEL = re.compile(
+    r'extern "C" __global__ void (?:BL_TEAMED )?(?:__launch_bounds__\([^)]*\) )?(\w+)\(([^)]*)\)'
+)
 
 
-def _many(source: str, threads: int, backwards: bool) -> str:
+def _many(source: str, threads: int, team: int, backwards: bool) -> str:
     """The text, with a function `many_NAME` for each kernel that runs all threads of a block."""
-    sizes = f"#define THREADS {threads}u\n#define BACKWARDS {int(backwards)}\n"
+    sizes = (
+        f"#define THREADS {threads}u\n#define BL_TEAM {team}\n#define BACKWARDS {int(backwards)}\n"
+    )
     runs = []
     for name, parameters in _KERNEL.findall(source):
         every = [part.strip() for part in parameters.split(",")]
@@ -276,12 +352,15 @@ def flushed() -> Iterator[None]:
 class HostModule:
     """A compiled module; `call(name, *args, blocks=n)` runs a kernel block after block.
 
-    threads: of a block, a multiple of 32; or 1.
+    threads: of a block, a multiple of 32; or 1. team: the blocks of a team, of all kernels.
     """
 
-    def __init__(self, source: str, threads: int = 1, *, backwards: bool = False) -> None:
-        self.threads = threads
-        whole = COMMON + ONE + source if threads == 1 else _many(source, threads, backwards)
+    def __init__(
+        self, source: str, threads: int = 1, *, team: int = 1, backwards: bool = False
+    ) -> None:
+        self.threads, self.team = threads, team
+        several = _many(source, threads, team, backwards)
+        whole = COMMON + ONE + source if threads == 1 else several
         self.library = compiled(whole)
 
     def call(self, name: str, *args: Any, blocks: int = 1) -> None:
@@ -290,7 +369,7 @@ class HostModule:
         function = self.library[name if self.threads == 1 else f"many_{name}"]
         function.restype = None if self.threads == 1 else ctypes.c_int
         with flushed():
-            for block in range(blocks):
+            for block in range(0, blocks, self.team):
                 self.library.set_block(block, blocks)
                 stuck = function(*converted)
                 assert not stuck, f"{name}: threads wait at a barrier that others never come to"

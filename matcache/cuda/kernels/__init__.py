@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from ...emit.cuda_header import device_header, lanes_for, pack_for
+from ...emit.cuda_header import TEAMS, device_header, lanes_for, pack_for
 
 SORT_TILE = 1024  # numbers that one block of threads sorts
 GIBBS_LANES = 16  # of the sampler: lanes that have a row
@@ -235,17 +235,28 @@ def _sampler(facts: str, *names: str) -> str:
     return lanes + device_header() + facts + "".join(map(_text, ("samplers", *names)))
 
 
-def cholesky_source(k: int, *, gram: bool, masked: bool, scaled: bool, table: str = "float") -> str:
+def cholesky_source(
+    k: int,
+    *,
+    gram: bool,
+    masked: bool,
+    scaled: bool,
+    table: str = "float",
+    teams: bool = False,
+) -> str:
     """Return the module of the kernels for normal equations.
 
     k: unknowns, 1 to 130.
+    teams: the module of a `solve_rows` for the longest rows, of which each has a team of blocks.
 
-    The kernels are `solve_rows`, `solve_sums`, `add_outer_32` and `add_outer_64`.
+    The kernels are else `solve_rows`, `solve_sums`, `add_outer_32` and `add_outer_64`.
     """
     block = f"#ifndef BL_BLOCK\n#define BL_BLOCK {solvers(k)}\n#endif\n"
     facts = f"#define K {k}\n#define SIDE {_side(k)}\n#define GRAM {int(gram)}\n"
+    facts += f"#define TEAMS {int(teams)}\n"
     facts += f"#define MASKED {int(masked)}\n#define SCALED {int(scaled)}\ntypedef {table} T;\n"
-    return block + device_header() + facts + _text("cholesky")
+    kernels = _text("cholesky") + ("" if teams else _text("cholesky_sums"))
+    return (TEAMS if teams else "") + block + device_header() + facts + kernels
 
 
 def solvers(k: int) -> int:

@@ -1,9 +1,9 @@
 // Normal equations: the counterparts of cpu/cholesky.py. K: unknowns, at most 130; GRAM, MASKED,
-// SCALED: 0 or 1; T: type of the table; SIDE: of a square, 1, 2, 4 or 8.
-// A block of threads has one symmetric matrix. Each thread holds squares of SIDE x SIDE numbers of its upper
+// SCALED, TEAMS: 0 or 1; T: type of the table; SIDE: of a square, 1, 2, 4 or 8.
+// A block of threads has one symmetric matrix, or (TEAMS) a team's blocks have a part each. Each thread holds squares of SIDE x SIDE numbers of its upper
 // half in registers, while it is summed and while it is factored. Shared memory has the rows that all threads
 // read: vectors of the table to add, or SIDE rows of the factor to subtract. Every sum is one chain in the
-// order of the entries.
+// order of the entries; a team has one for each block.
 
 #define TRIANGLE (K * (K + 1) / 2)
 #define SQUARES ((K + SIDE - 1) / SIDE)  // along a side
@@ -113,6 +113,23 @@ struct Squares {
       __syncthreads();
       grow(rows, count, 0);
     }
+  }
+  // Add what all blocks of the team have, in the first of them.
+  __device__ __forceinline__ void gather() {
+    __shared__ float own[BL_BLOCK][SIDE];
+#pragma unroll
+    for (int o = 0; o < OWN; ++o)
+#pragma unroll
+      for (int a = 0; a < SIDE; ++a) {
+#pragma unroll
+        for (int b = 0; b < SIDE; ++b) own[threadIdx.x][b] = x[o][a][b];
+        bl_meet();
+        if (bl_rank() == 0)
+          for (int block = 1; block < BL_TEAM; ++block)
+#pragma unroll
+            for (int b = 0; b < SIDE; ++b) x[o][a][b] += bl_of(block, &own[threadIdx.x][b]);
+        bl_meet();
+      }
   }
 };
 
@@ -247,52 +264,19 @@ __device__ __forceinline__ void solve(Squares& A, Rows& rows, float ridge, const
 }
 
 // out[i] = x, (sum over the entries j of row i of weights[j] v_j v_j' + gram + D_i) x = rhs[i].
-extern "C" __global__ void __launch_bounds__(BL_BLOCK, SHARED) solve_rows(i64 rows, const i64* indptr,
-    const int* indices, const float* weights, const T* table, const float* gram, const float* free,
-    const float* scaling, const float* shift, const float* ridge, const float* rhs, float* out) {
-  __shared__ Rows shared;
-  for (i64 i = blockIdx.x; i < rows; i += gridDim.x) {
-    Squares sums;
-    sums.add(shared, indptr[i], indptr[i + 1], table, [&](i64 e) { return (i64)indices[e]; },
-             [&](i64 e) { return weights[e]; });
-    solve(sums, shared, ridge[i], gram, free, scaling, shift, rhs + i * K, out + i * K);
-  }
-}
-
-// The same of sums that are packed: out[i] = x, (sums[i] + gram + D_i) x = rhs[i].
-extern "C" __global__ void __launch_bounds__(BL_BLOCK, SHARED) solve_sums(i64 rows, const float* sums,
+// order, split: see `order_rows`. The module for teams solves the first split[1] rows, the other one the rest.
+extern "C" __global__ void BL_TEAMED __launch_bounds__(BL_BLOCK, SHARED) solve_rows(i64 rows, const int* order,
+    const i64* split, const i64* indptr, const int* indices, const float* weights, const T* table,
     const float* gram, const float* free, const float* scaling, const float* shift, const float* ridge,
     const float* rhs, float* out) {
   __shared__ Rows shared;
-  for (i64 i = blockIdx.x; i < rows; i += gridDim.x) {
-    Squares own;
-    own.packs([&](int at, float* x) { bl_load<PACK>(x, sums + i * PACKED + at); });
-    solve(own, shared, ridge[i], gram, free, scaling, shift, rhs + i * K, out + i * K);
+  const i64 end = TEAMS ? split[1] : rows, teams = gridDim.x / BL_TEAM, rank = bl_rank();
+  for (i64 n = (TEAMS ? 0 : split[1]) + blockIdx.x / BL_TEAM; n < end; n += teams) {
+    const i64 i = order[n], p = indptr[i], length = indptr[i + 1] - p;
+    Squares sums;
+    sums.add(shared, p + length * rank / BL_TEAM, p + length * (rank + 1) / BL_TEAM, table,
+             [&](i64 e) { return (i64)indices[e]; }, [&](i64 e) { return weights[e]; });
+    if (BL_TEAM > 1) sums.gather();
+    if (rank == 0) solve(sums, shared, ridge[i], gram, free, scaling, shift, rhs + i * K, out + i * K);
   }
-}
-
-// sums[c] (packed) grows by weights v v' of the entries of column c, rows ascending, for the active c.
-template <class P>
-__device__ __forceinline__ void outer(const i64* count, const int* active, const i64* starts,
-    const int* t_rows, const P* t_pos, const float* weights, const T* table, float* sums) {
-  __shared__ Rows shared;
-  const i64 columns = *count;
-  for (i64 a = blockIdx.x; a < columns; a += gridDim.x) {
-    float* to = sums + (i64)active[a] * PACKED;
-    Squares own;
-    own.packs([&](int at, float* x) { bl_load<PACK>(x, to + at); });
-    own.add(shared, starts[a], starts[a + 1], table, [&](i64 e) { return (i64)t_rows[e]; },
-            [&](i64 e) { return weights[t_pos[e]]; });
-    own.packs([&](int at, float* x) { bl_store<PACK>(to + at, x); });
-  }
-}
-extern "C" __global__ void __launch_bounds__(BL_BLOCK, SHARED) add_outer_32(const i64* count, const int* active,
-    const i64* starts, const int* t_rows, const int* t_pos, const float* weights, const T* table,
-    float* sums) {
-  outer<int>(count, active, starts, t_rows, t_pos, weights, table, sums);
-}
-extern "C" __global__ void __launch_bounds__(BL_BLOCK, SHARED) add_outer_64(const i64* count, const int* active,
-    const i64* starts, const int* t_rows, const i64* t_pos, const float* weights, const T* table,
-    float* sums) {
-  outer<i64>(count, active, starts, t_rows, t_pos, weights, table, sums);
 }

@@ -46,15 +46,18 @@ __device__ __forceinline__ void begin_classes(const int* found, i64 part, int* n
 }
 
 // order int [rows]. A tile has a row for each thread; those of one class stay in their order.
-// split[0]: how many rows are longer than `longest`, about (whole classes).
+// split[0], split[1]: how many rows are longer than `block` and `team`, about (whole classes).
 extern "C" __global__ void order_rows(const i64* count, i64 rows, const i64* indptr, const int* found,
-    i64 longest, i64* split, int* order) {
+    i64 block, i64 team, i64* split, int* order) {
   __shared__ int next[CLASSES], classes[BL_BLOCK];
   const i64 n = count ? *count : rows;
   for (i64 part = blockIdx.x; part < PARTS; part += gridDim.x) {
     const i64 last = n * (part + 1) / PARTS;
     begin_classes(found, part, next);
-    if (part == 0 && threadIdx.x == 0) *split = next[length_class(longest)];
+    if (part == 0 && threadIdx.x == 0) {
+      split[0] = next[length_class(block)];
+      split[1] = next[length_class(team)];
+    }
     for (i64 start = n * part / PARTS; start < last; start += BL_BLOCK) {
       const int here = last - start < BL_BLOCK ? (int)(last - start) : BL_BLOCK;
       const int me = threadIdx.x;

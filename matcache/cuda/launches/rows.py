@@ -18,7 +18,7 @@ from ...operations.arguments import is_static, patterns_of
 from ...operations.compiled import Compiled
 from ...operations.row_steps import StepsCompiled, number_of
 from ...operations.rowwise import values_container
-from ..order import active_count, apart, length_order
+from ..order import active_count, apart, has_teams, length_order, team_blocks
 from .common import WARPS, c_type
 
 WIDE = 8  # least vector length at which sorting rows by length pays
@@ -44,10 +44,15 @@ def _rowwise(
         blocks = apart(pattern, backend.processors)
         order = [*length_order(cache, pattern, by_column=transposed), blocks]
 
-    def source() -> str:
-        return rowwise_source(plan, types, ordered=by_length)
+    def text_of(*, teams: bool) -> Any:
+        def source() -> str:
+            return rowwise_source(plan, types, ordered=by_length, teams=teams)
 
-    text = backend.text(("rowwise", found, types), source)
+        return backend.text(("rowwise", found, types, teams), source)
+
+    text, shared = text_of(teams=False), None
+    if pattern is not None and by_length and has_teams(pattern, by_column=transposed):
+        shared = text_of(teams=True)
     hidden: list[Slot] = []
     for n, _ in enumerate(plan.hidden):
         assert pattern is not None
@@ -69,6 +74,8 @@ def _rowwise(
         else:
             call.append(dtype.type(0.0 if is_static(arg) else float(arg)))
     call += [slot.array for slot in (*slots, *hidden)]
+    if shared is not None:
+        backend.launch_blocks(shared, team_blocks(backend.processors), *call)
     backend.launch(text, rows + WARPS * blocks, WARPS, *call)
 
 

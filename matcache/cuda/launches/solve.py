@@ -10,7 +10,7 @@ from ...containers.dispatch import launches
 from ...containers.slots import PatternSlot, Slot
 from ...operations.normal_equations import Systems
 from ..kernels import cholesky_source, solvers
-from ..order import active_count
+from ..order import active_count, has_teams, length_order, team_blocks
 from .common import c_type, turned_name
 
 
@@ -18,12 +18,17 @@ from .common import c_type, turned_name
 def _solve_rows(
     cache: MatCache, pattern: PatternSlot, weights: Slot, table: Slot, systems: Systems
 ) -> None:
-    n, k = systems.out.shape
+    (n, k), backend, shared = systems.out.shape, cache.backend, None
     text = _cholesky(cache, "solve_rows", k, systems, table)
+    if has_teams(pattern, by_column=False):
+        shared = _cholesky(cache, "solve_rows", k, systems, table, teams=True)
+    order = length_order(cache, pattern, by_column=False)
     if cache.reserving:
         return
-    call = [n, *pattern.offsets(), weights.array, table.array, *_arrays(systems)]
-    cache.backend.launch(text, n, 1, *call)
+    call = [n, *order, *pattern.offsets(), weights.array, table.array, *_arrays(systems)]
+    if shared is not None:
+        backend.launch_blocks(shared, team_blocks(backend.processors), *call)
+    backend.launch(text, n, 1, *call)
 
 
 @launches("add_outer", "cuda")
@@ -49,15 +54,22 @@ def _solve_sums(cache: MatCache, sums: Slot, systems: Systems) -> None:
 
 
 def _cholesky(
-    cache: MatCache, name: str, k: int, systems: Systems | None, table: Slot | None
+    cache: MatCache,
+    name: str,
+    k: int,
+    systems: Systems | None,
+    table: Slot | None,
+    *,
+    teams: bool = False,
 ) -> Any:
     own = "float" if table is None else c_type(table.dtype)
     shared = (None,) * 4 if systems is None else _shared(systems)
     gram, masked, scaled, _ = (slot is not None for slot in shared)
-    facts = (k, gram, masked, scaled, own)
+    facts = (k, gram, masked, scaled, own, teams)
 
     def source() -> str:
-        return cholesky_source(k, gram=gram, masked=masked, scaled=scaled, table=own)
+        flags = {"gram": gram, "masked": masked, "scaled": scaled, "teams": teams}
+        return cholesky_source(k, **flags, table=own)
 
     return cache.backend.text((name, *facts), source, name, solvers(k))
 
