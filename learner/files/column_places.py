@@ -17,6 +17,7 @@ from blocklearn.datasources.arrays.compiled import kernel
 from blocklearn.datasources.arrays.hashing import GOLDEN
 
 FIRST = 2**12  # slots of a new table of hashes
+HALF, LOW = np.uint64(32), np.uint64(2**32 - 1)  # of a slot
 
 
 class ColumnPlaces:
@@ -25,7 +26,8 @@ class ColumnPlaces:
     columns: uint32 [places x 1], all 0: becomes 1 + the column of each place.
     count: the places that are taken.
 
-    It needs 16 to 32 bytes for each column that has occurred. Several threads may use it at once.
+    It needs 16 to 32 bytes for each column that has occurred. Several threads may use it at once:
+    one number has a column and its place, so it is read whole while another thread gives places.
 
     >>> places, found = ColumnPlaces(np.zeros((9, 1), np.uint32)), np.empty(3, np.int32)
     >>> places.give(np.array([7, 2, 7], np.int32), found)
@@ -35,7 +37,7 @@ class ColumnPlaces:
 
     def __init__(self, columns: NDArray[np.uint32]) -> None:
         self.columns, self.count = columns, 0
-        self._slots = np.zeros((FIRST, 2), np.int32)  # 1 + column (0: free), and its place
+        self._slots = np.zeros(FIRST, np.uint64)  # 0, or: 1 + column, times 2^32, and its place
         self._lock = threading.Lock()
 
     def give(self, columns: NDArray[np.int32], into: NDArray[np.int32]) -> None:
@@ -48,8 +50,16 @@ class ColumnPlaces:
                 )
                 if begin == len(columns):
                     return
-                self._slots = np.zeros((2 * len(self._slots), 2), np.int32)
-                _fill(self._slots, self.columns, self.count)
+                slots = np.zeros(2 * len(self._slots), np.uint64)
+                _fill(slots, self.columns, self.count)
+                self._slots = slots
+
+    def find(self, columns: NDArray[np.int32], into: NDArray[np.int32], most: int) -> int:
+        """Set `into` to places below `most`; return how many columns have one before the first not.
+
+        It does not wait for other threads.
+        """
+        return int(_find(columns, into, self._slots, most))
 
     def of(self, columns: NDArray[Any]) -> NDArray[np.int32]:
         """Return the places of `columns`, in an array of its own."""
@@ -83,6 +93,11 @@ class ColumnsInOrder:
         """Set `into` to `columns`, which may be the same array."""
         into[:] = columns
 
+    def find(self, columns: NDArray[np.int32], into: NDArray[np.int32], most: int) -> int:
+        """Set `into` to `columns`; see `ColumnPlaces`."""
+        into[:] = columns
+        return len(columns)
+
     def parts(self, most: int, count: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """Yield the first `count` places, and their columns, `most` at a time."""
         for start in range(0, count, most):
@@ -95,7 +110,7 @@ def _give(
     columns: NDArray[np.int32],
     into: NDArray[np.int32],
     begin: int,
-    slots: NDArray[np.int32],
+    slots: NDArray[np.uint64],
     of: NDArray[np.uint32],
     count: int,
 ) -> tuple[int, int]:
@@ -104,31 +119,44 @@ def _give(
     It stops before a new column where half of the slots are taken.
     """
     for i in range(begin, columns.shape[0]):
-        wanted = np.int32(columns[i] + 1)
+        wanted = np.uint64(columns[i] + 1)
         at = _slot(wanted, slots)
-        if slots[at, 0] == 0:
+        if slots[at] == 0:
             if 2 * count >= slots.shape[0]:
                 return i, count
-            slots[at, 0], slots[at, 1] = wanted, count
             of[count, 0] = wanted
+            slots[at] = wanted << HALF | np.uint64(count)
             count += 1
-        into[i] = slots[at, 1]
+        into[i] = slots[at] & LOW
     return columns.shape[0], count
 
 
 @kernel
-def _fill(slots: NDArray[np.int32], of: NDArray[np.uint32], count: int) -> None:
-    """Enter the places that are taken into new slots."""
-    for place in range(count):
-        at = _slot(np.int32(of[place, 0]), slots)
-        slots[at, 0], slots[at, 1] = np.int32(of[place, 0]), place
+def _find(
+    columns: NDArray[np.int32], into: NDArray[np.int32], slots: NDArray[np.uint64], most: int
+) -> int:
+    """See `ColumnPlaces.find`."""
+    for i in range(columns.shape[0]):
+        found = slots[_slot(np.uint64(columns[i] + 1), slots)]
+        if found == 0 or np.int64(found & LOW) >= most:
+            return i
+        into[i] = found & LOW
+    return columns.shape[0]
 
 
 @kernel
-def _slot(wanted: np.int32, slots: NDArray[np.int32]) -> Any:
+def _fill(slots: NDArray[np.uint64], of: NDArray[np.uint32], count: int) -> None:
+    """Enter the places that are taken into new slots."""
+    for place in range(count):
+        wanted = np.uint64(of[place, 0])
+        slots[_slot(wanted, slots)] = wanted << HALF | np.uint64(place)
+
+
+@kernel
+def _slot(wanted: np.uint64, slots: NDArray[np.uint64]) -> Any:
     """Return the slot of 1 + a column, or the free one for it (linear probing, Knuth 6.4)."""
     last = np.uint64(slots.shape[0] - 1)
-    at = ((np.uint64(wanted) * GOLDEN) >> np.uint64(32)) & last
-    while slots[at, 0] != 0 and slots[at, 0] != wanted:
+    at = ((wanted * GOLDEN) >> HALF) & last
+    while slots[at] != 0 and slots[at] >> HALF != wanted:
         at = (at + np.uint64(1)) & last
     return at

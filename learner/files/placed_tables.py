@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from blocklearn.datasources import HostBlock
+from blocklearn.datasources.arrays.compiled import kernel
 
 from .column_places import ColumnPlaces, ColumnsInOrder
 from .paging import rows_of_page
@@ -45,6 +46,7 @@ class PlacedTables(ABC):
     changed, unsaved: groups that differ from their initial values, and those that have changed
         since the checkpoint `saved` was written, or None.
     lock: held while columns get places.
+    begun: the places whose rows have begun.
     """
 
     setting: str
@@ -55,7 +57,7 @@ class PlacedTables(ABC):
         self.places: ColumnPlaces | ColumnsInOrder = ColumnsInOrder(0)
         self.drawn: dict[str, Draw] = {}
         self.group = 1
-        self.rows = 0
+        self.rows = self.begun = 0
         self.changed = self.unsaved = np.zeros(0, bool)
         self.saved: Any = None  # the logs of their newest checkpoint
 
@@ -79,6 +81,7 @@ class PlacedTables(ABC):
     def begin(self, shape: tuple[int, int], dtype: DTypeLike) -> None:
         """Make ready for the first table, of this shape."""
         self.group, self.rows = rows_of_page(shape[1] * np.dtype(dtype).itemsize), shape[0]
+        self.begun = 0
         self.changed = np.zeros(-(-shape[0] // self.group), bool)
         self.unsaved = self.changed.copy()
         self.places = (
@@ -96,11 +99,15 @@ class PlacedTables(ABC):
 
     def give(self, columns: NDArray[np.int32], into: NDArray[np.int32]) -> None:
         """Set `into` to the places of `columns`, which may be the same array."""
+        known = self.places.find(columns, into, self.begun)
+        if known == len(columns):
+            return
         with self.lock:
             before = self.places.count
-            self.places.give(columns, into)
+            self.places.give(columns[known:], into[known:])
             if self.places.count > before:
                 self.add_rows(before, self.places.count)
+            self.begun = self.places.count
 
     @abstractmethod
     def add_rows(self, first: int, end: int) -> None:
@@ -142,8 +149,10 @@ class PlacedTables(ABC):
 
     def mark(self, rows: NDArray[np.integer[Any]] | slice) -> None:
         """Note that rows have changed."""
-        groups = rows if isinstance(rows, slice) else rows // self.group
-        self.changed[groups] = self.unsaved[groups] = True
+        if isinstance(rows, slice):
+            self.changed[rows] = self.unsaved[rows] = True
+        else:
+            _mark(rows, self.group, self.changed, self.unsaved)
 
     @abstractmethod
     def renew(self, names: Iterable[str]) -> None:
@@ -194,3 +203,15 @@ class PlacedTables(ABC):
     @abstractmethod
     def release(self) -> None:
         """Hold no table any more; arrays that were made stay valid."""
+
+
+@kernel
+def _mark(
+    rows: NDArray[np.integer[Any]],
+    group: int,
+    changed: NDArray[np.bool_],
+    unsaved: NDArray[np.bool_],
+) -> None:
+    """Note that the groups of these rows have changed."""
+    for i in range(rows.shape[0]):
+        changed[rows[i] // group] = unsaved[rows[i] // group] = True

@@ -17,10 +17,9 @@ import time
 import zlib
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pytest
 import scipy.linalg
 
 from blocklearn.matcache.cuda import devices
@@ -35,6 +34,9 @@ from blocklearn.matcache.cuda.driver import (
 from blocklearn.matcache.emit.cuda_header import TEAMS
 from blocklearn.matcache.errors import DeviceLostError
 from tests.support import cuda_host
+
+if TYPE_CHECKING:
+    import pytest
 
 TEAM = 2  # blocks of a team, where blocks have more than one thread
 POISON = 0xFF  # of which floats are NaN
