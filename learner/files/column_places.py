@@ -59,7 +59,7 @@ class ColumnPlaces:
 
         It does not wait for other threads.
         """
-        return int(_find(columns, into, self._slots, most))
+        return _find(columns, into, self._slots, most)
 
     def of(self, columns: NDArray[Any]) -> NDArray[np.int32]:
         """Return the places of `columns`, in an array of its own."""
@@ -141,7 +141,7 @@ def _find(
         if found == 0 or np.int64(found & LOW) >= most:
             return i
         into[i] = found & LOW
-    return columns.shape[0]
+    return len(columns)
 
 
 @kernel

@@ -545,9 +545,12 @@ def test_modules_of_every_k_compile(k: int) -> None:
         assert nvrtc(sources.gibbs_source(k), architecture)
         if k <= MOST:
             for flag in (False, True):
-                source = sources.cholesky_source(k, gram=flag, masked=flag, scaled=flag)
-                needed = resources(nvrtc(source, architecture))
-                assert not any(needs.frame for needs in needed.values())
+                for teams in (False, True):
+                    source = sources.cholesky_source(
+                        k, gram=flag, masked=flag, scaled=flag, teams=teams
+                    )
+                    needed = resources(nvrtc(source, architecture))
+                    assert not any(needs.frame for needs in needed.values())
 
 
 @pytest.mark.parametrize("threads", THREADS)

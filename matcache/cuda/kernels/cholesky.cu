@@ -13,7 +13,7 @@
 #define PACK (SIDE < 4 ? SIDE : 4)  // numbers that are read at once
 #define BATCH 16  // entries at a time
 #define WIDTH (K % 4 == 0 ? 4 : 1)  // numbers of the table that are read at once
-#define SHARED (512 / BL_BLOCK)  // blocks of a processor: up to 16 warps, each thread has 128 registers
+#define SHARED ((TEAMS ? 384 : 512) / BL_BLOCK)  // blocks of a processor: up to 16 warps of 128 registers
 #define FLOOR 1e-6f  // of a pivot, in parts of the diagonal it came from
 
 __device__ __forceinline__ int upper(int r, int c) { return r * K - r * (r - 1) / 2 + c - r; }
@@ -115,8 +115,12 @@ struct Squares {
     }
   }
   // Add what all blocks of the team have, in the first of them.
-  __device__ __forceinline__ void gather() {
-    __shared__ float own[BL_BLOCK][SIDE];
+  __device__ __forceinline__ void gather(Rows& rows) {
+    constexpr int most = BL_BLOCK * SIDE;
+    constexpr bool fits = sizeof(Rows) >= most * sizeof(float);
+    __shared__ float few[fits ? 1 : most];
+    float (*own)[SIDE] = reinterpret_cast<float (*)[SIDE]>(fits ? &rows.v[0][0] : few);
+    __syncthreads();
 #pragma unroll
     for (int o = 0; o < OWN; ++o)
 #pragma unroll
@@ -276,7 +280,7 @@ extern "C" __global__ void BL_TEAMED __launch_bounds__(BL_BLOCK, SHARED) solve_r
     Squares sums;
     sums.add(shared, p + length * rank / BL_TEAM, p + length * (rank + 1) / BL_TEAM, table,
              [&](i64 e) { return (i64)indices[e]; }, [&](i64 e) { return weights[e]; });
-    if (BL_TEAM > 1) sums.gather();
+    if (BL_TEAM > 1) sums.gather(shared);
     if (rank == 0) solve(sums, shared, ridge[i], gram, free, scaling, shift, rhs + i * K, out + i * K);
   }
 }
