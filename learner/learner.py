@@ -656,7 +656,8 @@ class Learner:
         feeds = feeds_of(self.train, self.across, self.eval)
         draft = None
         if self.team is None:
-            draft = self._assembly().draft(source.shape, self._live.restored)
+            assembly = self._assembly(workers=workers)
+            draft = assembly.draft(source.shape, self._live.restored)
         plan = make_plan(
             draft or self._live.ready().first,
             feeds,
@@ -860,14 +861,16 @@ class Learner:
         rank, size = (self.crew.rank, self.crew.size) if workers is None else (0, workers)
         return [RowShare(first_rows(source), rank, size) for source in self._training()]
 
-    def _assembly(self, index: IndexedBy | None = None) -> Assembly:
+    def _assembly(self, index: IndexedBy | None = None, workers: int | None = None) -> Assembly:
         """Return what makes the replicas, with the settings as they are now.
 
         index: who makes the transposed index; None: as chosen.
+        workers: of the run; None: those that there are.
         """
+        workers = self.crew.size if workers is None else workers
         return Assembly(
             Parts(self.model, self.optimizer, self.mixins),
-            self._facts(),
+            self._facts(workers),
             self.devices,
             self.seed,
             self.threads,
@@ -875,12 +878,12 @@ class Learner:
             self.tables,
             self.device_blocks,
             [partial(hook.plan, self) for hook in self.hooks],
-            self.crew.size,
+            workers,
             self.placed_tables,
         )
 
-    def _facts(self) -> Facts:
-        """Return what the model is told of the data and the run."""
+    def _facts(self, workers: int = 1) -> Facts:
+        """Return what the model is told of the data and the run, of so many workers."""
         return Facts(
             self._training(),
             self.eval,
@@ -891,6 +894,7 @@ class Learner:
             self.passes,
             on_gpu=self.devices[0] != "cpu",
             states_in_files=self.row_folder is not None,
+            rows_by_need=workers > 1 and list(self.devices) == ["cpu"],
         )
 
     def _check_columns(self, shape: BlockShape) -> None:

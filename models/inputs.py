@@ -94,6 +94,8 @@ class Shapes:
         data, or training resumes.
     on_gpu: whether the model computes on a GPU, which takes one row after another slowly.
     states_in_files: whether states of rows lie in files, which are read fastest row after row.
+    rows_by_need: whether other workers have states of rows, too, and can bring a block those that
+        occur in it.
     """
 
     rows: int
@@ -114,6 +116,7 @@ class Shapes:
     sample: Sample | None = None
     on_gpu: bool = False
     states_in_files: bool = False
+    rows_by_need: bool = False
 
     @property
     def whole_rows(self) -> int:

@@ -16,17 +16,23 @@ from typing import ClassVar, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from blocklearn.matcache import DenseInput, Mat, MatCache, ShapeError
+from blocklearn.matcache import DenseInput, Mat, MatCache, ShapeError, SparseMat, named
 from blocklearn.matcache.containers.backend import Held
+from blocklearn.matcache.containers.matrices import handle
 from blocklearn.matcache.containers.slots import Slot
 from blocklearn.matcache.errors import source_line
 from blocklearn.matcache.finite import is_finite
+from blocklearn.matcache.operations.local import local_table
 
 from .row_share import PIECE, Ids, RowShare
 
 __hands_on__ = True  # a state is read where the model does it, see `source_line`
 
 DRAWN = 2**16  # rows drawn at a time: another number changes what a seed draws
+
+SAMPLE = 2**12
+"""Rows of a sample of all, at most."""
+
 Numbers = float | npt.NDArray[np.floating]  # one for all columns, or one for each
 Kind = Literal["uniform", "normal"]
 Init = Numbers | tuple[Kind, Numbers] | tuple[Kind, Numbers, Numbers]
@@ -182,6 +188,8 @@ class RowState:
         self._store: RowStore | None = None
         self.read_in_order = False  # whether updates of the other side read `table` so
         self.share, self.whole = RowShare.of_all(shape[0]), True
+        self._sample: Slot | None = None
+        self._near: Slot | None = None
         self._buffer = np.zeros((0, 0), np.float32)
         self.updating = False  # whether its rows are being trained
         self._count = 0  # true rows of the present block: those after them are padding
@@ -246,6 +254,35 @@ class RowState:
         )
 
     @property
+    def sample(self) -> Mat:
+        """Some rows of all, evenly spaced: [`SAMPLE` x columns] at most. On the CPU only.
+
+        They are as they were when training turned to the other side.
+        """
+        if self._sample is None:
+            shape = len(self.sampled), self.shape[1]
+            self._sample = named(self.cache, f"{self.name}, a sample", shape).slot
+            self.refresh()
+        return handle(self.cache, self._sample)
+
+    @property
+    def sampled(self) -> Ids:
+        """The numbers of the rows of the sample."""
+        count = min(self.shape[0], SAMPLE)
+        return np.arange(count, dtype=np.int64) * self.shape[0] // max(1, count)
+
+    def near(self, X: SparseMat) -> Mat:
+        """Return the rows that occur in the present block of the other side, as it numbers them.
+
+        Workers bring them before the block: each needs to have its own rows only. On the CPU only.
+
+        X: entries of the block, numbered by `local`.
+        """
+        rows = local_table(X, self.shape[1], f"{self.name} of the block")
+        self._near = rows.slot
+        return rows
+
+    @property
     def kept(self) -> npt.NDArray[np.number]:
         """The rows in the store; do not write to it. Those of a block follow with `save`."""
         assert self._store is not None
@@ -306,8 +343,12 @@ class RowState:
         self.refresh()
 
     def refresh(self) -> None:
-        """Update `table` from the store."""
-        if self._store is None or self._table is None or not self.whole:
+        """Update `table` and `sample` from the store."""
+        if self._store is None or not self.whole:
+            return
+        if self._sample is not None:
+            self.set_sample(self.of_rows(self.sampled))
+        if self._table is None:
             return
         if self._is_table:
             self._table.slot.written(self._where)
@@ -352,6 +393,28 @@ class RowState:
         return ids if self.whole else self.share.places(ids)
 
     # ------------------------------------------------------------- rows of several workers
+
+    @property
+    def by_need(self) -> bool:
+        """Whether blocks of the other side read rows by `near`, as workers bring them."""
+        return self._near is not None
+
+    @property
+    def wants_sample(self) -> bool:
+        """Whether `sample` was read."""
+        return self._sample is not None
+
+    def bring(self, rows: npt.NDArray[np.number], start: int) -> None:
+        """Set what `near` returned, from row `start` on, to rows that occur: [r x columns]."""
+        assert self._near is not None
+        self._near.data()[start : start + len(rows)] = rows
+        self._near.written(self._where)
+
+    def set_sample(self, rows: npt.NDArray[np.number]) -> None:
+        """Set `sample` to these rows."""
+        assert self._sample is not None
+        self._sample.data()[:] = rows
+        self._sample.written(self._where)
 
     def ranges(self) -> Iterator[Ids]:
         """Yield the numbers of all rows, range after range: see `ranges`."""

@@ -61,6 +61,15 @@ def gathered(
     return state.joined(ids, parts)
 
 
+def fetched(state: RowState | TokenState, ids: NDArray[np.int64], crew: Crew) -> Rows:
+    """Return the rows `ids` of a state, which each worker asks for itself; all workers call it."""
+    owners = state.share.owners(ids)
+    places = [np.flatnonzero(owners == rank) for rank in range(crew.size)]
+    asked = [part.copy() for part in crew.exchange.exchange([ids[place] for place in places])]
+    found = crew.exchange.exchange([state.of_rows(part) for part in asked])
+    return state.joined(ids, zip(places, found, strict=True))
+
+
 def hand_out(state: RowState | TokenState, array: Rows | PartedRows | None, crew: Crew) -> None:
     """Give every other worker its rows of the leader's array of all; all workers call it."""
     nothing = np.empty(0, state.dtype)

@@ -51,6 +51,7 @@ class Facts:
     of_rows: rows of the whole data, if the training data are one part of them.
     on_gpu: whether replicas are on GPUs.
     states_in_files: whether states of rows lie in files.
+    rows_by_need: whether other workers have states of rows, too: see `Shapes`.
     """
 
     training: Sequence[DataSource]
@@ -62,6 +63,7 @@ class Facts:
     passes: int
     on_gpu: bool
     states_in_files: bool
+    rows_by_need: bool
 
     def shapes(self, blocks: Sequence[BlockShape], **found: Any) -> Shapes:
         """Return the shapes for the model. found: sums over the data."""
@@ -70,6 +72,7 @@ class Facts:
             columns=blocks[0].columns,
             on_gpu=self.on_gpu,
             states_in_files=self.states_in_files,
+            rows_by_need=self.rows_by_need,
             total_rows=blocks[0].total_rows,
             of_rows=self.of_rows,
             targets=blocks[0].targets,

@@ -156,7 +156,7 @@ class Training:
     def _train_side(self, side: int, done: int) -> None:
         """Train on the blocks of a side, from block `done` on."""
         team, progress, (source, reader) = self._team, self._progress, self._sides[side]
-        team.each(partial(Replica.turn_to, side=side))
+        team.turn_to(side)
         own, end = team.crew.own(range(done, source.blocks)), source.blocks
         blocks = team.waiting(reader.blocks(progress.pass_, own.start, own.step))
         if team.total == 1:

@@ -25,6 +25,7 @@ from ..engines.crew import Crew
 from ..engines.merging import CrewMerger
 from .block_input import TRAINED_AHEAD
 from .lane import Errand, Lane, Piece
+from .needed_states import NeededStates, bring_samples
 from .needed_tables import needed_tables
 from .replica import Look, Replica
 from .trained_rows import TrainedRows
@@ -67,6 +68,8 @@ class Team:
         self.counter = Counter() if self._lanes else self.first.counter  # of the calling thread
         self._merger: Merger | None = None
         self._needed = needed_tables(replicas, crew, sync_every, sync_weight)
+        sides = range(len(self.first.trained) if crew.size > 1 else 0)
+        self._needed_states = [NeededStates(self.first, crew, side) for side in sides]
         self._tally, self._rows_scored = Tally({}), -1
 
     @property
@@ -127,9 +130,10 @@ class Team:
         first = self.first if self.crew.leads else None
         states = [each for each in self.first.model.states.values() if each.side == side]
         read = [each for each in states if each.whole] if self.crew.size > 1 else []
+        fetching = self._needed_states[side] if self._needed_states else None
         if read:
             most = rounds * self.crew.size * self.first.intakes[side].shape.rows
-            self._trained.begin(read, most)
+            self._trained.begin(read, most, early=not fetching)
 
         def train(replica: Replica, host: HostBlock) -> None:
             replica.train(host, side, look if replica is first else None)
@@ -138,6 +142,8 @@ class Team:
 
         if self._needed is not None:
             blocks = self._needed.brought(iter(blocks), rounds)
+        if fetching:
+            blocks = fetching.brought(iter(blocks), rounds)
         return self._in_turn(blocks, train, TRAINED_AHEAD)
 
     def waiting(self, blocks: Iterator[HostBlock]) -> Iterator[HostBlock]:
@@ -165,6 +171,12 @@ class Team:
                 errand.wait()
         for errand in errands:
             errand.result()
+
+    def turn_to(self, side: int) -> None:
+        """Expect blocks of this side: see `Replica.turn_to`."""
+        self.each(lambda replica: replica.turn_to(side))
+        if self.crew.size > 1:
+            bring_samples(self.first, self.crew, side)
 
     def begin(self) -> None:
         """Save the sums before replicas diverge; they must be equal in all replicas."""

@@ -37,12 +37,17 @@ class TrainedRows:
         self._ids: list[Ids] = []
         self._most = 0  # rows of all workers, at most
 
-    def begin(self, states: States, most: int) -> None:
+    def begin(self, states: States, most: int, *, early: bool = True) -> None:
         """Begin to give the rows trained so far; new ones will be of these states.
 
         most: rows of all workers until the next call, at most.
+        early: whether nothing else is exchanged until then; otherwise the rows wait for the end.
         """
-        if self._crew.exchange.any_thread and self._most * _row_bytes(self._states) >= MANY:
+        if (
+            early
+            and self._crew.exchange.any_thread
+            and self._most * _row_bytes(self._states) >= MANY
+        ):
             self._errand = self._lane.ask(self._give, self._states, self._taken())
         self._states, self._most = states, self._most + most
 

@@ -11,7 +11,6 @@ Longer than 300 lines: explicit and implicit feedback share one class.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
@@ -216,6 +215,8 @@ class ALS(FactorModel):
         self.ridges = [self._ridge(users, items, "users"), self._ridge(items, users, "items")]
         self.users = self.row_state("users", shapes, K, users)
         self.users.read_in_order = shapes.states_in_files and not shapes.on_gpu
+        self.users_by_need = shapes.rows_by_need and not self.implicit  # G is of all users
+        self.samples_users = not shapes.on_gpu
         self.guess = self.scratch("factors of new rows", shapes.rows, K)
         self.share = self.number("share of the block in all rows")
         self.item_rows: RowState | None = None  # None: items are a parameter
@@ -309,10 +310,10 @@ class ALS(FactorModel):
         X = self.entries(block)
         if block.side == 1:
             assert self.item_rows is not None
-            self.solve(X, self.item_rows.rows, self.users.table, 1, self.cg_steps)
+            self.solve(X, self.item_rows.rows, 1, self.cg_steps)
             return
         u = self.users.rows
-        self.solve(X, u, self.items, 0, self.cg_steps)
+        self.solve(X, u, 0, self.cg_steps)
         if self.item_equations is not None:
             self.item_equations.add(X, u)
         elif self.item_gradients is not None:
@@ -323,16 +324,13 @@ class ALS(FactorModel):
         if self.item_equations is not None:
             self.item_equations.solve()
 
-    def solve(
-        self, X: Sparse, u: Mat, table: Mat, side: int, steps: int, tolerance: float = 0.0
-    ) -> None:
+    def solve(self, X: Sparse, u: Mat, side: int, steps: int, tolerance: float = 0.0) -> None:
         """Assign to u [rows x K] the factors that best explain the rows X.
 
         side: 0 where the rows of X are users, 1 where they are items.
-        table: factors of the other side.
         steps, tolerance: of conjugate gradients.
         """
-        equations = self.near(self.equations(X, table, side), side)
+        equations = self.equations(X, side)
         G, ridge = equations.G, equations.ridge
         if self.solver == "cholesky":
             entries, right, weights = normal_equations(equations, u)
@@ -341,33 +339,36 @@ class ALS(FactorModel):
                 gram=G, free=ridge.free, diagonal=ridge.diagonal,
             )  # fmt: skip
         else:
-            typical = typical_squares(table, self.ridges[1 - side].free)
-            of_gram = None if G is None else colsum(table * table)
+            some = self.users.sample if side and self.samples_users else self.table(side)
+            typical = typical_squares(some, self.ridges[1 - side].free)
+            of_gram = None if G is None else colsum(self.table(side) * self.table(side))
             conjugate_gradients(equations, u, typical, of_gram, steps, tolerance)
 
-    def near(self, equations: LeastSquares, side: int) -> LeastSquares:
-        """Return the same equations; if users lie in a file, with those that occur copied from it.
+    def equations(self, X: Sparse, side: int) -> LeastSquares:
+        """Return the equations of rows X of `side`, given the factors of the other side."""
+        G = gram(self.table(side)) if self.implicit else None  # anew only if the table changed
+        R, V = self.near(X) if side else (X, self.items)
+        return LeastSquares(R, V, G, self.ridges[side], self.feedback)
 
-        They are copied in the order of the file, and then read in that of the entries.
+    def table(self, side: int) -> Mat:
+        """Return the factors of all rows of the other side."""
+        return self.users.table if side else self.items
+
+    def near(self, X: Sparse) -> tuple[Sparse, Table]:
+        """Return the entries of items, and a table of the users that occur, if that is smaller.
+
+        Workers bring their users to the block where these train items. Of a file, users are copied
+        in its order, and then read in that of the entries.
         """
-        X = local(equations.R) if side and self.users.read_in_order else equations.R
-        if X is equations.R:
-            return equations
-        rows = local_table(X, self.columns, "users of the block")
-        take_rows(X.T, rows, equations.V)
-        return replace(equations, R=X, V=rows)
-
-    def equations(self, X: Sparse, table: Mat, side: int) -> LeastSquares:
-        """Return the equations of rows X of `side`, given the table of the other side."""
-        G = self.gram_of(table)
-        return LeastSquares(X, table, G, self.ridges[side], self.feedback)
-
-    def gram_of(self, table: Mat) -> Table | None:
-        """Return G, or None for explicit ratings.
-
-        G is recomputed only if the table changed.
-        """
-        return gram(table) if self.loss == "implicit" else None
+        items = self.item_rows
+        brought = self.users_by_need and items is not None and items.updating
+        if not (brought or self.users.read_in_order) or (near := local(X)) is X:
+            return X, self.users.table
+        if brought:
+            return near, self.users.near(near)
+        rows = local_table(near, self.columns, "users of the block")
+        take_rows(near.T, rows, self.users.table)
+        return near, rows
 
     # ------------------------------------------------------------- using it
 
@@ -384,7 +385,7 @@ class ALS(FactorModel):
         ridge = self.ridges[1]
         norms = norms_of(table, ridge.free if ridge.diagonal is None else ridge.diagonal[0])
         squared, absolute, confidence, objective = losses(
-            self.equations(X, table, 0), self.users.rows, norms
+            self.equations(X, 0), self.users.rows, norms
         )
         count = total(rownnz(X))
         whole = total(objective)
@@ -401,7 +402,7 @@ class ALS(FactorModel):
 
     def predict(self, block: Block) -> Mat:
         """Return factors [rows x K] of new users; of new items where `block.side` is 1."""
-        u, table = self.guess, self.users.table if block.side else self.items
+        u = self.guess
         u <<= self.fixed[block.side]
-        self.solve(self.entries(block), u, table, block.side, 2 * self.columns + 20, 1e-11)
+        self.solve(self.entries(block), u, block.side, 2 * self.columns + 20, 1e-11)
         return u

@@ -65,7 +65,7 @@ SMALL = ("model.inference=cvb0", "model.topics=3", "data.train={kind: python-doc
 @pytest.mark.parametrize(
     "workers, names",
     [
-        (3, ["lda wide", "als explicit cg", "nmf frobenius", "lda kept"]),
+        (3, ["lda wide", "als explicit cg", "als by need", "nmf frobenius", "lda kept"]),
         pytest.param(2, list(CASES), marks=pytest.mark.slow),
         pytest.param(4, list(CASES), marks=pytest.mark.slow),
     ],

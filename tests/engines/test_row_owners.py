@@ -17,10 +17,10 @@ from blocklearn.learner.engines.exchange import Exchange
 from blocklearn.learner.engines.row_pieces import RowPieces
 from blocklearn.learner.engines.rows import SharedRows, gathered, hand_out
 from blocklearn.learner.errors import DivergedError
-from blocklearn.learner.training import trained_rows
+from blocklearn.learner.training import needed_states, trained_rows
 from blocklearn.learner.training.lane import Lane
 from blocklearn.matcache import MatCache, ShapeError
-from blocklearn.models import RowState, RowStore, TokenState
+from blocklearn.models import RowState, RowStore, TokenState, row_state
 from blocklearn.models.row_share import RowShare
 from tests.engines.test_workers import CASES, Stops, learnt, made, trained
 from tests.support.workers import as_workers, results
@@ -29,10 +29,10 @@ OWNED = ["nmf frobenius", "lda kept", "ranking softmax", "als rows of users", "a
 """Variants whose states of rows are no tables."""
 
 
-def stored(learner: bl.Learner) -> dict[str, int]:
-    """Bytes of the states of rows, by name, as the plan says."""
+def stored(learner: bl.Learner, workers: int | None = None) -> dict[str, int]:
+    """Bytes of the states of rows, by name, as the plan says: for the first of so many workers."""
     ends = " (row state)"
-    rows = [row for row in learner.plan().rows if row.name.endswith(ends)]
+    rows = [row for row in learner.plan(workers).rows if row.name.endswith(ends)]
     return {row.name.removesuffix(ends): row.nbytes for row in rows}
 
 
@@ -100,7 +100,7 @@ def test_a_state_that_is_read_as_a_table_is_whole(name: str) -> None:
     assert results(2, lambda own: stored(trained(variant, engine=own))) == [whole] * 2
 
 
-@pytest.mark.parametrize("name", [*OWNED, "als explicit cg"])
+@pytest.mark.parametrize("name", [*OWNED, "als explicit cg", "als by need"])
 @pytest.mark.parametrize("weight", [1.0, 0.5])
 def test_a_stopped_run_resumes(name: str, weight: float, tmp_path: Path) -> None:
     """Within a pass, from a checkpoint with the numbers of one process."""
@@ -123,7 +123,7 @@ def test_a_stopped_run_resumes(name: str, weight: float, tmp_path: Path) -> None
     assert arrays(three) == arrays(one)
 
 
-@pytest.mark.parametrize("name", OWNED)
+@pytest.mark.parametrize("name", [*OWNED, "als by need"])
 def test_another_number_of_workers_goes_on(name: str, tmp_path: Path) -> None:
     """Rows are dealt anew: it learns what so many replicas learn from there."""
     variant = CASES[name]
@@ -161,7 +161,9 @@ def test_the_best_model_has_the_rows_of_all(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["nmf frobenius", "als rows of users", "als explicit cg"])
+@pytest.mark.parametrize(
+    "name", ["nmf frobenius", "als rows of users", "als explicit cg", "als by need"]
+)
 def test_all_workers_save_one_model(name: str, tmp_path: Path) -> None:
     """Worker 0 writes the bytes of one process; so it does after `close`."""
     variant = CASES[name]
@@ -233,6 +235,85 @@ def test_a_row_in_a_block_of_another_worker_is_an_error(model: str) -> None:
     error = as_workers(2, work)[0]
     assert isinstance(error, ShapeError)
     assert "row 30: must be in a block of worker 1, which has its state" in str(error)
+
+
+# ------------------------------------------------------------- users that blocks of items need
+
+
+def sparse_ratings(users: int, items: int) -> sparse.csr_array:
+    """Few ratings, none of some users and of some items."""
+    rng = np.random.default_rng(0)
+    R = sparse.random_array((users, items), density=0.004, rng=rng, dtype=np.float32, format="csr")
+    R.data = rng.integers(1, 6, R.nnz).astype(np.float32)
+    R.data[R.indptr[5] : R.indptr[6]] = 0
+    R.eliminate_zeros()
+    return R
+
+
+RIDGES: dict[str, dict[str, Any]] = {
+    "cg": {},
+    "cholesky": {"solver": "cholesky"},
+    "factors only": {"biases": False, "row_reg": 0.1},
+}
+
+
+@pytest.mark.parametrize("name", RIDGES)
+@pytest.mark.parametrize("workers, users, items", [(2, 900, 700), (3, 600, 63), (4, 450, 1)])
+def test_workers_bring_the_users_that_a_block_of_items_needs(
+    name: str, workers: int, users: int, items: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has its own users only. Some workers may have no block of items; pieces are small."""
+    monkeypatch.setattr(row_state, "SAMPLE", 200)
+    monkeypatch.setattr(needed_states, "PIECE", 4 * 8 * 50 * workers)
+    R = sparse_ratings(users, items)
+
+    def als(passes: int = 3, **given: Any) -> bl.Learner:
+        model = bl.models.ALS(rank=6, **RIDGES[name])
+        own: dict[str, Any] = {"block_rows": 64, "threads": 1, "sync_every": 2, "verbose": False}
+        return bl.Learner(model, R, R, passes=passes, **own, **given)
+
+    expected = als(replicas=workers).fit()
+    assert learnt(expected)["tensors"] == learnt(als().fit())["tensors"]
+
+    def work(own: Exchange) -> dict[str, Any]:
+        learner = als(engine=own)
+        planned = stored(learner)
+        assert planned == stored(learner.fit())
+        share = 4 * expected.row_state("users").shape[1] * learner._live.owned["users"].share.count
+        assert planned["users"] == share < 0.75 * expected.row_state("users").nbytes
+        if own.rank == 0:
+            assert planned == stored(als(), workers)
+        learner.close()
+        return learnt(learner.fit(R, R, passes=2))
+
+    further = learnt(expected.fit(R, R, passes=2))
+    assert results(workers, work) == [further] * workers
+
+
+def test_new_items_need_a_saved_model(tmp_path: Path) -> None:
+    """While workers have parts of the users, they cannot tell the factors of new items."""
+    R = sparse_ratings(900, 700)
+
+    def work(own: Exchange) -> None:
+        learner = bl.Learner("als", R, engine=own, block_rows=64, threads=1, verbose=False).fit()
+        with pytest.raises(ShapeError, match="each worker has the states of its own rows"):
+            learner.predict(R.T.tocsr(), side=1)
+        bl.save(learner, tmp_path / "model")
+
+    results(2, work)
+    assert len(bl.load(tmp_path / "model").predict(R.T.tocsr(), side=1)) == 700
+
+
+def test_implicit_feedback_needs_all_users() -> None:
+    """The sum over all users is no sum over those that occur."""
+    R = sparse_ratings(900, 700)
+
+    def work(own: Exchange) -> int:
+        model = bl.models.ALS(rank=6, loss="implicit")
+        learner = bl.Learner(model, R, engine=own, block_rows=64, threads=1, verbose=False)
+        return stored(learner)["users"]
+
+    assert results(2, work) == [900 * 6 * 4] * 2
 
 
 # ------------------------------------------------------------- the exchange itself

@@ -85,6 +85,7 @@ VARIANTS: dict[str, dict[str, Variant]] = {
         "explicit cholesky": Variant(ALS(rank=3, solver="cholesky")),
         "implicit cg": Variant(ALS(rank=3, loss="implicit")),
         "implicit cholesky": Variant(ALS(rank=3, loss="implicit", solver="cholesky")),
+        "by need": Variant(ALS(rank=3), None, "few"),
         "rows of users": Variant(ALS(rank=3), None, "one-sided"),
         "steps of items": Variant(
             ALS(rank=3, item_equations_mib=0), AdaGrad(rate=0.1), "one-sided"
@@ -184,6 +185,8 @@ def data_for(variant: Variant) -> Any:
         return texts()
     if variant.data == "wide":  # most columns rest during a block
         return sp.csr_array(sp.hstack([counts(), sp.csr_array((ROWS, 10 * COLUMNS))]))
+    if variant.data == "few":  # most users occur in no block of items
+        return sp.csr_array(np.where(np.arange(ROWS)[:, None] % 37 < 2, counts().toarray(), 0.0))
     X = counts().toarray() if variant.data == "dense labelled" else counts()
     return (X, labels()) if variant.model.needs_targets else X
 
