@@ -189,6 +189,7 @@ class RowState:
         self.read_in_order = False  # whether updates of the other side read `table` so
         self.share, self.whole = RowShare.of_all(shape[0]), True
         self._sample: Slot | None = None
+        self._gram: Slot | None = None
         self._near: Slot | None = None
         self._buffer = np.zeros((0, 0), np.float32)
         self.updating = False  # whether its rows are being trained
@@ -270,6 +271,13 @@ class RowState:
         """The numbers of the rows of the sample."""
         count = min(self.shape[0], SAMPLE)
         return np.arange(count, dtype=np.int64) * self.shape[0] // max(1, count)
+
+    @property
+    def gram(self) -> Mat:
+        """R.T @ R [columns x columns] of all rows R, as `sample` are some. On the CPU only."""
+        shape = self.shape[1], self.shape[1]
+        self._gram = named(self.cache, f"{self.name}.T @ {self.name}", shape).slot
+        return handle(self.cache, self._gram)
 
     def near(self, X: SparseMat) -> Mat:
         """Return the rows that occur in the present block of the other side, as it numbers them.
@@ -404,11 +412,22 @@ class RowState:
         """Whether `sample` was read."""
         return self._sample is not None
 
-    def bring(self, rows: npt.NDArray[np.number], start: int) -> None:
-        """Set what `near` returned, from row `start` on, to rows that occur: [r x columns]."""
+    def bring(self, places: Ids, rows: npt.NDArray[np.number]) -> None:
+        """Set these places of what `near` returned to rows [r * columns] that occur."""
         assert self._near is not None
-        self._near.data()[start : start + len(rows)] = rows
+        self._near.data()[places] = rows.reshape(len(places), self.shape[1])
         self._near.written(self._where)
+
+    @property
+    def wants_gram(self) -> bool:
+        """Whether `gram` was read."""
+        return self._gram is not None
+
+    def set_gram(self, found: npt.NDArray[np.number]) -> None:
+        """Set `gram`."""
+        assert self._gram is not None
+        self._gram.data()[:] = found
+        self._gram.written(self._where)
 
     def set_sample(self, rows: npt.NDArray[np.number]) -> None:
         """Set `sample` to these rows."""
@@ -427,6 +446,13 @@ class RowState:
         assert self._store is not None
         with self._store.reading(self._places(ids)):
             return self._store.array[self._places(ids)]
+
+    def run(self, begin: int, end: int) -> npt.NDArray[np.number]:
+        """Return rows of a whole store, not to be changed: a copy if they lie in a file."""
+        assert self._store is not None and self.whole
+        if self._store.pages is None:
+            return self._store.array[begin:end]
+        return self.of_rows(np.arange(begin, end))
 
     def expect(self, side: int) -> None:
         """Tell the system how a file is read in passes over the rows of this side."""

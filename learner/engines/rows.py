@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,13 +61,27 @@ def gathered(
     return state.joined(ids, parts)
 
 
-def fetched(state: RowState | TokenState, ids: NDArray[np.int64], crew: Crew) -> Rows:
-    """Return the rows `ids` of a state, which each worker asks for itself; all workers call it."""
+def fetched(
+    state: RowState | TokenState, ids: NDArray[np.int64], crew: Crew
+) -> Iterator[tuple[NDArray[np.int64], Rows]]:
+    """Yield the rows `ids` of a state in parts: places among `ids`, and numbers, flat.
+
+    Each worker asks for its own `ids`. All workers call it.
+    """
     owners = state.share.owners(ids)
     places = [np.flatnonzero(owners == rank) for rank in range(crew.size)]
     asked = [part.copy() for part in crew.exchange.exchange([ids[place] for place in places])]
     found = crew.exchange.exchange([state.of_rows(part) for part in asked])
-    return state.joined(ids, zip(places, found, strict=True))
+    return zip(places, found, strict=True)
+
+
+def split(state: RowState | TokenState, ids: Sequence[NDArray[np.int64]], crew: Crew) -> Rows:
+    """Return the rows `ids[rank]` of a state to each worker; all call it with the same `ids`."""
+    own = [state.share.own(part) for part in ids]
+    found = crew.exchange.exchange([state.of_rows(part) for part in own])
+    owners = state.share.owners(ids[crew.rank])
+    parts = ((np.flatnonzero(owners == rank), part) for rank, part in enumerate(found))
+    return state.joined(ids[crew.rank], parts)
 
 
 def hand_out(state: RowState | TokenState, array: Rows | PartedRows | None, crew: Crew) -> None:

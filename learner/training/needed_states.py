@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from blocklearn.datasources import HostBlock
 from blocklearn.models import RowState, TokenState
-from blocklearn.models.row_share import PIECE
 
 from ..engines.crew import Crew
-from ..engines.rows import fetched, gathered
+from ..engines.rows import fetched, gathered, split
 from .replica import Replica
+
+PIECE = 2**24
+"""Bytes of rows that a worker gives to all others at a time, at most."""
+
+RANGE = 2**14
+"""Rows that are summed up at a time: another number changes the bits."""
 
 
 class NeededStates:
@@ -47,7 +53,8 @@ class NeededStates:
         step = rows_at_a_time(state, self._crew.size)
         for start in range(0, min(self._shape.nnz, self._shape.columns), step):
             some = ids[start : start + step]
-            state.bring(fetched(state, some, self._crew), start)
+            for places, rows in fetched(state, some, self._crew):
+                state.bring(start + places, rows)
 
 
 def rows_at_a_time(state: RowState, workers: int) -> int:
@@ -55,11 +62,44 @@ def rows_at_a_time(state: RowState, workers: int) -> int:
     return max(1, PIECE // (4 * state.shape[1] * workers))
 
 
-def bring_samples(replica: Replica, crew: Crew, side: int) -> None:
-    """Bring all workers the samples of states that blocks of a side read; all call it."""
-    for state in _others(replica.model.states, side):
+def sum_up(replicas: Sequence[Replica], crew: Crew, side: int) -> None:
+    """Give replicas what blocks of a side read of all rows of the other one: samples and sums.
+
+    All workers call this.
+    """
+    for number, state in enumerate(_others(replicas[0].model.states, side)):
+        sample = gram = None
         if state.wants_sample and not state.whole:
-            state.set_sample(gathered(state, state.sampled, crew, everywhere=True))
+            sample = gathered(state, state.sampled, crew, everywhere=True)
+        if state.wants_gram:
+            gram = gram_of(state, crew, replicas[0].cache.backend.matmul)
+        for replica in replicas:
+            own = _others(replica.model.states, side)[number]
+            if sample is not None:
+                own.set_sample(sample)
+            if gram is not None:
+                own.set_gram(gram)
+
+
+def gram_of(state: RowState, crew: Crew, matmul: Callable[..., None]) -> NDArray[np.float64]:
+    """Return R.T @ R of all rows R of a state, the same bits for any number of workers.
+
+    It is summed in float64, in the order of ranges of `RANGE` rows. Each worker has some of them.
+
+    matmul: see `CPU.matmul`.
+    """
+    columns, size = state.shape[1], 1 if state.whole else crew.size
+    part, found = np.empty((columns, columns), np.float32), np.zeros((columns, columns))
+    for start in range(0, state.shape[0], RANGE * size):
+        ends = np.minimum(start + RANGE * np.arange(size + 1), state.shape[0])
+        if state.whole:
+            rows = state.run(*ends)
+        else:
+            rows = split(state, [np.arange(a, b) for a, b in pairwise(ends)], crew)
+        matmul(rows.T, rows, part, True)
+        for each in [part] if state.whole else crew.pooled(part):
+            found += each.reshape(part.shape)
+    return found
 
 
 def _others(states: Mapping[str, RowState | TokenState], side: int) -> list[RowState]:

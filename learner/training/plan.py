@@ -19,6 +19,7 @@ from blocklearn.datasources.read_ahead import ring_size
 from blocklearn.matcache import Mat
 from blocklearn.matcache.devices import free_bytes
 from blocklearn.matcache.merge import CHUNK
+from blocklearn.models import RowState
 from blocklearn.models.row_share import RowShare
 from blocklearn.models.score import Tally
 
@@ -27,6 +28,7 @@ from ..files.placed_tables import COLUMNS
 from ..files.spread_tables import SpreadTables
 from ..files.table_files import TableFiles
 from .block_input import Use, lent, readers_for
+from .needed_states import RANGE, rows_at_a_time
 from .paged_tables import in_order, tables_of
 from .replica import Replica
 
@@ -296,8 +298,23 @@ def _of_rows(
             yield Planned(f"digests of pages of {name}", (pages, 1), "uint64", 8 * pages, "rows")
         nbytes = 0 if state.held else dtype.itemsize * shape[0] * shape[1]
         yield Planned(f"{name} of a block", shape, dtype.name, nbytes, "block", replicas)
+        if state.side < len(shares) and state.shape != stored and isinstance(state, RowState):
+            yield from _on_their_way(replica, state, shares[state.side].size)
     if (tokens := replica.shapes.tokens) is not None:
         yield Planned("tokens before each row", tokens.shape, "int64", tokens.nbytes, "rows")
+
+
+def _on_their_way(replica: Replica, state: RowState, workers: int) -> Iterator[Planned]:
+    """Plan the rows that workers exchange for a block of the other side, or to sum up all."""
+    columns, name = state.shape[1], f"{state.name} on their way between workers"
+    if state.by_need:
+        shape = replica.intakes[1 - state.side].shape
+        each = min(rows_at_a_time(state, workers), shape.nnz, shape.columns)
+        rows = (1 + workers) * each  # given to all, and received
+        yield Planned(name, (rows, columns), "float32", 4 * rows * columns, "block")
+    if state.wants_gram:
+        rows, name = 3 * min(RANGE, state.shape[0]), f"{state.name} being summed up"
+        yield Planned(name, (rows, columns), "float32", 4 * rows * columns)
 
 
 def _of_best(replica: Replica, shares: Sequence[RowShare], copies: int) -> Iterator[Planned]:

@@ -25,7 +25,7 @@ from ..engines.crew import Crew
 from ..engines.merging import CrewMerger
 from .block_input import TRAINED_AHEAD
 from .lane import Errand, Lane, Piece
-from .needed_states import NeededStates, bring_samples
+from .needed_states import NeededStates, sum_up
 from .needed_tables import needed_tables
 from .replica import Look, Replica
 from .trained_rows import TrainedRows
@@ -175,8 +175,7 @@ class Team:
     def turn_to(self, side: int) -> None:
         """Expect blocks of this side: see `Replica.turn_to`."""
         self.each(lambda replica: replica.turn_to(side))
-        if self.crew.size > 1:
-            bring_samples(self.first, self.crew, side)
+        sum_up(self.replicas, self.crew, side)
 
     def begin(self) -> None:
         """Save the sums before replicas diverge; they must be equal in all replicas."""

@@ -51,6 +51,7 @@ def try_blocks(
     for start in team.first.model.phases():
         seconds = 0.0
         for side, source in enumerate(sources):
+            team.turn_to(side)
             with reader_of(team, source, "train", side) as read:
                 wanted = islice(read.blocks(start), blocks * len(team.replicas))
                 each, count = _each(team, team.train(wanted, side))

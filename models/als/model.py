@@ -215,8 +215,8 @@ class ALS(FactorModel):
         self.ridges = [self._ridge(users, items, "users"), self._ridge(items, users, "items")]
         self.users = self.row_state("users", shapes, K, users)
         self.users.read_in_order = shapes.states_in_files and not shapes.on_gpu
-        self.users_by_need = shapes.rows_by_need and not self.implicit  # G is of all users
-        self.samples_users = not shapes.on_gpu
+        self.users_by_need, self.on_gpu = shapes.rows_by_need, shapes.on_gpu
+        self.identity = from_array(self.cache, np.eye(K, dtype=np.float32), "identity")
         self.guess = self.scratch("factors of new rows", shapes.rows, K)
         self.share = self.number("share of the block in all rows")
         self.item_rows: RowState | None = None  # None: items are a parameter
@@ -339,14 +339,14 @@ class ALS(FactorModel):
                 gram=G, free=ridge.free, diagonal=ridge.diagonal,
             )  # fmt: skip
         else:
-            some = self.users.sample if side and self.samples_users else self.table(side)
+            some = self.users.sample if side and not self.on_gpu else self.table(side)
             typical = typical_squares(some, self.ridges[1 - side].free)
-            of_gram = None if G is None else colsum(self.table(side) * self.table(side))
+            of_gram = None if G is None else colsum(G * self.identity)
             conjugate_gradients(equations, u, typical, of_gram, steps, tolerance)
 
     def equations(self, X: Sparse, side: int) -> LeastSquares:
         """Return the equations of rows X of `side`, given the factors of the other side."""
-        G = gram(self.table(side)) if self.implicit else None  # anew only if the table changed
+        G = self.gram(side) if self.implicit else None
         R, V = self.near(X) if side else (X, self.items)
         return LeastSquares(R, V, G, self.ridges[side], self.feedback)
 
@@ -354,14 +354,24 @@ class ALS(FactorModel):
         """Return the factors of all rows of the other side."""
         return self.users.table if side else self.items
 
+    def gram(self, side: int) -> Table:
+        """Return G of the other side; it is computed only if that changed."""
+        if side and self.trains_items and not self.on_gpu:
+            return self.users.gram
+        return gram(self.table(side))
+
+    @property
+    def trains_items(self) -> bool:
+        """Whether the present block is one of items that are trained."""
+        return self.item_rows is not None and self.item_rows.updating
+
     def near(self, X: Sparse) -> tuple[Sparse, Table]:
         """Return the entries of items, and a table of the users that occur, if that is smaller.
 
         Workers bring their users to the block where these train items. Of a file, users are copied
         in its order, and then read in that of the entries.
         """
-        items = self.item_rows
-        brought = self.users_by_need and items is not None and items.updating
+        brought = self.users_by_need and self.trains_items
         if not (brought or self.users.read_in_order) or (near := local(X)) is X:
             return X, self.users.table
         if brought:

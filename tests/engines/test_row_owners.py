@@ -254,6 +254,8 @@ RIDGES: dict[str, dict[str, Any]] = {
     "cg": {},
     "cholesky": {"solver": "cholesky"},
     "factors only": {"biases": False, "row_reg": 0.1},
+    "implicit cg": {"loss": "implicit"},
+    "implicit cholesky": {"loss": "implicit", "solver": "cholesky"},
 }
 
 
@@ -264,6 +266,7 @@ def test_workers_bring_the_users_that_a_block_of_items_needs(
 ) -> None:
     """Each has its own users only. Some workers may have no block of items; pieces are small."""
     monkeypatch.setattr(row_state, "SAMPLE", 200)
+    monkeypatch.setattr(needed_states, "RANGE", 70)
     monkeypatch.setattr(needed_states, "PIECE", 4 * 8 * 50 * workers)
     R = sparse_ratings(users, items)
 
@@ -304,16 +307,60 @@ def test_new_items_need_a_saved_model(tmp_path: Path) -> None:
     assert len(bl.load(tmp_path / "model").predict(R.T.tocsr(), side=1)) == 700
 
 
-def test_implicit_feedback_needs_all_users() -> None:
-    """The sum over all users is no sum over those that occur."""
+@pytest.mark.parametrize("loss", ["explicit", "implicit"])
+def test_a_run_resumes_among_blocks_of_items(loss: Any, tmp_path: Path) -> None:
+    """Of 15 blocks of users and 11 of items 21 are done; as many replicas resume it, too."""
     R = sparse_ratings(900, 700)
 
-    def work(own: Exchange) -> int:
-        model = bl.models.ALS(rank=6, loss="implicit")
-        learner = bl.Learner(model, R, engine=own, block_rows=64, threads=1, verbose=False)
-        return stored(learner)["users"]
+    def als(own: Exchange | None, *hooks: bl.Hook, **given: Any) -> bl.Learner:
+        fixed: dict[str, Any] = {"block_rows": 64, "passes": 2, "threads": 1, "sync_every": 1}
+        model = bl.models.ALS(rank=6, loss=loss)
+        engine = {} if own is None else {"engine": own}
+        return bl.Learner(model, R, hooks=[*hooks], **fixed, **engine, **given, verbose=False)
 
-    assert results(2, work) == [900 * 6 * 4] * 2
+    whole = learnt(als(None, replicas=2).fit())
+
+    def work(own: Exchange, *more: bl.Hook) -> dict[str, Any]:
+        kept = [bl.Checkpoints(tmp_path, keep=9)] if own.rank == 0 else []
+        return learnt(als(own, *more, *kept).fit())
+
+    stopped = results(2, lambda own: work(own, Stops(21)))
+    again = als(None, replicas=2)
+    again.restore(checkpoint.read(tmp_path / "pass-0000-block-0000021").state)
+    assert learnt(again.fit()) == whole
+    assert results(2, work) == [whole] * 2
+    assert stopped[0]["position"] == (0, 21)
+
+
+def product(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """R.T @ R in float64."""
+    wide = rows.astype(np.float64)
+    return wide.T @ wide
+
+
+@pytest.mark.parametrize("firsts", [[0, 1], [0, 4, 8, 11], [0, 3, 3, 7, 8], [0, 40, 80, 101]])
+@pytest.mark.parametrize("workers", [1, 2, 3, 6])
+def test_a_product_of_all_rows_has_the_same_bits_for_any_workers(
+    firsts: list[int], workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also with ranges across blocks, ranges without rows, and workers without blocks."""
+    monkeypatch.setattr(needed_states, "RANGE", 3)
+    rows = np.random.default_rng(0).standard_normal((firsts[-1], 2)).astype(np.float32)
+    rows *= 1e3 ** np.arange(2, dtype=np.float32)
+
+    def work(own: Exchange) -> np.ndarray[Any, Any]:
+        share = RowShare(np.array(firsts), own.rank, own.size)
+        state = RowState(MatCache(threads=1), "rows", 0, rows.shape, 4, 0.0)
+        mine = share.own(np.arange(len(rows)))
+        state.connect(RowStore.of(rows[mine]), share, whole=False)
+        return needed_states.gram_of(state, Crew(own), state.cache.backend.matmul)
+
+    alone = RowState(MatCache(threads=1), "rows", 0, rows.shape, 4, 0.0)
+    alone.connect(RowStore.of(rows.copy()))
+    expected = needed_states.gram_of(alone, Crew(), alone.cache.backend.matmul)
+    np.testing.assert_allclose(expected, product(rows), rtol=1e-6, atol=1e-4)
+    for found in results(workers, work):
+        np.testing.assert_array_equal(found, expected)
 
 
 # ------------------------------------------------------------- the exchange itself
