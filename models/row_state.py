@@ -444,8 +444,10 @@ class RowState:
     def of_rows(self, ids: Ids) -> npt.NDArray[np.number]:
         """Return a copy of the store's rows `ids` [r x columns]."""
         assert self._store is not None
-        with self._store.reading(self._places(ids)):
-            return self._store.array[self._places(ids)]
+        places = self._places(ids)
+        with self._store.reading(places):
+            found: npt.NDArray[np.number] = self._store.array.take(places, 0)
+            return found
 
     def run(self, begin: int, end: int) -> npt.NDArray[np.number]:
         """Return rows of a whole store, not to be changed: a copy if they lie in a file."""

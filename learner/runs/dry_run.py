@@ -16,7 +16,7 @@ from ..files.row_folder import RowFolder
 from ..files.table_files import TableFiles
 from ..learner import Learner
 from ..training.gpu_time import card_of
-from ..training.plan import Plan
+from ..training.plan import ROW_STATE, Plan
 from .build import StateFiles, build, table_folders
 from .decided import planned
 from .exchange_plan import exchange_lines
@@ -54,6 +54,8 @@ def dry_run_lines(
         if workers > 1:
             yield f"memory of each of {workers} workers:"
         yield from _memory(config, plan, learner.replicas)
+        if workers > 1:
+            yield from _owners(plan, learner.plan(1), workers)
         check_room(plan, config)
         yield from _blocks(train, learner, chosen=chosen)
         yield from _time(config, learner)
@@ -102,6 +104,19 @@ def _memory(config: RunConfig, plan: Plan, copies: int) -> Iterator[str]:
         yield f"{each:>18,} bytes  of it in each of {copies} replicas"
     if found := room(config):
         yield f"{found[0]:>18,} bytes  {found[1]}"
+
+
+def _owners(plan: Plan, alone: Plan, workers: int) -> Iterator[str]:
+    """Yield which states of rows are shared out. alone: the plan of one worker."""
+    wholes = {row.name: row for row in alone.rows}
+    for row in plan.rows:
+        if row.name.endswith(ROW_STATE):
+            name, whole = row.name.removesuffix(ROW_STATE), wholes[row.name]
+            if row.shape == whole.shape:
+                yield f"{name}: all of them, {size(row.nbytes)}, in each of {workers} workers"
+            else:
+                has = f"{size(row.nbytes)} of {size(whole.nbytes)}"
+                yield f"{name}: each of {workers} workers has its own, {has}"
 
 
 def _blocks(train: DataSource, learner: Learner, *, chosen: bool) -> Iterator[str]:

@@ -141,10 +141,17 @@ class Team:
                 self._trained.add(host.row_ids[: host.rows])
 
         if self._needed is not None:
-            blocks = self._needed.brought(iter(blocks), rounds)
+            blocks = self._brought(self._needed.brought(iter(blocks), rounds))
         if fetching:
-            blocks = fetching.brought(iter(blocks), rounds)
+            blocks = self._brought(fetching.brought(iter(blocks), rounds))
         return self._in_turn(blocks, train, TRAINED_AHEAD)
+
+    def _brought(self, blocks: Iterable[HostBlock]) -> Iterator[HostBlock]:
+        """Yield the same blocks, and count the time that their rows take as merging."""
+        for block in blocks:
+            self.counter.lap("merge")
+            yield block
+        self.counter.lap("merge")
 
     def waiting(self, blocks: Iterator[HostBlock]) -> Iterator[HostBlock]:
         """Yield the same blocks, and count the time until each arrives as reading."""

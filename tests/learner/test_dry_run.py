@@ -156,6 +156,27 @@ def test_what_workers_exchange(learn: Any, monkeypatch: pytest.MonkeyPatch) -> N
     assert "where workers differ, at most " in out and "in layers of 2 x 2 x 2 x 2 workers" in out
 
 
+def test_what_rows_each_worker_has(learn: Any) -> None:
+    """Those of blocks 0, 3, 6: 48 of 130 users; blocks of many entries need all users."""
+    R = sp.random_array((130, 40), density=0.02, rng=np.random.default_rng(0), format="csr")
+    sp.save_npz("few.npz", R)
+    config = """
+model: {kind: als, rank: 4}
+data: {train: {kind: file, path: few.npz}, block_rows: 16, shuffle: false}
+learner: {passes: 1}
+"""
+    Path("few.yaml").write_text(config)
+    given = ["--config", "few.yaml", "--dry-run", "--engine", "mpi", "--workers", "3"]
+    code, out, said = learn(*given)
+    assert code == 0, said
+    assert "users: each of 3 workers has its own, 1.2 kB of 3.1 kB" in out
+    assert "items: all of them, 960 B, in each of 3 workers" in out
+    assert "1,152 bytes  users (row state): float32 48 x 6" in out
+    assert "users on their way between workers" in out
+    for other in ("data.block_rows=40", "learner.replicas=2"):
+        assert "users: all of them, 3.1 kB, in each" in learn(*given, "--set", other)[1]
+
+
 def test_workers_of_a_wide_glm_exchange_what_blocks_need(learn: Any) -> None:
     """Unless rows rest, or a worker has several replicas."""
     rng = np.random.default_rng(0)
