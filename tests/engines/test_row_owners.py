@@ -140,7 +140,11 @@ def test_another_number_of_workers_goes_on(name: str, tmp_path: Path) -> None:
     assert results(2, work) == [rows, rows]
 
 
-WORSE: dict[str, Any] = {"nmf frobenius": "higher", "ranking softmax": "lower"}
+WORSE: dict[str, Any] = {
+    "nmf frobenius": "higher",
+    "ranking softmax": "lower",
+    "als by need": "higher",
+}
 
 
 @pytest.mark.parametrize("name", WORSE)
@@ -194,6 +198,20 @@ def test_rows_in_files_are_those_of_the_worker(name: str, tmp_path: Path) -> Non
         return learnt(learner)
 
     assert results(2, work) == [expected] * 2
+
+
+def test_users_in_files_go_to_blocks_of_items(tmp_path: Path) -> None:
+    variant = CASES["als by need"]
+    expected = learnt(trained(variant, replicas=3))
+
+    def work(own: Exchange) -> dict[str, Any]:
+        learner = trained(variant, engine=own, row_folder=tmp_path)
+        folder = tmp_path / learner.crew.folder_name("learner")
+        sizes = {file.name.split(".")[0]: file.stat().st_size for file in folder.glob("*.*[0-9]")}
+        assert sizes == {name: rows.nbytes for name, rows in learner._live.own_rows().items()}
+        return learnt(learner)
+
+    assert results(3, work) == [expected] * 3
 
 
 def test_a_worker_trains_its_rows_further() -> None:

@@ -125,7 +125,7 @@ def test_workers_may_have_several_replicas() -> None:
     assert found == [expected, expected]
 
 
-@pytest.mark.parametrize("name", ["als implicit cg", "ranking softmax"])
+@pytest.mark.parametrize("name", ["als implicit cg", "als by need", "ranking softmax"])
 def test_rankings_of_several_workers_are_those_of_replicas(name: str) -> None:
     """The rows of the sample's users are fetched from the workers that own them."""
     variant = CASES[name]
