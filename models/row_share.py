@@ -30,6 +30,9 @@ class RowShare:
 
     def __init__(self, first_rows: Ids, rank: int = 0, size: int = 1) -> None:
         self.rank, self.size, self.first_rows = rank, size, first_rows
+        step = int(first_rows[1]) if first_rows.size > 1 else 0
+        even = np.minimum(step * np.arange(first_rows.size), first_rows[-1])
+        self._step = step if np.array_equal(first_rows, even) else 0  # rows of a block; 0: uneven
         lengths = np.diff(first_rows)
         lengths[np.arange(lengths.size) % size != rank] = 0
         self._before = np.concatenate([[0], np.cumsum(lengths)])  # own rows before each block
@@ -77,6 +80,9 @@ class RowShare:
             yield int(self.first_rows[block]), int(self.first_rows[block + 1])
 
     def _blocks(self, ids: Ids) -> Ids:
+        if self._step:
+            found: Ids = ids // self._step
+            return found
         return np.searchsorted(self.first_rows, ids, "right") - 1
 
 
