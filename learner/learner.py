@@ -208,6 +208,7 @@ class Learner:
             index=index,
             tables=tables,
             device_blocks=device_blocks,
+            device_tables=device_tables,
         )
         model = made("model", MODELS, model)
         check_fields(model)

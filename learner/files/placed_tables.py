@@ -131,7 +131,8 @@ class PlacedTables(ABC):
 
     def first(self, name: str, columns: NDArray[np.int64]) -> NDArray[Any]:
         """Return the first values of a table for these columns, [1 or columns x numbers]."""
-        return first_values(self.tables[name].array, self.places, self.drawn.get(name), columns)
+        table, free = self.tables[name].array, self.places.count
+        return first_values(table, free, self.drawn.get(name), columns)
 
     @abstractmethod
     def place(self, block: HostBlock) -> None:

@@ -82,7 +82,7 @@ class TableRows:
         if count < len(table):
             for start in range(0, len(table), most):
                 columns = np.arange(start, min(start + most, len(table)))
-                first = first_values(table, self.places, draw, columns)
+                first = first_values(table, count, draw, columns)
                 if any(first.tobytes()):
                     found[columns] = first
         for rows, columns in self.places.parts(most, count):
@@ -97,13 +97,11 @@ def rows_at_once(tables: Iterable[Any]) -> int:
 
 
 def first_values(
-    table: Any,
-    places: ColumnPlaces | ColumnsInOrder,
-    draw: Draw | None,
-    columns: NDArray[np.int64],
+    table: Any, free: int, draw: Draw | None, columns: NDArray[np.int64]
 ) -> NDArray[Any]:
     """Return the first values of a table for these columns, [1 or columns x numbers].
 
-    draw: makes them; None: a row that no column has got has them.
+    free: a row that no column has got.
+    draw: makes them; None: such a row has them.
     """
-    return np.asarray(table[places.count])[None] if draw is None else draw(columns)
+    return np.asarray(table[free])[None] if draw is None else draw(columns)

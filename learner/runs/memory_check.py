@@ -25,19 +25,19 @@ def check_room(plan: Plan, config: RunConfig) -> None:
     if tightest is not None and needed > tightest.left:
         rows = [row for row in plan.rows if row.device]
         each = " for each of its replicas" if tightest.replicas > 1 else ""
-        raise MemoryPlanError(
-            "\n".join(
-                [
-                    f"training needs {size(needed)} of the memory of {tightest.device}"
-                    f"{each}, and {size(tightest.left)} are {tightest.limit}. Largest:",
-                    *array_lines(sorted(rows, key=lambda row: -row.nbytes)[:NAMED]),
-                    "Settings to lower, with the memory that depends on each:",
-                    *_settings(growing(rows, config, lambda row: row.nbytes)),
-                    "learner.tables: {device: SIZE} leaves the rest of tables with a row for each "
-                    "column of the data on the host.",
-                ]
+        lines = [
+            f"training needs {size(needed)} of the memory of {tightest.device}{each}, and "
+            f"{size(tightest.left)} are {tightest.limit}. Largest:",
+            *array_lines(sorted(rows, key=lambda row: -row.nbytes)[:NAMED]),
+            "Settings to lower, with the memory that depends on each:",
+            *_settings(growing(rows, config, lambda row: row.nbytes)),
+        ]
+        if config.learner.places.device is None:
+            lines.append(
+                "learner.tables: {device: SIZE} leaves the rest of tables with a row for each "
+                "column of the data on the host."
             )
-        )
+        raise MemoryPlanError("\n".join(lines))
     found = room(config)
     if found is None or plan.total <= found[0]:
         return

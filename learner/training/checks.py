@@ -49,6 +49,7 @@ def check_settings(
     index: str,
     tables: str,
     device_blocks: int | str,
+    device_tables: int | None,
 ) -> None:
     """Raise ValueError for a setting of a `Learner` that is out of its range."""
     if isinstance(block_rows, str) and block_rows != "auto":
@@ -65,6 +66,9 @@ def check_settings(
         check_whole("threads", threads, remedy=" Write threads=None to use all that there are.")
     if device_blocks != "auto":
         check_whole("device_blocks", device_blocks, least=0, remedy=" Write 'auto' for what fits.")
+    if device_tables is not None:
+        remedy = " Write None for tables that lie on the device as a whole."
+        check_whole("device_tables", device_tables, least=0, remedy=remedy)
     if not 0.0 < sync_weight <= 1.0:
         raise ValueError(f"Learner: sync_weight={sync_weight}: must be above 0, and at most 1.")
     for name, text, known in [

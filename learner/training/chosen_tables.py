@@ -42,7 +42,8 @@ def choose_tables(
         wrong.append(("tables", "tables='float32'"))
     if keeps_best:
         wrong.append(("evaluation.keep_best", "keep_best=False"))
-    for setting, remedy in wrong:
+    if wrong:
+        setting, remedy = wrong[0]
         raise CombinationError(
             f"Learner: {found.setting}: {setting} would need whole tables in memory. Choose "
             f"{remedy}, or leave out {found.setting}."

@@ -150,7 +150,8 @@ def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
             give_pages(state.pages, replica)
         for name in replica.files.tables if replica.files else ():
             mat = replica.learned.mats()[name]
-            mat.lie_in(mat.slot.array)  # results of the old numbers are outdated
+            mat.slot.written(mat.slot.where)  # results of the old numbers are outdated
+            mat.follow()
         if replica.optimizer is not None and not all("steps" in each for each in paused):
             raise ShapeError("restore: the state has no position of an optimizer; training has.")
     team.resume(paused)

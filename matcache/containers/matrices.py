@@ -188,13 +188,23 @@ class Mat(Lazy):
         """Set rows of a dense container from the host, and all others to 0.
 
         rows: their numbers, each once. numbers: a row for each, of the container's dtype.
+
+        It is for `Model.allocate`: an update that calls it is not recorded.
+
+        Raises ShapeError for numbers of another shape.
         """
         slot, backend = self.slot, self.cache.backend
-        zeros = slot.version == slot.cleared
+        if numbers.shape != (len(rows), self.shape[1]):
+            raise ShapeError(
+                f"{self.label}.set_rows at {source_line()}: got an array of shape {numbers.shape}, "
+                f"expected {(len(rows), self.shape[1])}."
+            )
+        if self.cache.tape is not None:
+            self.cache.tape.refuse(f"sets rows of {self.label}")
+        if slot.version != slot.cleared:
+            self.set(0.0)
         slot.written()
         if slot.array is not None:
-            if not zeros:
-                backend.clear(slot.array)
             backend.set_rows(slot.array, rows.astype(np.int64), numbers)
         self.version, self.where = slot.version, slot.where
 

@@ -338,7 +338,7 @@ class Counted(bl.Hook):
             self.given += sum(part.nbytes for i, part in enumerate(given) if i != own.rank)
             return swap(given, failed)
 
-        own._swap = counting  # type: ignore[method-assign]
+        setattr(own, "_swap", counting)  # noqa: B010
 
 
 def test_no_rows_travel(tmp_path: Path) -> None:

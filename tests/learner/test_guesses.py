@@ -119,6 +119,7 @@ def test_models_and_others_name_the_field_that_is_meant(made: Any, word: str, na
         (lambda: bl.Learner("lda", X, evaluation=3), "evaluation=3: must be an Evaluation, or"),
         (lambda: bl.Learner("lda", X, passes=2.5), "passes=2.5: must be a whole number, and"),
         (lambda: bl.Learner("lda", X, seed=-1), "seed=-1: must be a whole number, and at least 0"),
+        (lambda: bl.Learner("lda", X, device_tables=1.5), "device_tables=1.5: .* Write None for"),
         (lambda: bl.Learner("lda", X, threads=True), "threads=True: must .* Write threads=None"),
         (lambda: bl.Learner("lda", {"a": [1]}), "X is a dict: must be .*Write pandas.DataFrame"),
         (lambda: bl.Learner("lda", X).topics(), "nothing is trained"),

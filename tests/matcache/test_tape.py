@@ -7,7 +7,15 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from blocklearn.matcache import DenseInput, MatCache, StaleValueError, colsum, named, scalar
+from blocklearn.matcache import (
+    DenseInput,
+    MatCache,
+    ShapeError,
+    StaleValueError,
+    colsum,
+    named,
+    scalar,
+)
 from blocklearn.matcache.containers.tape import Tape, record
 
 
@@ -140,3 +148,17 @@ def test_a_program_that_reads_numbers_is_refused(cache: MatCache) -> None:
     tape = taped(cache, lambda: float(a) and None)
     assert tape.refused is not None
     assert tape.refused.startswith("it reads a at ") and "test_tape.py" in tape.refused
+
+
+def test_rows_that_are_set_clear_the_others_and_are_not_repeated(cache: MatCache) -> None:
+    a = named(cache, "a", (4, 2))
+    a.set(7.0)
+
+    def program() -> None:
+        a.set_rows(np.array([2]), np.array([[1, 2]], np.float32))
+
+    tape = taped(cache, program)
+    np.testing.assert_array_equal(a.numpy(), [[0, 0], [0, 0], [1, 2], [0, 0]])
+    assert tape.refused is not None and tape.refused.startswith("it sets rows of a at ")
+    with pytest.raises(ShapeError, match=r"a.set_rows at .*: got an array of shape \(1, 3\)"):
+        a.set_rows(np.array([2]), np.zeros((1, 3), np.float32))
