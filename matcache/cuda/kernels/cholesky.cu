@@ -1,9 +1,9 @@
 // Normal equations: the counterparts of cpu/cholesky.py. K: unknowns, at most 130; GRAM, MASKED,
 // SCALED, TEAMS: 0 or 1; T: type of the table; SIDE: of a square, 1, 2, 4 or 8.
-// A block of threads has one symmetric matrix, or (TEAMS) a team's blocks have a part each. Each thread holds squares of SIDE x SIDE numbers of its upper
-// half in registers, while it is summed and while it is factored. Shared memory has the rows that all threads
-// read: vectors of the table to add, or SIDE rows of the factor to subtract. Every sum is one chain in the
-// order of the entries; a team has one for each block.
+// A block of threads has one symmetric matrix, or (TEAMS) the blocks of a team have a part of it each. Each
+// thread holds squares of SIDE x SIDE numbers of its upper half in registers, while it is summed and while it
+// is factored. Shared memory has the rows that all threads read: vectors of the table to add, or SIDE rows of
+// the factor to subtract. Every sum is one chain in the order of the entries; a team has one for each block.
 
 #define TRIANGLE (K * (K + 1) / 2)
 #define SQUARES ((K + SIDE - 1) / SIDE)  // along a side
