@@ -75,7 +75,7 @@ def exp(x):
     It is 2^n times a polynomial on [-ln2/2, ln2/2].
     """
     y = _F(88.72283) if x > _F(88.72283) else (x if x > _F(-87.3) else _F(-87.3))
-    n = _F(math.floor(y * _LOG2E + _F(0.5)))
+    n = np.floor(y * _LOG2E + _F(0.5))
     p = _exp_rest(y, n)
     # n reaches 128 just below overflow: scale in two steps
     half = np.int32(n) >> np.int32(1)
@@ -167,7 +167,7 @@ def exppsi(x):
 @_ordered
 def _exp_in_range(x):
     """Return e^x for x in [-87, 0]."""
-    n = _F(math.floor(x * _LOG2E + _F(0.5)))
+    n = np.floor(x * _LOG2E + _F(0.5))
     p = _exp_rest(x, n)
     return p * np.int32((np.int32(n) + np.int32(127)) << np.int32(23)).view(np.float32)
 
