@@ -183,9 +183,13 @@ class NumbaPrinter(RowwisePrinter):
         self.out.line(f"ahead = active[min(row + {AHEAD}, bounds[chunk + 1] - 1)]")
         step = LINE * 8 // int(self.program.dtype.removeprefix("float"))
         length = min(max(v.length for v in by_row), MOST_LINES * step)
+        matrices = sorted({v.arg for v in by_row})
         with self.out.block(f"for k in range(0, {length}, {step}):"):
-            for matrix in sorted({v.arg for v in by_row}):
+            for matrix in matrices:
                 self.out.line(f"fetch(a{matrix}, ahead, k)")
+        if length % step > 1:  # a row may begin within a line, and end in one more
+            for matrix in matrices:
+                self.out.line(f"fetch(a{matrix}, ahead, {length - 1})")
 
     def single_numbers(self) -> None:
         """Print locals for the arguments that are one number for all rows."""
