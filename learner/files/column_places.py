@@ -137,8 +137,9 @@ def _find(
 ) -> int:
     """See `ColumnPlaces.find`."""
     for i in range(columns.shape[0]):
-        found = slots[_slot(np.uint64(columns[i] + 1), slots)]
-        if found == 0 or np.int64(found & LOW) >= most:
+        wanted = np.uint64(columns[i] + 1)
+        found = slots[_slot(wanted, slots)]  # a free slot may just have been given to another
+        if found >> HALF != wanted or np.int64(found & LOW) >= most:
             return i
         into[i] = found & LOW
     return len(columns)

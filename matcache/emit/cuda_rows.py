@@ -148,12 +148,8 @@ class CudaPrinter(CudaLoops):
             out.raw(TEAMS)
         out.raw(device_header())
         out.line(f"typedef {self.float} F;")
-        out.line(
-            "// One row. Of a long one every group of lanes of the block, or of the team, has a"
-        )
-        out.line(
-            "// part of the non-zeros, and all of the vectors: the parts are added up one by one."
-        )
+        out.line("// One row. Of a long one every group of lanes, of the block or of the team, has")
+        out.line("// a part of the non-zeros, and all of the vectors; parts are added one by one.")
         parameters = ", ".join(["const bool LONG", "i64 row", *self.parameters()])
         with out.block(f"__device__ __forceinline__ void one_row({parameters}) {{", "}"):
             out.line("const int lane = BL_LANE, group = LONG ? BL_SHARER : 0;")

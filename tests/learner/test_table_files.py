@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -239,6 +240,25 @@ def test_many_places_outgrow_the_first_slots() -> None:
         places.of(part)
     assert places.count == 10_000
     assert places.of(columns).tolist() == list(range(10_000))
+
+
+def test_threads_find_the_places_that_others_give() -> None:
+    """In a table of few free slots, which grows meanwhile."""
+    places = ColumnPlaces(np.zeros((20_000, 1), np.uint32))
+
+    def ask(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        for size in range(200, 20_000, 400):
+            columns = rng.integers(0, size, 500).astype(np.int32)
+            found = np.full(500, -1, np.int32)
+            known = places.find(columns, found, places.count)
+            places.give(columns[known:], found[known:])
+            np.testing.assert_array_equal(places.columns[found, 0], columns + 1)
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(ask, range(4)))
+    taken = places.columns[: places.count, 0]
+    assert len(np.unique(taken)) == places.count and taken.all()
 
 
 def test_rows_that_begin_unlike_each_other_are_refused(tmp_path: Path) -> None:

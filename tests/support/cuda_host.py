@@ -359,8 +359,10 @@ class HostModule:
         self, source: str, threads: int = 1, *, team: int = 1, backwards: bool = False
     ) -> None:
         self.threads, self.team = threads, team
-        several = _many(source, threads, team, backwards)
-        whole = COMMON + ONE + source if threads == 1 else several
+        if threads == 1:
+            whole = COMMON + ONE + source
+        else:
+            whole = _many(source, threads, team, backwards)
         self.library = compiled(whole)
 
     def call(self, name: str, *args: Any, blocks: int = 1) -> None:
