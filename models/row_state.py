@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 from typing import ClassVar, Literal, Protocol
 
 import numpy as np
@@ -266,7 +267,7 @@ class RowState:
             self.refresh()
         return handle(self.cache, self._sample)
 
-    @property
+    @cached_property
     def sampled(self) -> Ids:
         """The numbers of the rows of the sample."""
         count = min(self.shape[0], SAMPLE)
@@ -355,7 +356,9 @@ class RowState:
         if self._store is None or not self.whole:
             return
         if self._sample is not None:
-            self.set_sample(self.of_rows(self.sampled))
+            with self._store.reading(self.sampled):
+                self._store.array.take(self.sampled, 0, self._sample.data(), "clip")
+            self._sample.written(self._where)
         if self._table is None:
             return
         if self._is_table:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from blocklearn.datasources import HostBlock
+from blocklearn.matcache import MatCache
 from blocklearn.models import RowState, TokenState
 
 from ..engines.crew import Crew
@@ -72,7 +73,7 @@ def sum_up(replicas: Sequence[Replica], crew: Crew, side: int) -> None:
         if state.wants_sample and not state.whole:
             sample = gathered(state, state.sampled, crew, everywhere=True)
         if state.wants_gram:
-            gram = gram_of(state, crew, replicas[0].cache.backend.matmul)
+            gram = gram_of(state, crew, replicas[0].cache)
         for replica in replicas:
             own = _others(replica.model.states, side)[number]
             if sample is not None:
@@ -81,12 +82,12 @@ def sum_up(replicas: Sequence[Replica], crew: Crew, side: int) -> None:
                 own.set_gram(gram)
 
 
-def gram_of(state: RowState, crew: Crew, matmul: Callable[..., None]) -> NDArray[np.float64]:
+def gram_of(state: RowState, crew: Crew, cache: MatCache) -> NDArray[np.float64]:
     """Return R.T @ R of all rows R of a state, the same bits for any number of workers.
 
     It is summed in float64, in the order of ranges of `RANGE` rows. Each worker has some of them.
 
-    matmul: see `CPU.matmul`.
+    cache: multiplies, and counts the operations.
     """
     columns, size = state.shape[1], 1 if state.whole else crew.size
     part, found = np.empty((columns, columns), np.float32), np.zeros((columns, columns))
@@ -96,7 +97,8 @@ def gram_of(state: RowState, crew: Crew, matmul: Callable[..., None]) -> NDArray
             rows = state.run(*ends)
         else:
             rows = split(state, [np.arange(a, b) for a, b in pairwise(ends)], crew)
-        matmul(rows.T, rows, part, True)
+        cache.backend.matmul(rows.T, rows, part, True)
+        cache.count(2 * rows.size * columns)
         for each in [part] if state.whole else crew.pooled(part):
             found += each.reshape(part.shape)
     return found

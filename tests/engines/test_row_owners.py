@@ -371,11 +371,11 @@ def test_a_product_of_all_rows_has_the_same_bits_for_any_workers(
         state = RowState(MatCache(threads=1), "rows", 0, rows.shape, 4, 0.0)
         mine = share.own(np.arange(len(rows)))
         state.connect(RowStore.of(rows[mine]), share, whole=False)
-        return needed_states.gram_of(state, Crew(own), state.cache.backend.matmul)
+        return needed_states.gram_of(state, Crew(own), state.cache)
 
     alone = RowState(MatCache(threads=1), "rows", 0, rows.shape, 4, 0.0)
     alone.connect(RowStore.of(rows.copy()))
-    expected = needed_states.gram_of(alone, Crew(), alone.cache.backend.matmul)
+    expected = needed_states.gram_of(alone, Crew(), alone.cache)
     np.testing.assert_allclose(expected, product(rows), rtol=1e-6, atol=1e-4)
     for found in results(workers, work):
         np.testing.assert_array_equal(found, expected)
