@@ -30,7 +30,7 @@ class LibffmFile:
         """Find the columns."""
         self._paths, self._scratch = paths, scratch
         features = (
-            set(names) for chunk in line_chunks(paths, scratch) for _, names, _ in of(chunk)
+            (1, set(names)) for chunk in line_chunks(paths, scratch) for _, names, _ in of(chunk)
         )
         names = choose_words(
             paths[0], features, scratch, known, min_df=1, max_df=1.0, hash_bits=None

@@ -1,16 +1,15 @@
 """Read documents as counts of their words."""
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from ..packed.streams import kind_of
-from ..parsing.layout import FIRST, UNKNOWN, Known, Layout, Place, Rows
+from ..parsing.layout import FIRST, UNKNOWN, Known, Layout, Place, Rows, Sparse
 from ..parsing.scratch import Scratch
-from ..text.words import words
-from .bags import Bags
+from ..text.word_columns import REMEMBERED, WordColumns
+from ..text.word_table import WordTable
 from .csv_texts import CsvTexts
 from .documents import Documents, JsonLines, TextFolder, TextLines
 from .parquet_texts import ParquetTexts
@@ -41,7 +40,7 @@ class TextRows:
         self._documents = documents
         found = choose_words(
             documents.name,
-            (set(words(d.text)) for _, chunk in documents.chunks() for d in chunk),
+            words_of(documents),
             scratch,
             known,
             min_df=min_df,
@@ -64,19 +63,31 @@ class TextRows:
 
     def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
         """Yield all rows from `start` on."""
-        bags = Bags(self._vocabulary)
+        columns = WordColumns(self._vocabulary.__getitem__)
         for after, documents in self._documents.chunks(start):
-            names, targets = [], []
+            names, texts, targets = list[str](), list[str](), list[Sequence[float]]()
             for document in documents:
-                counts = Counter(words(document.text))
-                bags.add(counts.keys(), counts.values())
                 names.append(document.name)
+                texts.append(document.text)
                 targets.append(document.targets)
-            X, unknown = bags.take()
-            remarks = {UNKNOWN: int(unknown.sum())} if unknown.size else {}
+            indptr, indices, values, unknown = columns.rows(texts)
+            remarks = {UNKNOWN: unknown} if unknown else {}
             shape = len(targets), self._layout.targets  # also if there are no documents
             table = np.array(targets, np.float32).reshape(shape) if self._layout.targets else None
+            X = Sparse(indptr, indices, values.astype(np.float32))
             yield Rows(X, after, table, ids=names, remarks=remarks)
+
+
+def words_of(documents: Documents) -> Iterator[tuple[int, Mapping[str, int]]]:
+    """Yield numbers of documents, and in how many of them each of their words is."""
+    table = WordTable()
+    for _, chunk in documents.chunks():
+        if len(table.words) > REMEMBERED:
+            table = WordTable()
+        texts = [document.text for document in chunk]
+        numbers, found = np.unique(table.count(texts).numbers, return_counts=True)
+        words = map(table.words.__getitem__, numbers.tolist())
+        yield len(texts), dict(zip(words, found.tolist(), strict=True))
 
 
 def text_rows(

@@ -5,7 +5,7 @@ the end the files are merged. So only words that are kept must fit into memory.
 """
 
 import collections
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from heapq import merge
 from itertools import groupby
@@ -51,7 +51,7 @@ class Vocabulary(dict[str, int]):
 
 def choose_words(
     name: Any,
-    documents: Iterable[Collection[str]],
+    documents: Iterable[tuple[int, Iterable[str] | Mapping[str, int]]],
     scratch: Scratch,
     known: Known | None,
     *,
@@ -62,7 +62,8 @@ def choose_words(
     """Return the words that become columns.
 
     name: of the data, in messages.
-    documents: the distinct words of each document. They are read only if words must be counted.
+    documents: numbers of documents, and in how many of them each word is; or a 1, and the distinct
+        words of one document. They are read only if words must be counted.
     known: a model's columns; its words are used if given.
     min_df, max_df: else choose words in at least `min_df` documents and at most a share `max_df`
         of them, sorted.
@@ -85,8 +86,8 @@ def choose_words(
     counter = Counter(scratch.folder, max(1 << 10, scratch.memory // WORD_BYTES))
 
     def find() -> Ids:
-        for words in documents:
-            counter.add(words)
+        for number, words in documents:
+            counter.add(words, number)
         if not counter.documents:
             raise DataError(f"{name}: has no documents.")
         kept: list[str] = []
@@ -125,9 +126,9 @@ class Counter:
         self._counts: collections.Counter[str] = collections.Counter()
         self._files: list[Path] = []
 
-    def add(self, words: Collection[str]) -> None:
-        """Add a document with these distinct words."""
-        self.documents += 1
+    def add(self, words: Iterable[str] | Mapping[str, int], documents: int = 1) -> None:
+        """Add a document with these distinct words, or some: in how many of them each word is."""
+        self.documents += documents
         self._counts.update(words)
         if len(self._counts) > self._most:
             self._spill()

@@ -48,7 +48,7 @@ class VowpalWabbitRows:
         found = choose_words(
             paths[0],
             (
-                set(example.features)
+                (1, set(example.features))
                 for chunk in line_chunks(paths, scratch)
                 for _, example in examples(chunk)
             ),

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError
-from ..text.corpus import Corpus, check_limits, count_words
+from ..text.corpus import Corpus, check_limits, count_texts
 from ..text.read_counts import read_matrix
 from ..text.read_targets import read_targets
 from ..text.read_texts import read_folder, read_json_lines, read_lines
-from ..text.words import words
 
 JSON_LINES = (".jsonl", ".ndjson")
 TABLES = (".csv", ".tsv", ".parquet")
@@ -119,7 +118,7 @@ def read_counts(
         corpus = read_lda_c(path, vocabulary)
     elif all(file.is_dir() or text_kind(file) in (*TEXTS, *TABLES) for file in paths):
         texts = chain.from_iterable(read_texts(file, text, separator) for file in paths)
-        corpus = count_words(((name, words(content)) for name, content in texts), vocabulary)
+        corpus = count_texts(texts, vocabulary)
         if not corpus.documents:
             what = "has no documents"
             if path.is_dir():

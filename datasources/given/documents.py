@@ -8,8 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from ..errors import DataError
-from ..text.corpus import count_words
-from ..text.words import words
+from ..text.corpus import count_texts, count_words
 
 Documents = Literal["texts", "words", "pairs"]
 LOOKED_AT = 1000  # documents, to find one that is not empty
@@ -58,16 +57,12 @@ def counts_of(
             "X has texts, but the model does not know the words of its columns: it was not trained "
             "on texts. Give it a matrix with the columns of its training data."
         )
-    split = words if kind == "texts" else _split_already
-    corpus = count_words(((str(i), split(_checked(i, d, kind))) for i, d in enumerate(data)), known)
+    named = ((str(i), _checked(i, document, kind)) for i, document in enumerate(data))
+    corpus = count_texts(named, known) if kind == "texts" else count_words(named, known)
     if not corpus.counts.nnz:
         unknown = f"; the model knows none of their {corpus.dropped:,} words" * (known is not None)
         raise DataError(f"X: {corpus.counts.shape[0]:,} documents without a word{unknown}.")
     return corpus.counts, corpus.vocabulary
-
-
-def _split_already(document: Any) -> Any:
-    return document
 
 
 def _checked(number: int, document: Any, kind: Documents) -> Any:

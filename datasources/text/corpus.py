@@ -2,7 +2,7 @@
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,11 @@ from scipy import sparse
 from ..arrays.feature_hashing import HashedWords
 from ..errors import DataError
 from ..holdout.samples import Samples
+from .word_columns import WordColumns
+
+CHUNK = 1 << 22  # characters of texts that are counted at a time
+
+Entries = tuple[npt.NDArray[np.float32], npt.NDArray[np.int32], npt.NDArray[np.int64]]
 
 
 @dataclass(frozen=True)
@@ -141,35 +146,88 @@ def count_words(
     >>> count_words([("a", ["to", "be", "to"])], ["be"]).dropped
     2
     """
-    hashed = vocabulary if isinstance(vocabulary, HashedWords) else None
-    column: dict[str, int] = {} if hashed is not None else columns_of(vocabulary or ())
+    column, first_seen = columns_by(vocabulary)
     names: list[str] = []
     indptr, indices, counts = array("q", [0]), array("i"), array("f")
     dropped = 0
     for name, found in documents:
         names.append(name)
         for word, count in Counter(found).items():
-            if vocabulary is None:
-                indices.append(column.setdefault(word, len(column)))
-            elif hashed is not None:
-                indices.append(hashed.column(word))
-            elif word in column:
-                indices.append(column[word])
-            else:
+            number = column(word)
+            if number < 0:
                 dropped += count
                 continue
+            indices.append(number)
             counts.append(count)
         indptr.append(len(indices))
-    columns = np.frombuffer(indices, np.int32) if indices else np.zeros(0, np.int32)
-    data = np.frombuffer(counts, np.float32) if counts else np.zeros(0, np.float32)
-    if vocabulary is None:  # columns are numbered as first seen: sort them
-        vocabulary = sorted(column)
-        rank = np.empty(len(column), np.int32)
-        rank[[column[word] for word in vocabulary]] = np.arange(len(column), dtype=np.int32)
+    data, columns = np.array(counts, np.float32), np.array(indices, np.int32)
+    return corpus_of(names, (data, columns, np.array(indptr)), vocabulary, first_seen, dropped)
+
+
+def count_texts(
+    documents: Iterable[tuple[str, str]], vocabulary: Sequence[str] | None = None
+) -> Corpus:
+    """Count the words of `(name, text)` pairs, as `count_words` does of their `words`."""
+    column, first_seen = columns_by(vocabulary)
+    counter, names, dropped = WordColumns(column), list[str](), 0
+    lengths: list[npt.NDArray[np.int64]] = []
+    indices: list[npt.NDArray[np.int32]] = []
+    counts: list[npt.NDArray[np.float32]] = []
+    for chunk in chunks(documents):
+        names += (name for name, _ in chunk)
+        rows = counter.rows([text for _, text in chunk])
+        lengths.append(np.diff(rows.indptr))
+        indices.append(rows.indices)
+        counts.append(rows.values.astype(np.float32))
+        dropped += rows.unknown
+    offsets = np.concatenate([[0], *lengths]).cumsum()
+    entries = np.concatenate(counts), np.concatenate(indices), offsets
+    return corpus_of(names, entries, vocabulary, first_seen, dropped)
+
+
+def chunks(documents: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
+    """Yield the documents in lists of about `CHUNK` characters."""
+    found, size = list[tuple[str, str]](), 0
+    for document in documents:
+        found.append(document)
+        size += len(document[1])
+        if size >= CHUNK:
+            yield found
+            found, size = [], 0
+    yield found
+
+
+def columns_by(
+    vocabulary: Sequence[str] | None,
+) -> tuple[Callable[[str], int], dict[str, int] | None]:
+    """Return what gives a word its column or -1, and where it notes words without a vocabulary."""
+    if isinstance(vocabulary, HashedWords):
+        return vocabulary.column, None
+    if vocabulary is None:
+        seen: dict[str, int] = {}
+        return lambda word: seen.setdefault(word, len(seen)), seen
+    known = columns_of(vocabulary)
+    return lambda word: known.get(word, -1), None
+
+
+def corpus_of(
+    names: list[str], entries: Entries, vocabulary: Sequence[str] | None,
+    first_seen: dict[str, int] | None, dropped: int,
+) -> Corpus:  # fmt: skip
+    """Return the corpus.
+
+    entries: counts, columns and offsets, as of CSR.
+    first_seen: words that were numbered as they were seen first; their columns get sorted.
+    """
+    counts, columns, offsets = entries
+    if first_seen is not None:
+        vocabulary = sorted(first_seen)
+        rank = np.empty(len(vocabulary), np.int32)
+        numbers = np.fromiter(map(first_seen.__getitem__, vocabulary), np.int64, len(vocabulary))
+        rank[numbers] = np.arange(len(vocabulary), dtype=np.int32)
         columns = rank[columns]
-    offsets = np.array(indptr, sparse.get_index_dtype(maxval=len(counts)))  # columns have its type
-    matrix = sparse.csr_array(
-        (data.copy(), columns.copy(), offsets), shape=(len(names), len(vocabulary))
-    )
+    assert vocabulary is not None
+    offsets = offsets.astype(sparse.get_index_dtype(maxval=len(counts)))  # columns have its type
+    matrix = sparse.csr_array((counts, columns, offsets), shape=(len(names), len(vocabulary)))
     matrix.sum_duplicates()  # and sorts; hashed words may share a column
     return Corpus(matrix, listed(vocabulary), names, dropped)
