@@ -18,6 +18,7 @@ from .row_vectors import sweep_row, sweep_rows
 
 BESIDE = 16  # columns that stay together
 MOVE_AHEAD = 12  # entries between fetching the counts of one, and moving them
+MOVED = 512  # entries whose own are listed at a time
 _f, _i32 = np.float32, np.int32
 _plain = njit(nogil=True, error_model="numpy")
 
@@ -177,31 +178,40 @@ def redraw_rows(chunk, thread, bounds, indptr, values, first, row_ids, key, indi
 
 
 @kernel()
-def move_counts(chunk, thread, bounds, indptr, rows, indices, values, first, old, new, counts):
+def move_counts(chunk, thread, bounds, indptr, rows, indices, values, first, old, new, counts,
+                places):  # fmt: skip
     """Move the tokens of a part of the columns from their old topics to the new ones.
 
     bounds: [parts + 1], a power of two parts; columns take turns by BESIDE.
     old, new: [tokens], k or more for none.
     counts: float32 [columns x k], changed in place.
+    places: scratch int32 [threads x MOVED], of entries.
 
-    Each part reads all entries in the order of rows. Those of a column are far apart, so counts are
-    fetched ahead.
+    Each part reads all entries in the order of rows. It first lists its own among some, without a
+    branch, since a processor guesses half of them wrong. Those of a column are far apart, so counts
+    are fetched ahead.
     """
-    k, last, others = counts.shape[1], indptr[rows] - 1, bounds.size - 2
-    for i in range(indptr[0], last + 1):
-        ahead = min(i + MOVE_AHEAD, last)
-        word, p = np.int64(indices[ahead]), first[ahead]
-        if (word // BESIDE) & others == chunk:
+    k, begin, last, others = counts.shape[1], indptr[0], indptr[rows], bounds.size - 2
+    own = places[thread]
+    while begin < last:
+        found = 0
+        for i in range(begin, min(begin + own.size, last)):
+            own[found] = _i32(i - begin)
+            found += (np.int64(indices[i]) // BESIDE) & others == chunk
+        for a in range(found):
+            ahead = begin + own[min(a + MOVE_AHEAD, found - 1)]
+            word, p = np.int64(indices[ahead]), first[ahead]
             fetch_line(counts, word * k + np.int64(new[p]))
             fetch_line(counts, word * k + np.int64(old[p]))
-        word = np.int64(indices[i])
-        if (word // BESIDE) & others == chunk:
+            i = begin + own[a]
+            word = np.int64(indices[i])
             for p in range(first[i], first[i] + np.int64(values[i])):
                 before, after = old[p], new[p]
                 if before != after:
                     counts[word, after] += _f(1)
                     if before < k:
                         counts[word, before] -= _f(1)
+        begin += own.size
 
 
 @kernel()

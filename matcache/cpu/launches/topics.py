@@ -15,7 +15,7 @@ from ...operations.kept_topics import Redraws, gains
 from ...operations.sampling import Draws
 from ..bounds import Work, column_bounds, even_bounds, row_bounds
 from ..gibbs import GROUP, LANES, count_draws, count_particles, padded, sample_rows, topic_counts
-from ..kept_gibbs import add_moved, count_tokens, move_counts, redraw_rows
+from ..kept_gibbs import MOVED, add_moved, count_tokens, move_counts, redraw_rows
 from ..kept_lists import redraw_lists, widened
 from ..row_vectors import AHEAD, chains_of, kind_of, parts_of, vectors_of
 
@@ -151,6 +151,8 @@ def _move_counts(
     call = [indptr, pattern.rows, indices, values.data()[0], first.data()[0], old.data()[0]]
     call += [topics.data()[0], counts.data()]
     threads = cache.backend.threads
+    room = cache.result(("moved entries", threads), (threads, MOVED), np.int32, "entries of a part")
+    call.append(room.data())
     parts = worthwhile(EACH_MOVE * old.shape[1], 1 << (threads - 1).bit_length(), threads)
     cache.backend.run(move_counts, even_bounds(cache, parts, parts), *call)
     moved = _gains(cache, old, totals.shape[1])
