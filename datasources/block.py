@@ -251,6 +251,11 @@ class HostBlock:
         else:
             self._finish_csr(checked)
 
+    @property
+    def has_index(self) -> bool:
+        """Whether the transposed index is filled."""
+        return self._transposed
+
     def transpose(self) -> None:
         """Fill the transposed index from the CSR part, in O(nnz), without allocating.
 

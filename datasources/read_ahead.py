@@ -36,10 +36,14 @@ def ring_size(
 
 @dataclass(eq=False)
 class PassOrder:
-    """A request for these blocks of pass `number`, valid until it is cancelled."""
+    """A request for these blocks of pass `number`, valid until it is cancelled.
+
+    indexed: whether to fill their transposed index, if they have room for one.
+    """
 
     number: int
     blocks: range
+    indexed: bool = True
     cancelled: bool = False
 
 
@@ -117,7 +121,7 @@ class ReadAhead:
 
         - ring: number of blocks, more than `lend`; None: as many as `ring_size` returns.
         - readers: number of threads; None: as many as `readers_of` returns.
-        - indexed: whether to transpose the blocks.
+        - indexed: whether blocks have a transposed index.
         - zeros: makes the arrays of the blocks.
         - prepare: called with each block that was read, before it is transposed, in the thread that
           read it. Threads then read also blocks that the source has at hand.
@@ -243,7 +247,8 @@ class ReadAhead:
             self._source.read(order.number, place.index, place.block)
             if self._prepare is not None:
                 self._prepare(place.block)
-            place.block.transpose()
+            if order.indexed:
+                place.block.transpose()
         except Exception as error:
             return error
         return None

@@ -72,11 +72,19 @@ class Reader(Closing):
         return self._ahead.ready
 
     def blocks(
-        self, pass_: int, start: int = 0, step: int = 1, stop: int | None = None
+        self,
+        pass_: int,
+        start: int = 0,
+        step: int = 1,
+        stop: int | None = None,
+        *,
+        indexed: bool = True,
     ) -> Iterator[HostBlock]:
         """Yield the blocks `start`, `start` + `step`, ... of pass `pass_`, in order.
 
         stop: the block before which to stop; None: after the last of the pass.
+        indexed: whether to fill their transposed index. False saves the time, for a pass that does
+            not read it.
 
         A block is valid until `lend` further blocks have been asked for. The loop may be left
         early.
@@ -96,7 +104,7 @@ class Reader(Closing):
             raise DataError(f"Reader: step={step}: must be at least 1.")
         self._check_idle()
         end = count if stop is None else min(stop, count)
-        return self._iterate(PassOrder(pass_, range(start, end, step)))
+        return self._iterate(PassOrder(pass_, range(start, end, step), indexed))
 
     def close(self) -> None:
         """End the current pass and the threads, and wait for them. May be called twice."""

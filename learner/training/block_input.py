@@ -50,6 +50,7 @@ class Intake:
     data_bytes: of the true rows of the present block.
     all_rows: where blocks of training take their rows from; None: they bring them.
     indexed_for: the uses of a block that read its transposed index; `note` fills it.
+    indexed_phases: the phases of the model whose updates read it, likewise.
     """
 
     def __init__(self, cache: MatCache, shape: BlockShape, side: int) -> None:
@@ -60,6 +61,7 @@ class Intake:
         self.all_rows: AllRows | None = None
         self._where = source_line()  # of what blocks bring, for messages
         self.indexed_for: set[Use] = set()
+        self.indexed_phases: set[int] = set()
         suffix = " (transposed)" if side else ""
 
         def dense(
@@ -111,15 +113,22 @@ class Intake:
         """Whether most columns occur in no row of a block."""
         return not self.shape.dense and few_occur(self.shape.nnz, self.shape.columns)
 
-    def note(self, use: Use) -> None:
+    def note(self, use: Use, phase: int = 0) -> None:
         """Record whether the plan of `use`, made since the last note, reads the index.
 
         Blocks of training are scored, too, so they need what scores read.
+
+        phase: of the model, whose updates were planned.
         """
         if isinstance(self._X, SparseInput):
             if self._X.pattern.turned and self._X.pattern.build is None:
                 self.indexed_for.update(("score", "train") if use == "score" else (use,))
+                self.indexed_phases.update([phase] if use == "train" else [])
             self._X.pattern.turned = False
+
+    def reads_index(self, phase: int) -> bool:
+        """Return whether training in a phase of the model reads the index, or scores may do."""
+        return "score" in self.indexed_for or phase in self.indexed_phases
 
     def note_all(self) -> None:
         """Assume that every use reads the transposed index, since the plan is incomplete."""
@@ -176,10 +185,11 @@ class Intake:
         """Use the features, row numbers and weights of `host`."""
         where = self._where
         if isinstance(self._X, SparseInput):
-            index = host.turned if host.indexed else None
+            index = host.turned if host.has_index else None
+            same = host.kept if host.has_index or not host.indexed else None  # it may get one later
             n, count = host.nnz, host.n_active
             beside = host.row_ids, host.weights
-            self._X.refill(*host.csr, n, index, count, where, host.kept, beside)
+            self._X.refill(*host.csr, n, index, count, where, same, beside)
         else:
             self._X.refill(host.dense, where)
             self._row_ids.refill(host.row_ids, where)

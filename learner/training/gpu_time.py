@@ -126,7 +126,7 @@ def updates_of_sides(
     """Return what the updates of all blocks of each side do; see `pass_of`."""
     found = []
     for side, (source, blocks) in enumerate(zip(sources, launched(replica, phase), strict=True)):
-        nnz, copied = replica.intakes[side].shape.nnz, _copied(replica, side)
+        nnz, copied = replica.intakes[side].shape.nnz, _copied(replica, side, phase)
         first, later = (update_of(*block, nnz, copied, card) for block in blocks)
         found.append(first.plus(later.times(source.blocks - 1)))
     return found
@@ -151,6 +151,7 @@ def launched(replica: Replica, phase: int = 0) -> list[list[Operations]]:
 
 def _launched(replica: Replica, host: HostBlock, side: int, pass_: int, index: int) -> Operations:
     host.finish(pass_=pass_, index=index, rows=host.shape.rows)
+    host.transpose()
     backend, operations = replica.cache.backend, list[Launched]()
     before, replica.cache.launched = backend.count(), operations
     replica.train(host, side)
@@ -158,10 +159,10 @@ def _launched(replica: Replica, host: HostBlock, side: int, pass_: int, index: i
     return operations, backend.count() - before
 
 
-def _copied(replica: Replica, side: int) -> int:
+def _copied(replica: Replica, side: int, phase: int) -> int:
     """Return the bytes of a block, and of states of its rows that the host holds, both ways."""
     intake = replica.intakes[side]
-    shape, indexed = intake.shape, "train" in intake.indexed_for
+    shape, indexed = intake.shape, intake.reads_index(phase)
     features = 4 * shape.rows * shape.columns if shape.dense else (8 + 8 * indexed) * shape.nnz
     rows = shape.rows * (20 + 4 * shape.targets)  # offsets, numbers, weights, targets
     if intake.all_rows is not None:  # which have the rest

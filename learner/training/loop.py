@@ -158,7 +158,9 @@ class Training:
         team, progress, (source, reader) = self._team, self._progress, self._sides[side]
         team.turn_to(side)
         own, end = team.crew.own(range(done, source.blocks)), source.blocks
-        blocks = team.waiting(reader.blocks(progress.pass_, own.start, own.step))
+        indexed = team.first.reads_index(progress.pass_, side)
+        read = reader.blocks(progress.pass_, own.start, own.step, indexed=indexed)
+        blocks = team.waiting(read)
         if team.total == 1:
             self._train_alone(blocks, side)
             return

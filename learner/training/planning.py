@@ -82,7 +82,7 @@ def _plan_phases(replica: Replica) -> None:
         with replica.cache.backend.later() if phase else nullcontext():
             for intake in replica.trained:
                 replica.rehearse(intake.blank(replica.key, start, phase))
-    _note(replica, "train")
+        _note(replica, "train", phase)
     check_updates(replica.model, replica.optimizer, replica.filled)
 
 
@@ -137,6 +137,6 @@ def _labels(replica: Replica) -> set[str]:
     return {array.label for array in replica.cache.plan()}
 
 
-def _note(replica: Replica, use: Use) -> None:
+def _note(replica: Replica, use: Use, phase: int = 0) -> None:
     for intake in replica.intakes:
-        intake.note(use)
+        intake.note(use, phase)

@@ -408,8 +408,18 @@ class Replica:
     def _enter(self, pass_: int) -> None:
         """Find the phase of the model that a pass belongs to, and tell the optimizer."""
         if pass_ != self._pass:
-            self._pass, self._phase = pass_, bisect_right(self.model.phases(), pass_) - 1
+            self._pass, self._phase = pass_, self._phase_of(pass_)
             self._tell_phase()
+
+    def _phase_of(self, pass_: int) -> int:
+        return bisect_right(self.model.phases(), pass_) - 1
+
+    def reads_index(self, pass_: int, side: int) -> bool:
+        """Return whether blocks of a side must bring their transposed index in this pass.
+
+        An update that may launch something else for each block may read it at any time.
+        """
+        return not self.model.recorded or self.intakes[side].reads_index(self._phase_of(pass_))
 
     def _tell_phase(self) -> None:
         if self.optimizer is not None and self._phase != self.optimizer.phase:

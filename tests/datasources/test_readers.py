@@ -13,6 +13,7 @@ from scipy import sparse
 import blocklearn as bl
 from blocklearn.datasources import BlockShape, DataError, HostBlock, MatrixSource, Reader
 from blocklearn.datasources.read_ahead import Task
+from blocklearn.learner.training.replica import Replica
 
 pytestmark = pytest.mark.usefixtures("reader_threads", "no_block_is_small")
 Threads = Callable[[], list[threading.Thread]]
@@ -276,3 +277,39 @@ def test_a_learner_has_only_those_indices_made_that_its_program_reads(
     assert learner.team.first.intakes[0].indexed_for == uses
     assert np.isfinite(list(learner.progress.scores.values())).all()
     assert np.isfinite(learner.predict(X)).all()
+
+
+def test_a_reader_fills_the_indices_of_the_passes_that_want_them() -> None:
+    X = sparse.random(50, 20, 0.2, format="csr", random_state=0)
+    with Reader(MatrixSource(X, block_rows=8, shuffle=True)) as reader:
+        for pass_, indexed in enumerate([True, False, True, False]):
+            found = [block.has_index for block in reader.blocks(pass_, indexed=indexed)]
+            assert found == [indexed] * 7
+
+
+@pytest.mark.parametrize("shuffle", [True, "blocks"])
+def test_passes_whose_updates_read_no_index_have_none_made(
+    shuffle: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kept topics: passes of cvb0, of fresh draws, and the first sweep read it, later ones not.
+
+    Blocks that are kept from pass to pass keep their index.
+    """
+    rng = np.random.default_rng(0)
+    X = sparse.csr_array(rng.poisson(0.3, (90, 20)).astype(np.float32))
+    source = MatrixSource(X, block_rows=20, shuffle=shuffle)
+    model = bl.models.LDA(topics=3, assignments="kept", warm_up=1, fresh_passes=1)
+    made: set[int] = set()  # passes
+    transpose = HostBlock.transpose
+
+    def noted(block: HostBlock) -> None:
+        made.update([block.pass_] * (not block.has_index))
+        transpose(block)
+
+    monkeypatch.setattr(HostBlock, "transpose", noted)
+    found = bl.Learner(model, source, passes=6, threads=2).fit()
+    assert made == ({0, 1, 2} if shuffle is True else {0})
+    monkeypatch.setattr(Replica, "reads_index", lambda *args: True)
+    expected = bl.Learner(model, source, passes=6, threads=2).fit()
+    assert made == (set(range(6)) if shuffle is True else {0})
+    np.testing.assert_array_equal(found.parameter("lambda"), expected.parameter("lambda"))
