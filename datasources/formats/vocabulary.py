@@ -19,10 +19,10 @@ from ..ids import Ids
 from ..parsing.layout import Known
 from ..parsing.scratch import Scratch
 from ..text.corpus import check_limits
+from ..text.word_columns import REMEMBERED
 
 WORD_BYTES = 200  # memory of a word in a dictionary, approximately
 MOST_WORDS = 1 << 24
-REMEMBERED = 1 << 20
 
 
 class Vocabulary(dict[str, int]):

@@ -12,7 +12,7 @@ from .word_table import WordTable
 REMEMBERED = 1 << 20  # words whose columns are known, from which on they are forgotten
 
 
-class TextRows(NamedTuple):
+class CountedTexts(NamedTuple):
     """Texts as rows of a CSR matrix.
 
     indptr: int64 [texts + 1]. indices: int32 [n], ascending and unique in each row.
@@ -39,7 +39,7 @@ class WordColumns:
         self._column = column
         self._table, self._columns = WordTable(), np.empty(0, np.int32)
 
-    def rows(self, texts: Sequence[str]) -> TextRows:
+    def rows(self, texts: Sequence[str]) -> CountedTexts:
         """Count the words of texts; see `WordTable.count`."""
         if len(self._columns) > REMEMBERED:
             self._table, self._columns = WordTable(), np.empty(0, np.int32)
@@ -55,4 +55,4 @@ class WordColumns:
         X = sparse.csr_array((counts, columns[known], ends), shape=shape)
         X.sum_duplicates()  # and sorts; hashed words may share a column
         unknown = int(found.counts[~known].sum())
-        return TextRows(X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data, unknown)
+        return CountedTexts(X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data, unknown)

@@ -74,7 +74,7 @@ class WordTable:
         numbers, counts = np.empty(most, np.int32), np.empty(most, np.int32)
         found_ends, text, known = np.zeros(len(texts) + 1, np.int64), 0, self._size
         while True:
-            text, self._size = count_words(
+            text, self._size = find_words(
                 codes, ends, is_letter(joined.isascii()), text, self._table, self._hashes,
                 self._starts, self._letters, self._last, self._size, self._left_out, found_ends,
                 numbers, counts,
@@ -122,18 +122,19 @@ def is_letter(ascii_only: bool) -> npt.NDArray[np.bool_]:
 
 
 @kernel
-def count_words(
+def find_words(
     codes: UInt32, ends: Int64, letter: npt.NDArray[np.bool_], text: int, table: Int32,
     hashes: UInt32, starts: Int64, letters: UInt32, last: Int64, size: int, left_out: int,
     found_ends: Int64, numbers: Int32, counts: Int32,
 ) -> tuple[int, int]:  # fmt: skip
-    """Count words from `text` on, until there may be no room for the words of the next text.
+    """Count words from `text` on, until there may be no room for the words of the next one.
 
     codes, ends: the texts [n codes], and where each begins, and the last ends.
     letter: whether each code is of a letter.
     table: numbers of words by hash; its size is a power of two.
     hashes, starts, letters: of each word, where its letters begin in `letters`, and these.
-    last: where each word was counted last, in `numbers`.
+    last: where each word was counted last, in `numbers`; of earlier calls, or anything, where
+        that is not in the present text.
     size, left_out: number of words, and of those that are not counted, the first ones.
     found_ends, numbers, counts: see `WordCounts`.
 
@@ -169,7 +170,7 @@ def count_words(
             number = table[place]
             if number < 0:
                 number = table[place] = size
-                hashes[size], last[size] = short, -1
+                hashes[size] = short
                 own = starts[size]
                 for i in range(length):
                     letters[own + i] = codes[first + i]
