@@ -38,6 +38,19 @@ def test_documents_as_they_are_counted_in_memory(tmp_path: Path, name: str, memo
     assert found.ids == [f"{name}:{i}" for i in range(1, 6)]
 
 
+def test_words_are_counted_on_where_the_table_of_hashes_begins_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("\n".join(f"{text} every {'filler ' * 200}" for text in TEXTS * 4))
+    want = read(path, memory=1, min_df=2)  # a chunk is 1 KiB
+    for module in ("formats.text_rows", "text.word_columns"):
+        monkeypatch.setattr(f"blocklearn.datasources.{module}.REMEMBERED", 2)
+    found = read(path, memory=1, min_df=2)
+    assert found.layout.names == want.layout.names == read_counts(path, min_df=2).vocabulary
+    np.testing.assert_array_equal(found.dense, want.dense)
+
+
 def test_a_folder_of_texts(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     for name, text in [("z.txt", TEXTS[0]), ("b/a.txt", TEXTS[2]), ("b/c.txt", TEXTS[3])]:
