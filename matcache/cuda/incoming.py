@@ -153,14 +153,36 @@ class DeviceIncoming:
             known = self.backend.sources.of(array)
             sources.append(known or self._staged(turn, number, array, nbytes))
             sizes.append(nbytes)
-        shelf = self.backend.shelf
-        kept = None if same is None or shelf is None else shelf.add(sizes)
+        kept = None if same is None else self._shelved(sizes)
         if kept is None:
             return joined(self._targets[turn], sources, sizes)
+        shelf = self.backend.shelf
         places = [(address, id(shelf)) for address in kept]
         for place, targets in enumerate(self._targets):
             self._kept[same, place] = joined(targets, places, sizes)
         return joined(kept, sources, sizes) + self._kept[same, turn]
+
+    def _shelved(self, sizes: Sequence[int]) -> list[int] | None:
+        """Return addresses on the shelf, or None if there is no room.
+
+        Neighbours lie as far apart as in a place, if one copy is to bring them: see `joined`.
+        """
+        shelf, pieces, starts = self.backend.shelf, [], []
+        if shelf is None:
+            return None
+        end = -GAP - 1
+        for start, nbytes in zip(self._starts, sizes, strict=False):
+            if nbytes and start - end > GAP:
+                pieces.append(0)
+                first = start
+            if nbytes:
+                end = start + nbytes
+                pieces[-1] = end - first
+            starts.append((len(pieces) - 1, start - first if pieces else 0))
+        addresses = shelf.add(pieces)
+        if addresses is None:
+            return None
+        return [addresses[piece] + start if piece >= 0 else 0 for piece, start in starts]
 
     def _staged(self, turn: int, number: int, array: Any, nbytes: int) -> Source:
         """Copy an array to pinned memory."""

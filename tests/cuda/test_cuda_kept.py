@@ -110,6 +110,23 @@ def test_room_is_planned(drivers: list[HostDriver]) -> None:  # noqa: F811
         learner("nmf", False, 1, device_blocks=-1)
 
 
+def test_a_kept_block_is_one_copy(drivers: list[HostDriver], monkeypatch: Any) -> None:  # noqa: F811
+    """Its arrays lie on the shelf as far apart as in their place."""
+    trained = learner("nmf", "blocks", 2).fit()
+    brought: list[int] = []
+    copy = drivers[-1].copy
+    monkeypatch.setattr(
+        drivers[-1],
+        "copy",
+        lambda copies, stream: (brought.append(len(copies)), copy(copies, stream)),
+    )
+    trained.passes += 1
+    trained.fit()
+    trained.close()
+    assert len(brought) >= trained.train.blocks
+    assert set(brought) == {1}
+
+
 def test_kept_blocks_of_the_host_are_pinned(drivers: list[HostDriver]) -> None:  # noqa: F811
     """Those that the device has no room for are copied from where they are."""
     trained = learner("nmf", "blocks", 3, device_blocks=0).fit()
