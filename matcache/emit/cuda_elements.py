@@ -9,6 +9,7 @@ from ..program.schedule import Group, Schedule
 from .cuda_header import device_header
 from .cuda_loops import CudaLoops
 
+SPAN = 32  # columns of a block of threads whose sums are made
 # How endings visit elements: e, of row i and column k. ELEMENTS stands for their computation.
 _ASSIGN = """
     for (i64 e = BL_THREAD; e < rows * columns; e += BL_THREADS) {
@@ -30,16 +31,20 @@ _TOTAL = """
 
 # STARTS: what the folds of a column begin with. ENDS: how the parts of threads are folded.
 _BY_COLUMN = """
-    // few columns: several threads share one, each folds its own rows; then fold in order
+    // A block has SPAN columns of a chunk. Several threads share a column, each folds its own rows;
+    // then fold in order. Loads of a thread wait for each other: it must have few rows.
     __shared__ double parts[BL_BLOCK];
-    const i64 first = rows * blockIdx.x / gridDim.x;
-    const i64 last = rows * (blockIdx.x + 1) / gridDim.x;
-    const int wide = columns < BL_BLOCK ? (int)columns : BL_BLOCK;
+    const int spans = columns > SPAN ? (int)((columns + SPAN - 1) / SPAN) : 1;
+    const int chunks = (int)gridDim.x / spans, chunk = (int)blockIdx.x / spans;
+    const i64 begin = (i64)((int)blockIdx.x % spans) * SPAN;
+    const i64 end = begin + SPAN < columns ? begin + SPAN : columns;
+    const i64 first = bl_divide(rows * chunk, chunks), last = bl_divide(rows * (chunk + 1), chunks);
+    const int wide = end - begin < BL_BLOCK ? (int)(end - begin) : BL_BLOCK;
     const int groups = BL_BLOCK / wide, group = threadIdx.x / wide;
-    for (i64 start = 0; start < columns; start += wide) {
+    for (i64 start = begin; start < end; start += wide) {
         const i64 k = start + threadIdx.x % wide;
         STARTS
-        if (group < groups && k < columns)
+        if (group < groups && k < end)
 #pragma unroll 4
             for (i64 i = first + group; i < last; i += groups) {
                 const i64 e = i * columns + k; (void)e;
@@ -57,9 +62,9 @@ _FOLDS: dict[Ending, tuple[str, str]] = {
 _FOLDED = """
         parts[threadIdx.x] = sum{n};
         __syncthreads();
-        if (group == 0 && k < columns) {{
+        if (group == 0 && k < end) {{
             for (int g = 1; g < groups; ++g) sum{n} = {fold}(sum{n}, parts[g * wide + threadIdx.x]);
-            o{n}[(i64)blockIdx.x * columns + k] = sum{n};
+            o{n}[(i64)chunk * columns + k] = sum{n};
         }}
         __syncthreads();
 """
@@ -81,8 +86,9 @@ def elements_source(
     assigned: C types of the results, where they are assigned; None: the program's dtype.
 
     `run` takes: rows, columns, arguments..., results... If all are assigned, any grid will do.
-    "total", "colsum" and "colmax" need one block per chunk of rows (of elements, if flat) and write
-    the chunk's part in float64 to result[chunk, :]; `end_sum` or `end_max` joins the parts.
+    "total" needs one block per chunk of rows (of elements, if flat), "colsum" and "colmax" one for
+    each `SPAN` columns of it. They write the chunk's part in float64 to result[chunk, :]; `end_sum`
+    or `end_max` joins the parts.
     """
     return _Printer(plan, types).source(assigned or ["F"] * len(plan.program.returns))
 
@@ -129,7 +135,8 @@ class _Printer(CudaLoops):
                 start, fold = _FOLDS[ending]
                 starts += f"double sum{n} = {start}; "
                 ends += _FOLDED.format(n=n, fold=fold).strip("\n").strip(" ")
-        return _BY_COLUMN.replace("STARTS", starts).replace("ENDS", ends)
+        text = _BY_COLUMN.replace("SPAN", str(SPAN))
+        return text.replace("STARTS", starts).replace("ENDS", ends)
 
     def element(self, value: Value) -> str:
         """Return an element of a matrix, or of a result."""

@@ -10,7 +10,7 @@ from ...containers.cache import MatCache
 from ...containers.dispatch import launches
 from ...containers.matrices import Mat
 from ...containers.slots import Slot
-from ...emit.cuda_elements import elements_source
+from ...emit.cuda_elements import SPAN, elements_source
 from ...operations.compiled import Compiled
 from ...operations.indexing import out_of_range
 from ..driver import Product
@@ -21,6 +21,7 @@ TILE = 32  # rows and columns transposed at a time
 SQUARE = 128  # rows and columns of a result that cuBLAS computes at a time, as a rule
 LAUNCH = 134e6  # operations in the 2 us of a launch, at the 67 Tflop/s of an H200
 END_COLUMNS = 8  # of a block of threads that joins parts
+SUM_BLOCKS = 2048  # most blocks of threads that sum columns; more would each sum few rows
 CHUNK_ELEMENTS = 16384  # least elements in a chunk of a total sum
 SCATTER_BLOCKS = 2  # blocks for each processor, each with rows of the target
 
@@ -43,11 +44,13 @@ def _dense(
     width = columns if program.by_column else 1
     pieces = rows // COLSUM_ROWS if program.by_column else rows * columns // CHUNK_ELEMENTS
     most = max(1, min(CHUNKS, PARTIALS // max(1, width)))
-    chunks = max(1, min(most, pieces, extent))
+    spans = max(1, -(-columns // SPAN)) if program.by_column else 1
+    chunks = max(1, min(most, pieces, extent, SUM_BLOCKS // spans))
     targets, ends = list(outs), dict[int, Any]()
     for n, ending in enumerate(program.endings):
         if ending != "assign":
-            targets[n] = scratch(cache, f"partial sums {n}", most, outs[n].shape[1])
+            parts = most * spans if ending == "total" else most
+            targets[n] = scratch(cache, f"partial sums {n}", parts, outs[n].shape[1])
             join = "end_max" if ending == "colmax" else "end_sum"
             ends[n] = library_kernel(cache, join, o=results[n])
     if cache.reserving:
@@ -58,11 +61,11 @@ def _dense(
     if not ends:
         backend.launch(text, rows * columns, 256, *call)
         return
-    backend.launch_blocks(text, chunks, *call)
+    backend.launch_blocks(text, chunks * spans, *call)
     for n, end in ends.items():
-        out = outs[n]
+        out, parts = outs[n], chunks * spans if program.endings[n] == "total" else chunks
         backend.launch(
-            end, out.shape[1], END_COLUMNS, chunks, out.shape[1], targets[n].array, out.array
+            end, out.shape[1], END_COLUMNS, parts, out.shape[1], targets[n].array, out.array
         )
 
 
