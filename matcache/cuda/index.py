@@ -13,14 +13,15 @@ if TYPE_CHECKING:
     from ..containers.cache import MatCache
 
 THREADS, WARPS = 256, 8  # in a block of threads
-DIGIT = 4  # bits of a column number sorted by each pass
-PARTS = 256  # parts of the entries with separate counts; as in `index.cu`
+DIGIT = 8  # bits of a column number sorted by each pass
+DIGITS = 1 << DIGIT
+PARTS = 512  # most parts of the entries with separate counts; as in `index.cu`
 
 
 def sorting(columns: int) -> tuple[int, int]:
     """Return the launches that make an index, and the bytes that they move for each non-zero."""
     passes = _passes(columns)
-    return 2 * passes + 4, 20 * passes + 24
+    return 3 * passes + 4, 20 * passes + 24
 
 
 def _passes(columns: int) -> int:
@@ -51,7 +52,7 @@ class DeviceIndex:
         self._positions = room("positions by column", capacity, position)
         self._spare_keys = room("columns being sorted", capacity, np.int32)
         self._spare = room("positions being sorted", capacity, position)
-        self._sums = room("counts of parts", (1 << DIGIT) * PARTS, np.int32)
+        self._sums = room("counts of parts", DIGITS * (PARTS + 1), position)
         self._built = -1  # version of the pattern when it was last built
 
     def arrays(self) -> list[Any]:
@@ -69,8 +70,8 @@ class DeviceIndex:
         def text(name: str) -> Any:
             return backend.text((name, position), lambda: index_source(position), name)
 
-        names = ("count", "scatter", "heads", "columns", "rows")
-        count, scatter, heads, columns, rows = (text(f"index_{name}") for name in names)
+        names = ("count", "places", "scatter", "heads", "columns", "rows")
+        count, begin, scatter, heads, columns, rows = (text(f"index_{name}") for name in names)
         number = text("index_entries")
         if self.cache.reserving or self._built == pattern.version:
             return
@@ -85,6 +86,7 @@ class DeviceIndex:
         for done in range(passes):
             shift, (to_keys, to) = DIGIT * done, pairs[(passes - done - 1) % 2]
             backend.launch(count, PARTS, 1, counts, shift, keys, sums)
+            backend.launch(begin, DIGITS, 1, counts, sums)
             backend.launch(scatter, PARTS, 1, counts, shift, keys, places, sums, to_keys, to)
             keys, places = to_keys, to
         backend.launch(heads, PARTS, 1, counts, keys, sums)

@@ -12,10 +12,9 @@ from ..containers.cache import MatCache
 from ..containers.slots import PatternSlot, Slot
 from .kernels import states_source
 from .repeat import Launches
-from .states import PARTS
+from .states import THREADS, launch_starts
 
-THREADS = 256  # in a block of threads
-KERNELS = ("row_starts", "take_entries")
+KERNELS = ("row_sizes", "row_starts", "take_entries")
 
 
 class DeviceMatrix:
@@ -50,12 +49,11 @@ class DeviceMatrix:
 
     def _take(self, ids: Slot, pattern: PatternSlot, values: Slot) -> None:
         n, backend = pattern.rows, self.backend
-        begin, entries = self._text
+        *begin, entries = self._text
         offsets, columns, numbers = (slot.array for slot in self._arrays.values())
         starts, to = pattern.indptr, (pattern.indices, values.array)
-        call: list[Any] = [n, ids.array, offsets, starts, pattern.counts]
-        backend.launch(begin, PARTS, 1, *call)
-        call = [n, ids.array, offsets, columns, numbers, starts, *to]
+        launch_starts(backend, begin, [n, ids.array, offsets, starts], pattern.counts)
+        call: list[Any] = [n, ids.array, offsets, columns, numbers, starts, *to]
         backend.launch(entries, pattern.capacity, THREADS, *call)
 
     def send(self, first: int, indptr: Numbers, indices: Numbers, values: Numbers) -> None:

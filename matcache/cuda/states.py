@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +16,22 @@ from .kernels import states_source
 from .repeat import Launches
 
 if TYPE_CHECKING:
-    from .backend import Cuda
+    from .backend import Cuda, Text
 
 WARPS = 8  # in a block of threads
 THREADS = 256
-PARTS = 32  # of a block's rows; as in `states.cu`
+
+
+def launch_starts(backend: Cuda, texts: Sequence[Text], call: Sequence[Any], counts: Any) -> None:
+    """Launch `row_sizes` and `row_starts`: where rows of various lengths begin in a block.
+
+    call: number of rows, their ids, offsets of all rows, and where each begins.
+    counts: where the number of all entries is noted, or 0.
+    """
+    sizes, starts = texts
+    rows, _, _, places = call
+    backend.launch(sizes, rows, THREADS, *call)
+    backend.launch(starts, 1, 1, rows, places, counts)
 
 
 class DeviceRows:
@@ -88,7 +99,7 @@ class DeviceRows:
 class DeviceTokens(DeviceRows):
     """The numbers of all tokens, of which a row has those between two offsets."""
 
-    names = ("row_starts", "take_tokens", "put_tokens")
+    names = ("row_sizes", "row_starts", "take_tokens", "put_tokens")
 
     def __init__(
         self, cache: MatCache, store: Slot, offsets: np.ndarray[Any, Any], block_rows: int
@@ -107,7 +118,8 @@ class DeviceTokens(DeviceRows):
     def _take(self, ids: Slot, rows: Slot) -> None:
         """Launch copying the tokens of the rows `ids`, one row after another, to `rows`."""
         call = [ids.shape[0], ids.array, self._offsets.array, self._places.array]
-        self.backend.launch(self._text["row_starts"], PARTS, 1, *call, 0)
+        begin = [self._text[name] for name in self.names[:2]]
+        launch_starts(self.backend, begin, call, 0)
         self._tokens("take_tokens", ids, [self.store.array, rows.array])
 
     def _put(self, ids: Slot, rows: Slot) -> None:

@@ -214,26 +214,27 @@ template <class F> __device__ __forceinline__ F bl_before(F x, F* all) {
   return found;
 }
 // sums[e], e < n, becomes the sum of those before e; returns the sum of all. One block of threads, which
-// reads and writes numbers side by side.
+// reads and writes numbers side by side. A thread's numbers lie one place apart from the next thread's.
 template <class F> __device__ __forceinline__ F bl_starts(i64 n, F* sums) {
   const int each = 8;  // numbers of a thread at a time
-  __shared__ F tile[each * BL_BLOCK];
+  __shared__ F tile[(each + 1) * BL_BLOCK];
   F base = F(0), all;
   for (i64 start = 0; start < n; start += each * BL_BLOCK) {
+#pragma unroll
     for (int e = threadIdx.x; e < each * BL_BLOCK; e += BL_BLOCK)
-      tile[e] = start + e < n ? sums[start + e] : F(0);
+      tile[e + e / each] = start + e < n ? sums[start + e] : F(0);
     __syncthreads();
-    const int first = each * threadIdx.x;
+    F* mine = tile + (each + 1) * threadIdx.x;
     F own = F(0);
-    for (int e = first; e < first + each; ++e) own += tile[e];
+    for (int e = 0; e < each; ++e) own += mine[e];
     F before = base + bl_before(own, &all);
-    for (int e = first; e < first + each; ++e) {
-      const F here = tile[e];
-      tile[e] = before;
+    for (int e = 0; e < each; ++e) {
+      const F here = mine[e];
+      mine[e] = before;
       before += here;
     }
     __syncthreads();
-    for (int e = threadIdx.x; e < each * BL_BLOCK && start + e < n; e += BL_BLOCK) sums[start + e] = tile[e];
+    for (int e = threadIdx.x; e < each * BL_BLOCK && start + e < n; e += BL_BLOCK) sums[start + e] = tile[e + e / each];
     __syncthreads();
     base += all;
   }

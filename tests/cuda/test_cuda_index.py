@@ -109,14 +109,25 @@ def test_with_all_threads_of_a_block(threads: int, monkeypatch: pytest.MonkeyPat
     check(HostDriver(threads=threads), [X], X.nnz)
 
 
+@pytest.mark.parametrize("entries", [7, 8, 9, 4087, 4088, 4095, 4096, 4097, 8200])
+def test_blocks_that_fill_tiles_or_all_parts(entries: int) -> None:
+    """A tile is 8 entries of a block with one thread; 512 parts have a tile each, or more."""
+    rng = np.random.default_rng(entries)
+    lengths = np.bincount(rng.integers(0, 50, entries), minlength=50)
+    indices = np.concatenate([np.sort(rng.choice(70_000, n, replace=False)) for n in lengths])
+    indptr = np.cumsum([0, *lengths])
+    X = sp.csr_array((np.ones(entries, np.float32), indices, indptr), shape=(50, 70_000))
+    check(HostDriver(), [X], entries)
+
+
 def fewer(parts: int) -> Any:
     """The text, with other parts."""
     from blocklearn.matcache.cuda.kernels import index_source
 
     def source(position: str) -> str:
         text = index_source(position)
-        assert "#define PARTS 256" in text
-        return text.replace("#define PARTS 256", f"#define PARTS {parts}")
+        assert "#define PARTS 512" in text
+        return text.replace("#define PARTS 512", f"#define PARTS {parts}")
 
     return source
 

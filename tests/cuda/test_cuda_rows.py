@@ -95,13 +95,14 @@ def held(found: bl.Learner) -> set[str]:
 
 @pytest.mark.parametrize("threads", THREADS)
 def test_starts_of_many_rows(threads: int) -> None:
-    """Each part of the rows has several tiles."""
+    """There are several tiles."""
     rng = np.random.default_rng(0)
     offsets = np.concatenate([[0], np.cumsum(rng.integers(0, 9, 5000))])
     ids = rng.integers(-1, 5000, 20_001)
     starts, counts = np.full(20_002, -7, np.int64), np.full(2, -7, np.int64)
     run = module(sources.states_source(4), threads)
-    run.call("row_starts", 20_001, ids, offsets, starts, counts, blocks=3)
+    run.call("row_sizes", 20_001, ids, offsets, starts, blocks=3)
+    run.call("row_starts", 20_001, starts, counts, blocks=1)
     lengths = np.where(ids < 0, 0, np.diff(offsets)[ids])
     np.testing.assert_array_equal(starts, np.concatenate([[0], np.cumsum(lengths)]))
     assert counts.tolist() == [lengths.sum(), -7]
@@ -116,7 +117,8 @@ def test_rows_become_a_block(threads: int) -> None:
     columns, values = np.full(99, -7, np.int32), np.full(99, -7, np.float32)
     run = module(sources.states_source(4), threads)
     offsets, indices = X.indptr.astype(np.int64), X.indices.astype(np.int32)
-    run.call("row_starts", 8, ids, offsets, starts, counts, blocks=2)
+    run.call("row_sizes", 8, ids, offsets, starts, blocks=2)
+    run.call("row_starts", 8, starts, counts, blocks=1)
     given = indices, X.data.astype(np.float32).view(np.uint32)
     run.call("take_entries", 8, ids, offsets, *given, starts, columns, values, blocks=2)
     assert starts.tolist() == [*wanted.indptr, wanted.nnz, wanted.nnz]

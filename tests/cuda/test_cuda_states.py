@@ -55,7 +55,8 @@ def test_tokens_are_taken_and_put_back(threads: int) -> None:
     parts = [store[offsets[i] : offsets[i + 1]] for i in ids[:4]]
     tokens, places = np.full(80, 999, np.uint16), np.empty(5, np.int64)
     run = module(sources.states_source(2), threads)
-    run.call("row_starts", 5, ids, offsets, places, 0, blocks=2)
+    run.call("row_sizes", 5, ids, offsets, places, blocks=2)
+    run.call("row_starts", 5, places, 0, blocks=1)
     run.call("take_tokens", 5, ids, offsets, places, store, tokens, blocks=2)
     np.testing.assert_array_equal(tokens[:75], np.concatenate(parts))
     assert (tokens[75:] == 999).all()

@@ -1,85 +1,140 @@
 // The transposed index of a block: cpu/transpose.py, to the last bit. A stable sort of the entries
-// by column, four bits at a time, the lowest first: index_count and index_scatter for each; then index_heads,
-// index_columns, index_entries and index_rows. Each block of threads adds up for itself what lies before its part.
+// by column, eight bits at a time, the lowest first: index_count, index_places and index_scatter for each; then
+// index_heads, index_columns, index_entries and index_rows.
 // number_columns, for a block with such an index: cpu/kernels.py. P: type of positions.
 
-#define DIGITS 16
+#define BITS 8
+#define DIGITS (1 << BITS)
 #define ITEMS 8  // entries that a thread has at a time
 #define TILE (BL_BLOCK * ITEMS)
-#define PARTS 256  // of the entries, that are counted apart
+#define PARTS 512  // most parts of the entries, that are counted apart
 
 __device__ __forceinline__ int digit_of(int key, int shift) { return key >> shift & (DIGITS - 1); }
+// The parts of n entries, of at most a tile each if PARTS suffice.
+__device__ __forceinline__ i64 parts_of(i64 n) { return n < (i64)PARTS * TILE ? n / TILE + 1 : PARTS; }
 
 // sums[d * PARTS + p]: entries of part p whose column has the digit d. counts[0]: how many entries.
 extern "C" __global__ void __launch_bounds__(BL_BLOCK) index_count(const i64* counts, i64 shift,
-    const int* keys, int* sums) {
-  __shared__ int found[DIGITS * BL_BLOCK];
-  const i64 n = counts[0];
-  for (i64 part = blockIdx.x; part < PARTS; part += gridDim.x) {
-    for (int d = 0; d < DIGITS; ++d) found[d * BL_BLOCK + threadIdx.x] = 0;
-    for (i64 i = n * part / PARTS + threadIdx.x; i < n * (part + 1) / PARTS; i += BL_BLOCK)
-      ++found[digit_of(keys[i], (int)shift) * BL_BLOCK + threadIdx.x];
+    const int* keys, P* sums) {
+  __shared__ int found[DIGITS];
+  const i64 n = counts[0], parts = parts_of(n);
+  for (i64 part = blockIdx.x; part < parts; part += gridDim.x) {
+    for (int d = threadIdx.x; d < DIGITS; d += BL_BLOCK) found[d] = 0;
     __syncthreads();
-    for (int d = threadIdx.x / BL_LANES; d < DIGITS; d += BL_GROUPS) {
-      int sum = 0;
-      for (int t = BL_LANE; t < BL_BLOCK; t += BL_LANES) sum += found[d * BL_BLOCK + t];
-      sum = BL_SUM_ACROSS(sum);
-      if (BL_LANE == 0) sums[d * PARTS + part] = sum;
-    }
+#pragma unroll 8
+    for (i64 i = n * part / parts + threadIdx.x; i < n * (part + 1) / parts; i += BL_BLOCK)
+      atomicAdd(&found[digit_of(keys[i], (int)shift)], 1);
+    __syncthreads();
+    for (int d = threadIdx.x; d < DIGITS; d += BL_BLOCK) sums[d * PARTS + part] = found[d];
     __syncthreads();
   }
 }
 
-// base[d]: where the entries of a part that have the digit d begin.
-__device__ __forceinline__ void begin_digits(const int* sums, i64 part, i64* base) {
-  __shared__ i64 all[DIGITS];
-  for (int d = threadIdx.x / BL_LANES; d < DIGITS; d += BL_GROUPS) {
-    const int* own = sums + d * PARTS;
-    const i64 before = bl_sum_of_first<PARTS>(own, (int)part), sum = bl_sum_of_first<PARTS>(own, PARTS);
-    if (BL_LANE == 0) base[d] = before, all[d] = sum;
+// sums[d * PARTS + p] becomes the entries of digit d before part p; sums[DIGITS * PARTS + d]: all of this digit.
+extern "C" __global__ void __launch_bounds__(BL_BLOCK) index_places(const i64* counts, P* sums) {
+  const int parts = (int)parts_of(counts[0]);
+  for (i64 d = blockIdx.x; d < DIGITS; d += gridDim.x) {
+    P base = 0, all;
+    for (int first = 0; first < parts; first += BL_BLOCK) {
+      const int p = first + threadIdx.x;
+      const P before = base + bl_before(p < parts ? sums[d * PARTS + p] : P(0), &all);
+      if (p < parts) sums[d * PARTS + p] = before;
+      base += all;
+    }
+    if (threadIdx.x == 0) sums[DIGITS * PARTS + d] = base;
   }
-  __syncthreads();
-  for (int d = threadIdx.x; d < DIGITS; d += BL_BLOCK)
-    for (int e = 0; e < d; ++e) base[d] += all[e];
-  __syncthreads();
+}
+
+// base[d]: where the entries of a part that have the digit d begin.
+__device__ __forceinline__ void begin_digits(const P* sums, i64 part, P* base) {
+  P before = 0, all;
+  for (int first = 0; first < DIGITS; first += BL_BLOCK) {
+    const int d = first + threadIdx.x;
+    const P smaller = bl_before(d < DIGITS ? sums[DIGITS * PARTS + d] : P(0), &all);
+    if (d < DIGITS) base[d] = before + smaller + sums[d * PARTS + part];
+    before += all;
+  }
+}
+// places[g][d], how many entries of a tile group g has of digit d, becomes where they begin; begin[d]: the first.
+__device__ __forceinline__ void begin_groups(int (*places)[DIGITS], int* begin) {
+  int base = 0, all;
+  for (int first = 0; first < DIGITS; first += BL_BLOCK) {
+    const int d = first + threadIdx.x;
+    int sum = 0;
+    if (d < DIGITS)
+      for (int g = 0; g < BL_GROUPS; ++g) sum += places[g][d];
+    int place = base + bl_before(sum, &all);
+    base += all;
+    if (d >= DIGITS) continue;
+    begin[d] = place;
+    for (int g = 0; g < BL_GROUPS; ++g) {
+      const int here = places[g][d];
+      places[g][d] = place;
+      place += here;
+    }
+  }
+}
+// The lanes of this group whose entry is there and has the same digit.
+__device__ __forceinline__ u32 lanes_with(int digit, bool here) {
+  u32 same = bl_ballot(here);
+#pragma unroll
+  for (int b = 0; b < BITS; ++b) {
+    const bool bit = digit >> b & 1;
+    const u32 with = bl_ballot(bit);
+    same &= bit ? with : ~with;
+  }
+  return same;
 }
 
 // Entries of equal digits together, in the order in which they are. from: their positions, 0: the same as
 // their places. The tile is put in order first, so that what is written lies side by side.
 extern "C" __global__ void __launch_bounds__(BL_BLOCK) index_scatter(const i64* counts, i64 shift,
-    const int* keys, const P* from, const int* sums, int* to_keys, P* to) {
-  __shared__ int key[TILE], sorted[TILE], places[DIGITS * BL_BLOCK], begin[DIGITS];
-  __shared__ i64 base[DIGITS];
-  const i64 n = counts[0];
-  for (i64 part = blockIdx.x; part < PARTS; part += gridDim.x) {
-    const i64 last = n * (part + 1) / PARTS;
+    const int* keys, const P* from, const P* sums, int* to_keys, P* to) {
+  __shared__ int sorted[TILE], places[BL_GROUPS][DIGITS], begin[DIGITS];
+  __shared__ P positions[TILE], base[DIGITS];
+  const i64 n = counts[0], parts = parts_of(n);
+  const int group = threadIdx.x / BL_LANES, own = group * ITEMS * BL_LANES + BL_LANE;
+  for (i64 part = blockIdx.x; part < parts; part += gridDim.x) {
+    const i64 last = n * (part + 1) / parts;
     begin_digits(sums, part, base);
-    for (i64 start = n * part / PARTS; start < last; start += TILE) {
+    for (i64 start = n * part / parts; start < last; start += TILE) {
       const int there = last - start < TILE ? (int)(last - start) : TILE;
-      const int first = threadIdx.x * ITEMS, end = first + ITEMS < there ? first + ITEMS : there;
-      for (int e = threadIdx.x; e < there; e += BL_BLOCK) key[e] = keys[start + e];
-      for (int d = 0; d < DIGITS; ++d) places[d * BL_BLOCK + threadIdx.x] = 0;
-      __syncthreads();
-      for (int e = first; e < end; ++e) ++places[digit_of(key[e], (int)shift) * BL_BLOCK + threadIdx.x];
-      __syncthreads();
-      int own = 0, all;  // digit after digit, and in a digit thread after thread
-      for (int e = 0; e < DIGITS; ++e) own += places[threadIdx.x * DIGITS + e];
-      int before = bl_before(own, &all);
-      for (int e = threadIdx.x * DIGITS; e < (int)(threadIdx.x + 1) * DIGITS; ++e) {
-        const int here = places[e];
-        places[e] = before;
-        if (e % BL_BLOCK == 0) begin[e / BL_BLOCK] = before;
-        before += here;
+      int key[ITEMS], place[ITEMS];
+      P position[ITEMS];
+#pragma unroll
+      for (int i = 0; i < ITEMS; ++i) {
+        const int e = own + i * BL_LANES;
+        key[i] = e < there ? keys[start + e] : 0;
+        position[i] = from == 0 || e >= there ? (P)(start + e) : from[start + e];
+      }
+      for (int d = BL_LANE; d < DIGITS; d += BL_LANES) places[group][d] = 0;
+      BL_SYNC();
+#pragma unroll
+      for (int i = 0; i < ITEMS; ++i) {  // place[i]: how many of the group's entries with this digit come before
+        const int d = digit_of(key[i], (int)shift);
+        const bool here = own + i * BL_LANES < there;
+        const u32 all = lanes_with(d, here), before = all & ((1u << BL_LANE) - 1u);
+        place[i] = places[group][d] + __popc(before);
+        BL_SYNC();
+        if (here && before == 0) places[group][d] += __popc(all);
+        BL_SYNC();
       }
       __syncthreads();
-      for (int e = first; e < end; ++e)
-        sorted[places[digit_of(key[e], (int)shift) * BL_BLOCK + threadIdx.x]++] = e;
+      begin_groups(places, begin);
+      __syncthreads();
+#pragma unroll
+      for (int i = 0; i < ITEMS; ++i)
+        if (own + i * BL_LANES < there) {
+          const int e = place[i] + places[group][digit_of(key[i], (int)shift)];
+          sorted[e] = key[i];
+          positions[e] = position[i];
+        }
       __syncthreads();
       for (int e = threadIdx.x; e < there; e += BL_BLOCK) {
-        const int source = sorted[e], d = digit_of(key[source], (int)shift);
-        const i64 place = base[d] + e - begin[d];
-        to_keys[place] = key[source];
-        to[place] = from ? from[start + source] : (P)(start + source);
+        const int d = digit_of(sorted[e], (int)shift);
+        const P at = base[d] + e - begin[d];
+        to_keys[at] = sorted[e];
+        to[at] = positions[e];
       }
       __syncthreads();
       for (int d = threadIdx.x; d < DIGITS; d += BL_BLOCK)
@@ -93,37 +148,48 @@ __device__ __forceinline__ bool is_head(const int* keys, i64 i) { return i == 0 
 
 // sums[p]: the columns that begin in part p.
 extern "C" __global__ void __launch_bounds__(BL_BLOCK) index_heads(const i64* counts, const int* keys,
-    int* sums) {
-  const i64 n = counts[0];
-  for (i64 part = blockIdx.x; part < PARTS; part += gridDim.x) {
-    i64 own = 0, all;
-    for (i64 i = n * part / PARTS + threadIdx.x; i < n * (part + 1) / PARTS; i += BL_BLOCK)
+    P* sums) {
+  const i64 n = counts[0], parts = parts_of(n);
+  for (i64 part = blockIdx.x; part < parts; part += gridDim.x) {
+    P own = 0, all;
+#pragma unroll 8
+    for (i64 i = n * part / parts + threadIdx.x; i < n * (part + 1) / parts; i += BL_BLOCK)
       own += is_head(keys, i);
     bl_before(own, &all);
-    if (threadIdx.x == 0) sums[part] = (int)all;
+    if (threadIdx.x == 0) sums[part] = all;
   }
 }
 
 // The columns that occur, and where each begins; counts[1]: how many.
 extern "C" __global__ void __launch_bounds__(BL_BLOCK) index_columns(i64* counts, const int* keys,
-    const int* sums, int* active, i64* starts) {
-  const i64 n = counts[0];
-  for (i64 part = blockIdx.x; part < PARTS; part += gridDim.x) {
-    const i64 last = n * (part + 1) / PARTS;
-    i64 base = bl_sum_of_first<PARTS>(sums, (int)part);
-    for (i64 start = n * part / PARTS; start < last; start += TILE) {
-      const i64 first = start + threadIdx.x * ITEMS, end = first + ITEMS < last ? first + ITEMS : last;
-      i64 own = 0, all;
-      for (i64 i = first; i < end; ++i) own += is_head(keys, i);
-      i64 place = base + bl_before(own, &all);
-      for (i64 i = first; i < end; ++i)
-        if (is_head(keys, i)) {
-          active[place] = keys[i];
-          starts[place++] = i;
+    const P* sums, int* active, i64* starts) {
+  const i64 n = counts[0], parts = parts_of(n);
+  const int own = threadIdx.x / BL_LANES * ITEMS * BL_LANES + BL_LANE;
+  for (i64 part = blockIdx.x; part < parts; part += gridDim.x) {
+    const i64 last = n * (part + 1) / parts;
+    i64 base = bl_sum_of_first<PARTS>(sums, (int)part), all;
+    for (i64 start = n * part / parts; start < last; start += TILE) {
+      u32 heads[ITEMS];
+      int found = 0;
+#pragma unroll
+      for (int i = 0; i < ITEMS; ++i) {
+        const i64 e = start + own + i * BL_LANES;
+        heads[i] = bl_ballot(e < last && is_head(keys, e));
+        found += __popc(heads[i]);
+      }
+      i64 place = base + bl_from(bl_before(BL_LANE == 0 ? (i64)found : i64(0), &all), 0);
+#pragma unroll
+      for (int i = 0; i < ITEMS; ++i) {
+        if (heads[i] >> BL_LANE & 1u) {
+          const i64 e = start + own + i * BL_LANES, at = place + __popc(heads[i] & ((1u << BL_LANE) - 1u));
+          active[at] = keys[e];
+          starts[at] = e;
         }
+        place += __popc(heads[i]);
+      }
       base += all;
     }
-    if (part == PARTS - 1 && threadIdx.x == 0) {
+    if (part == parts - 1 && threadIdx.x == 0) {
       counts[1] = base;
       starts[base] = n;
     }

@@ -17,27 +17,18 @@ extern "C" __global__ void put_rows(i64 n, i64 width, const i64* ids, V* rows, V
   }
 }
 
-#define PARTS 32  // of the rows, each for a block of threads
-
-__device__ __forceinline__ i64 held_length(i64 id, const i64* offsets) {
-  return id < 0 ? 0 : offsets[id + 1] - offsets[id];
-}
-// starts[r]: the numbers of the block's rows before row r; a row has those from offsets[id] to offsets[id + 1].
-// counts: 0, or where starts[n] and counts[0] become how many all rows have. A part adds up what lies before it.
-extern "C" __global__ void row_starts(i64 n, const i64* ids, const i64* offsets, i64* starts, i64* counts) {
-  for (i64 part = blockIdx.x; part < PARTS; part += gridDim.x) {
-    const i64 first = n * part / PARTS, last = n * (part + 1) / PARTS;
-    i64 mine = 0, base, all;
-    for (i64 r = threadIdx.x; r < first; r += BL_BLOCK) mine += held_length(ids[r], offsets);
-    bl_before(mine, &base);
-    for (i64 start = first; start < last; start += BL_BLOCK) {
-      const i64 r = start + threadIdx.x;
-      const i64 before = base + bl_before(r < last ? held_length(ids[r], offsets) : i64(0), &all);
-      if (r < last) starts[r] = before;
-      base += all;
-    }
-    if (counts && part == PARTS - 1 && threadIdx.x == 0) starts[n] = counts[0] = base;
+// starts[r]: how many numbers the block's row r has, those from offsets[id] to offsets[id + 1].
+extern "C" __global__ void row_sizes(i64 n, const i64* ids, const i64* offsets, i64* starts) {
+  for (i64 r = BL_THREAD; r < n; r += BL_THREADS) {
+    const i64 id = ids[r];
+    starts[r] = id < 0 ? 0 : offsets[id + 1] - offsets[id];
   }
+}
+// starts[r] becomes how many numbers the rows before it have. One block of threads.
+// counts: 0, or where starts[n] and counts[0] become how many all rows have.
+extern "C" __global__ void __launch_bounds__(BL_BLOCK) row_starts(i64 n, i64* starts, i64* counts) {
+  const i64 all = bl_starts(n, starts);
+  if (counts && threadIdx.x == 0) starts[n] = counts[0] = all;
 }
 extern "C" __global__ void take_tokens(i64 n, const i64* ids, const i64* offsets, const i64* places,
     const V* store, V* tokens) {
