@@ -5,7 +5,6 @@
 // is factored. Shared memory has the rows that all threads read: vectors of the table to add, or SIDE rows of
 // the factor to subtract. Every sum is one chain in the order of the entries; a team has one for each block.
 
-#define TRIANGLE (K * (K + 1) / 2)
 #define SQUARES ((K + SIDE - 1) / SIDE)  // along a side
 #define WIDE (SQUARES * SIDE)
 #define PARTS (SQUARES * (SQUARES + 1) / 2)
@@ -16,7 +15,6 @@
 #define SHARED ((TEAMS ? 384 : 512) / BL_BLOCK)  // blocks of a processor: up to 16 warps of 128 registers
 #define FLOOR 1e-6f  // of a pivot, in parts of the diagonal it came from
 
-__device__ __forceinline__ int upper(int r, int c) { return r * K - r * (r - 1) / 2 + c - r; }
 // The place of (r, c), c >= r, in the packed matrix of cpu_cholesky.py.
 __device__ __forceinline__ int packed(int r, int c) {
   const int padded = (K + 15) / 16 * 16, g = r / 16, first = 16 * g;
@@ -192,29 +190,81 @@ __device__ __forceinline__ void end(const float (&x)[SIDE][SIDE], float* y) {
   }
 }
 
+// The unknowns that are known: where free is 0.
+struct Known {
+  int count, at[MASKED ? K : 1];
+  __device__ __forceinline__ void find(const float* free) {
+    if (MASKED && threadIdx.x == 0) {
+      count = 0;
+      for (int r = 0; r < K; ++r)
+        if (free[r] == 0.0f) at[count++] = r;
+    }
+    __syncthreads();
+  }
+};
+// What unknown n adds to the equations of the others, having this value, goes to the right side y; its own
+// equation becomes that of a number alone.
+__device__ __forceinline__ void take_out(Squares& A, int n, float value, float* y, float* least) {
+  A.squares([&](int r, int c, float (&x)[SIDE][SIDE]) {
+#pragma unroll
+    for (int i = 0; i < SIDE; ++i) {
+      if (c + i == n) {
+#pragma unroll
+        for (int a = 0; a < SIDE; ++a)
+          if (r < c || a < i) {
+            y[r + a] = fma(-x[a][i], value, y[r + a]);
+            x[a][i] = 0.0f;
+          }
+      }
+      if (r + i == n) {
+#pragma unroll
+        for (int b = 0; b < SIDE; ++b)
+          if (r < c || b > i) {
+            y[c + b] = fma(-x[i][b], value, y[c + b]);
+            x[i][b] = 0.0f;
+          }
+        if (r == c) {
+          x[i][i] = 1.0f;
+          least[n] = FLOOR;
+        }
+      }
+    }
+  });
+}
+
 // (A + D) x = b, D diagonal, see BL_DIAGONAL: A becomes U with the reciprocals of its diagonal, A + D = U'U.
 // SIDE rows of U at a time: one thread factors their square, those beside it follow, all below them shrink.
 // A thread with a square on the diagonal also has its numbers of the right side.
 #define BL_DIAGONAL(r) (SCALED ? ridge * scaling[r] + shift[r] : ridge)
-__device__ __forceinline__ void solve(Squares& A, Rows& rows, float ridge, const float* gram,
+__device__ __forceinline__ void solve(Squares& A, Rows& rows, const Known& known, float ridge, const float* gram,
     const float* free, const float* scaling, const float* shift, const float* b, float* out) {
   __shared__ float y[WIDE], least[WIDE], corner[SIDE][SIDE];
   __syncthreads();
   if (GRAM) A.each([&](int r, int c, float& x) { if (c < K) x += gram[r * K + c]; });
   for (int r = threadIdx.x; r < WIDE; r += BL_BLOCK) y[r] = r < K ? b[r] : 0.0f;
-#if MASKED  // what is known goes to the right side
-  __shared__ float all[TRIANGLE];
-  A.each([&](int r, int c, float x) { if (c < K) all[upper(r, c)] = x; });
-  __syncthreads();
-  for (int r = threadIdx.x; r < K; r += BL_BLOCK)
-    for (int c = 0; c < K; ++c)
-      if (free[r] != 0.0f && free[c] == 0.0f) y[r] -= all[r < c ? upper(r, c) : upper(c, r)] * b[c];
-#endif
-  A.each([&](int r, int c, float& x) {
-    if (c >= K || (MASKED && (free[r] == 0.0f || free[c] == 0.0f))) x = r == c ? 1.0f : 0.0f;
-    else if (r == c) x += BL_DIAGONAL(r);
-    if (r == c) least[r] = FLOOR * x;
+  A.squares([&](int r, int c, float (&x)[SIDE][SIDE]) {
+    if (WIDE > K && c + SIDE > K) {  // padding
+#pragma unroll
+      for (int a = 0; a < SIDE; ++a)
+#pragma unroll
+        for (int b = 0; b < SIDE; ++b)
+          if (c + b >= K) x[a][b] = 0.0f;
+    }
+    if (r != c) return;
+#pragma unroll
+    for (int a = 0; a < SIDE; ++a) {
+      x[a][a] = r + a < K ? x[a][a] + BL_DIAGONAL(r + a) : 1.0f;
+      least[r + a] = FLOOR * x[a][a];
+    }
   });
+#if MASKED
+  for (int n = 0; n < known.count; ++n) {
+    __syncthreads();
+    take_out(A, known.at[n], b[known.at[n]], y, least);
+  }
+  __syncthreads();
+  for (int n = threadIdx.x; n < known.count; n += BL_BLOCK) y[known.at[n]] = b[known.at[n]];
+#endif
   for (int n = threadIdx.x; n < SIDE; n += BL_BLOCK) rows.w[n] = -1.0f;
   __syncthreads();
   for (int j = 0; j < WIDE; j += SIDE) {
@@ -274,6 +324,8 @@ extern "C" __global__ void BL_TEAMED __launch_bounds__(BL_BLOCK, SHARED) solve_r
     const float* gram, const float* free, const float* scaling, const float* shift, const float* ridge,
     const float* rhs, float* out) {
   __shared__ Rows shared;
+  __shared__ Known known;
+  known.find(free);
   const i64 end = TEAMS ? split[1] : rows, teams = gridDim.x / BL_TEAM, rank = bl_rank();
   for (i64 n = (TEAMS ? 0 : split[1]) + blockIdx.x / BL_TEAM; n < end; n += teams) {
     const i64 i = order[n], p = indptr[i], length = indptr[i + 1] - p;
@@ -281,6 +333,6 @@ extern "C" __global__ void BL_TEAMED __launch_bounds__(BL_BLOCK, SHARED) solve_r
     sums.add(shared, p + length * rank / BL_TEAM, p + length * (rank + 1) / BL_TEAM, table,
              [&](i64 e) { return (i64)indices[e]; }, [&](i64 e) { return weights[e]; });
     if (BL_TEAM > 1) sums.gather(shared);
-    if (rank == 0) solve(sums, shared, ridge[i], gram, free, scaling, shift, rhs + i * K, out + i * K);
+    if (rank == 0) solve(sums, shared, known, ridge[i], gram, free, scaling, shift, rhs + i * K, out + i * K);
   }
 }

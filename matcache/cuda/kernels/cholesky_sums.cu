@@ -5,10 +5,12 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK, SHARED) solve_sums(i64 ro
     const float* gram, const float* free, const float* scaling, const float* shift, const float* ridge,
     const float* rhs, float* out) {
   __shared__ Rows shared;
+  __shared__ Known known;
+  known.find(free);
   for (i64 i = blockIdx.x; i < rows; i += gridDim.x) {
     Squares own;
     own.packs([&](int at, float* x) { bl_load<PACK>(x, sums + i * PACKED + at); });
-    solve(own, shared, ridge[i], gram, free, scaling, shift, rhs + i * K, out + i * K);
+    solve(own, shared, known, ridge[i], gram, free, scaling, shift, rhs + i * K, out + i * K);
   }
 }
 
