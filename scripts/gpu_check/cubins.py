@@ -29,6 +29,7 @@ MODULES = {
     "K = 256": (
         kernels.transposed_source(256),
         kernels.gibbs_source(256),
+        kernels.topic_counts_source(256),
         kernels.kept_source(256),
     ),
     "K = 100": (
@@ -37,6 +38,7 @@ MODULES = {
     ),
     "K = 65536": (
         kernels.gibbs_source(2**16),
+        kernels.topic_counts_source(2**16),
         kernels.kept_source(2**16),
         kernels.lists_source(2**16),
         kernels.moves_source(2**16),

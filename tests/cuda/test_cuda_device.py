@@ -30,7 +30,7 @@ from blocklearn.matcache import (
 )
 from blocklearn.matcache.containers.dispatch import _launches, launch
 from blocklearn.matcache.cuda import Cuda
-from blocklearn.matcache.cuda.kernels import RESIDENT, library_source
+from blocklearn.matcache.cuda.kernels import IN_MEMORY, IN_SHARED, library_source, where_counts
 from blocklearn.matcache.notation.elementwise import ELEMENTWISE
 from blocklearn.matcache.notation.operand import apply
 from blocklearn.matcache.operations.sampling import sample_topics
@@ -346,9 +346,11 @@ def test_reads_in_the_middle_of_an_update_see_what_came_before(cache: MatCache) 
     assert seen == [8.0, 24.0, 56.0, 120.0, 248.0]
 
 
-def test_counts_of_many_topics_are_in_memory() -> None:
-    """The same draws as on the CPU, for more rows than there are groups of lanes."""
-    k, rng = RESIDENT + 6, np.random.default_rng(0)
+@pytest.mark.parametrize(("k", "where"), [(1030, IN_SHARED), (2100, IN_SHARED), (3100, IN_MEMORY)])
+def test_counts_of_many_topics(k: int, where: int) -> None:
+    """The CPU's draws, for more rows than groups of lanes."""
+    assert where_counts(k, kept=False).counts == where
+    rng = np.random.default_rng(0)
     X = sp.random(100, 9, 0.3, format="csr", random_state=0, dtype=np.float32)
     X.data[:] = rng.integers(1, 12, X.nnz)
     phi = rng.uniform(0.1, 1, (9, k)).astype(np.float32)

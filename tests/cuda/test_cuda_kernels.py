@@ -136,10 +136,13 @@ def test_top_products_are_those_of_the_cpu(
 
 @pytest.mark.parametrize("threads", THREADS)
 @pytest.mark.parametrize(
-    ("k", "resident"),  # test_sampling.py has these k, too; counts in registers, and in memory
-    [(1, 1024), (16, 1024), (40, 1024), (1, 0), (40, 0)],
+    ("k", "where"),  # test_sampling.py has these k, too
+    [
+        *((k, sources.IN_REGISTERS) for k in (1, 16, 40)),
+        *((k, where) for k in (1, 40) for where in (sources.IN_SHARED, sources.IN_MEMORY)),
+    ],
 )
-def test_the_sampler_draws_what_the_cpu_draws(threads: int, k: int, resident: int) -> None:
+def test_the_sampler_draws_what_the_cpu_draws(threads: int, k: int, where: int) -> None:
     X, rng = counts(23, 31), np.random.default_rng(k)
     phi = rng.uniform(0.1, 1, (31, k)).astype(np.float32)
     alpha = np.full((1, k), 0.1, np.float32)
@@ -153,7 +156,7 @@ def test_the_sampler_draws_what_the_cpu_draws(threads: int, k: int, resident: in
         flops = memory.stats().flops
     indptr, indices, values = X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data
     width = X.nnz * CAP
-    run = module(sources.gibbs_source(k, resident=resident), threads)
+    run = module(sources.gibbs_source(k, counts=where), threads)
     sums, got_first = np.empty(1024, np.int64), np.empty(X.nnz, np.int64)
     run.call("count_sums", 23, indptr, values, sums, blocks=2)
     work = np.array([5])
@@ -165,8 +168,8 @@ def test_the_sampler_draws_what_the_cpu_draws(threads: int, k: int, resident: in
     call = [23, order, indptr, indices, values, first, ids, key, phi, alpha]
     call += [burn, save, width, got_z]
     memory_ = np.full((32, -(-k // 16) * 16), np.nan, np.float32)  # of both blocks
-    run.call("sample", *call, weights, words, topics, 0 if resident else memory_, blocks=2)
-    assert np.isnan(memory_).all() == bool(resident)
+    run.call("sample", *call, weights, words, topics, memory_, blocks=2)
+    assert np.isnan(memory_).all() == (where != sources.IN_MEMORY)
     particles = int(np.minimum(np.ceil(values), CAP).sum())
     assert work[0] == 5 + 7 * particles
     assert flops == 2 * k * (burn + save) * particles
@@ -174,6 +177,7 @@ def test_the_sampler_draws_what_the_cpu_draws(threads: int, k: int, resident: in
     active_count, active, starts, _, t_pos = index(X)
     out = np.full((31, k), np.nan, np.float32)
     call = [active_count, 31, active, starts, t_pos, values, first, save, width, got_z, out]
+    run = module(sources.topic_counts_source(k), threads)
     run.call("topic_counts_32", *call, 0, blocks=2)
     np.testing.assert_array_equal(out, table)
     run.call("topic_counts_32", *call, 1, blocks=2)
@@ -503,10 +507,13 @@ EVERY = {
     "top": sources.top_source(),
     "gibbs": sources.gibbs_source(100),
     "draws": sources.draws_source(),
-    "gibbs, most in registers": sources.gibbs_source(sources.RESIDENT),
+    "gibbs, most in registers": sources.gibbs_source(1024),
+    "gibbs, sums, most in registers": sources.gibbs_source(2048),
+    "topic counts": sources.topic_counts_source(1024),
     "gibbs, most topics": sources.gibbs_source(2**16),
     "kept topics": sources.kept_source(100),
-    "kept topics, most in registers": sources.kept_source(sources.RESIDENT_KEPT),
+    "kept topics, many sums": sources.kept_source(1024),
+    "kept topics, sums, most in registers": sources.kept_source(2048),
     "kept topics, most topics": sources.kept_source(2**16),
     "lists of topics": sources.lists_source(100),
     "lists of topics, most topics": sources.lists_source(2**16),

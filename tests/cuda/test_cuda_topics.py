@@ -121,10 +121,13 @@ def check(run: Any, found: Case, k: int, **ways: Any) -> None:
 
 
 @pytest.mark.parametrize("threads", THREADS)
-@pytest.mark.parametrize(("k", "resident"), [(1, 1024), (40, 1024), (40, 0), (100, 1024)])
-def test_the_sampler_draws_what_the_cpu_draws(threads: int, k: int, resident: int) -> None:
+@pytest.mark.parametrize(
+    ("k", "where"),
+    [*((k, sources.IN_SHARED) for k in (1, 40, 100)), (40, sources.IN_MEMORY)],
+)
+def test_the_sampler_draws_what_the_cpu_draws(threads: int, k: int, where: int) -> None:
     found = case(k, lists=False)
-    run = module(sources.kept_source(k, resident=resident), threads)
+    run = module(sources.kept_source(k, counts=where), threads)
     if k == 1:
         topics, _ = redrawn(run, found, 1, lists=False, counted=False, room=found.topics.size)
         np.testing.assert_array_equal(topics, 0)

@@ -1,21 +1,23 @@
 """The hand-written CUDA kernels, as texts of modules: `*.cu`.
 
 Each kernel has the semantics of the CPU kernel of the same name and, where it says so, its bits.
-Blocks have 256 threads, those of `cholesky.cu` `solvers(k)`; every kernel loops over its work with
-any number of blocks.
+Blocks have 256 threads, those of `cholesky.cu` `solvers(k)`, those of samplers see `where_counts`.
+Every kernel loops over its work with any number of blocks.
 """
 
 from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from ...emit.cuda_header import TEAMS, device_header, lanes_for, pack_for
 
 SORT_TILE = 1024  # numbers that one block of threads sorts
 GIBBS_LANES = 16  # of the sampler: lanes that have a row
-RESIDENT = 1024  # most topics of a sampler whose counts are in registers: more would spill
-RESIDENT_KEPT = 896  # the same of the sampler of kept topics, which needs some registers more
+SHARED = 48 << 10  # bytes that a block of threads may share
+IN_REGISTERS, IN_SHARED, IN_MEMORY = range(3)  # counts of topics; as in `draw.cu`
+MOST_IN_REGISTERS = 1024  # topics: counts of more would spill
 SQUARES = ((22, 1), (44, 2), (88, 4), (130, 8))  # of `cholesky.cu`: up to k unknowns, their side
 
 
@@ -197,22 +199,60 @@ def top_source() -> str:
     return device_header() + _text("top")
 
 
-def gibbs_source(k: int, table: str = "float", resident: int = RESIDENT) -> str:
-    """Return the module of the topic sampler and of its counts, for k topics.
+def gibbs_source(k: int, table: str = "float", counts: int | None = None) -> str:
+    """Return the module of the topic sampler, for k topics.
 
-    resident: most topics whose counts are in registers; those of more are in device memory.
+    counts: where a row's are, if not as `where_counts` says.
     """
-    facts = f"#define K {k}\n#define RESIDENT {resident}\ntypedef {table} T;\n"
-    return _sampler("#define KEPT 0\n#define TOGETHER 1\n" + facts, "draw", "gibbs")
+    where = where_counts(k, kept=False)
+    facts = f"#define K {k}\n#define COUNTS {where.counts if counts is None else counts}\n"
+    facts += f"typedef {table} T;\n#define KEPT 0\n#define TOGETHER 1\n"
+    return _sampler(facts, "draw", "gibbs", threads=where.threads)
 
 
-def kept_source(k: int, resident: int = RESIDENT_KEPT) -> str:
+def kept_source(k: int, counts: int | None = None) -> str:
     """Return the module of `redraw_topics`, for k topics whose tokens are kept.
 
-    resident: see `gibbs_source`.
+    counts: see `gibbs_source`.
     """
-    facts = f"#define K {k}\n#define RESIDENT {resident}\ntypedef float T;\n"
-    return _sampler(_tokens(k) + "#define TOGETHER 1\n" + facts, "draw", "kept")
+    where = where_counts(k, kept=True)
+    facts = f"#define K {k}\n#define COUNTS {where.counts if counts is None else counts}\n"
+    facts += "typedef float T;\n#define TOGETHER 1\n" + _tokens(k)
+    return _sampler(facts, "draw", "kept", threads=where.threads)
+
+
+class Where(NamedTuple):
+    """Where a sampler has the counts of a row, and how many threads its blocks have.
+
+    counts: IN_REGISTERS, IN_SHARED or IN_MEMORY.
+    """
+
+    counts: int
+    threads: int
+
+
+def where_counts(k: int, *, kept: bool) -> Where:
+    """Return where a sampler has counts of k topics, kept or drawn afresh.
+
+    Fresh topics wait for the longest row, so the fewest steps that wait for each other are best;
+    kept ones for instructions. A block has as many threads as its counts fit into shared memory.
+
+    >>> where_counts(1000, kept=False), where_counts(1000, kept=True), where_counts(5000, kept=True)
+    (Where(counts=0, threads=256), Where(counts=1, threads=128), Where(counts=2, threads=256))
+    """
+    if not kept and k <= MOST_IN_REGISTERS:
+        return Where(IN_REGISTERS, 256)
+    vectors = -(-k // GIBBS_LANES)
+    stride = GIBBS_LANES * (vectors + (vectors + 1) % 2)  # as in `draw.cu`
+    for threads in (256, 128, 64):
+        if threads // GIBBS_LANES * stride * 4 <= SHARED:
+            return Where(IN_SHARED, threads)
+    return Where(IN_MEMORY, 256)
+
+
+def topic_counts_source(k: int) -> str:
+    """Return the module of `topic_counts_32` and `topic_counts_64`, for k topics."""
+    return _sampler(f"#define KEPT 0\n#define TOGETHER 0\n#define K {k}\n", "topic_counts")
 
 
 def lists_source(k: int) -> str:
@@ -230,9 +270,10 @@ def _tokens(k: int) -> str:
     return f"#define KEPT 1\ntypedef unsigned {'short' if k < 2**16 else 'int'} Z;\n"
 
 
-def _sampler(facts: str, *names: str) -> str:
-    lanes = f"#ifndef BL_LANES\n#define BL_LANES {GIBBS_LANES}\n#endif\n"
-    return lanes + device_header() + facts + "".join(map(_text, ("samplers", *names)))
+def _sampler(facts: str, *names: str, threads: int = 256) -> str:
+    sizes = f"#ifndef BL_LANES\n#define BL_LANES {GIBBS_LANES}\n#endif\n"
+    sizes += f"#ifndef BL_BLOCK\n#define BL_BLOCK {threads}\n#endif\n"
+    return sizes + device_header() + facts + "".join(map(_text, ("samplers", *names)))
 
 
 def cholesky_source(

@@ -1,41 +1,20 @@
 // Drawing one of K topics by all their weights: `sample` of cpu/gibbs.py, to the last bit.
-// Topic 16 v + l is in lane l's register v; of more than RESIDENT topics it is number 16 v + l of the row's
-// counts in memory, which only lane l touches. T: type of the table.
+// Topic 16 v + l is lane l's number v. T: type of the table. COUNTS: where those of a row are, see below.
 
 #define VECTORS ((K + 15) / 16)
 #define LAST (K - (VECTORS - 1) * 16)
 #define PADDED (VECTORS * 16)
-#if K > RESIDENT
-#define AHEAD 8  // vectors whose loads are under way together
-#else
-#define AHEAD VECTORS
-#endif
+#define STRIDE (PADDED + (VECTORS % 2 ? 0 : 16))  // both rows of a warp are in other banks of shared memory
 #define LINE (128 / (int)sizeof(T))  // numbers of the table that arrive together
+#define READ_AHEAD (K <= 384)  // whether a word's numbers are read into registers while the word before it is drawn
+#define SUMMED_ONCE (K <= 2048)  // whether sums of vectors are kept in registers
+#define RESIDENT ((COUNTS == 0 || K > 1024 ? 256 : 512) / BL_BLOCK)  // least blocks of a processor, for registers
+#define AT_ONCE (SUMMED_ONCE ? VECTORS : 8)  // vectors whose loads are under way together
 
-// A row's counts of topics, without those of the particle that is drawn. `number`: of vector v, lane o.
+// A row's counts of topics, each touched by one lane only. `number`: of vector v, lane o. In registers (0) a change
+// is an instruction or two for each of them; in shared memory (1) or the device's (2) fewer, which wait for each other.
 struct Counts {
-#if K > RESIDENT
-  float* x;
-  __device__ __forceinline__ float& number(int v, int o) { return x[v * 16 + BL_LANE + o]; }
-  __device__ __forceinline__ void add(int topic, float weight) {
-    const int lane = (topic & 15) - BL_LANE;
-    if (topic >= 0 && lane >= 0 && lane < OWN) x[topic] += weight;
-  }
-  // Leave out a particle at `topic`, of which only a share is left; return what is left.
-  __device__ __forceinline__ float take(int topic, float share) {
-    const int lane = (topic & 15) - BL_LANE;
-    if (topic < 0 || lane < 0 || lane >= OWN) return 0.0f;
-    const float left = x[topic] - 1.0f;
-    x[topic] = left * share;
-    return left;
-  }
-  // Put back what was left, and add the particle to another topic.
-  __device__ __forceinline__ void put(int before, float left, int topic) {
-    const int lane = (before & 15) - BL_LANE;
-    if (before >= 0 && lane >= 0 && lane < OWN) x[before] = left;
-    add(topic, 1.0f);
-  }
-#else
+#if COUNTS == 0
   float x[VECTORS][OWN];
   __device__ __forceinline__ float& number(int v, int o) { return x[v][o]; }
   __device__ __forceinline__ void add(int topic, float weight) {
@@ -45,50 +24,76 @@ struct Counts {
       for (int o = 0; o < OWN; ++o)
         if (topic == v * 16 + BL_LANE + o) x[v][o] += weight;
   }
+#else
+  float* x;
+  __device__ __forceinline__ float& number(int v, int o) { return x[v * 16 + BL_LANE + o]; }
+  __device__ __forceinline__ bool has(int topic) {
+    const int lane = (topic & 15) - BL_LANE;
+    return topic >= 0 && lane >= 0 && lane < OWN;
+  }
+  __device__ __forceinline__ void add(int topic, float weight) {
+    if (has(topic)) x[topic] += weight;
+  }
+  // Leave out a particle at `topic`, of which only a share is left; return what is left.
   __device__ __forceinline__ float take(int topic, float share) {
-    float left = 0.0f;
-#pragma unroll
-    for (int v = 0; v < VECTORS; ++v)
-#pragma unroll
-      for (int o = 0; o < OWN; ++o)
-        if (topic == v * 16 + BL_LANE + o) {
-          left = x[v][o] - 1.0f;
-          x[v][o] = left * share;
-        }
+    if (!has(topic)) return 0.0f;
+    const float left = x[topic] - 1.0f;
+    x[topic] = left * share;
     return left;
   }
+  // Put back what was left, and add the particle to another topic.
   __device__ __forceinline__ void put(int before, float left, int topic) {
+    if (has(before)) x[before] = left;
+    add(topic, 1.0f);
+  }
+#endif
+};
+
+// A word's row of the table; `read` begins before its numbers are needed.
+struct Word {
+#if READ_AHEAD
+  float x[VECTORS][OWN];
+  __device__ __forceinline__ void read(const T* f) {
 #pragma unroll
     for (int v = 0; v < VECTORS; ++v)
 #pragma unroll
       for (int o = 0; o < OWN; ++o) {
-        const int here = v * 16 + BL_LANE + o;
-        if (before == here) x[v][o] = left;
-        if (topic == here) x[v][o] += 1.0f;
+        const int topic = v * 16 + BL_LANE + o;
+        x[v][o] = topic < K ? (float)f[topic] : 0.0f;
       }
   }
-#endif
-  // The sum of weights up to vector v. before: the same of the vector before; f: the word's row.
-  __device__ __forceinline__ float sum(const T* f, int v, int o, float before) {
-    const int topic = v * 16 + BL_LANE + o;
-    const float x = topic < K ? (float)f[topic] : 0.0f;
-    return v == 0 ? BL_TIMES(number(v, o), x) : fma(number(v, o), x, before);
+  __device__ __forceinline__ float number(int v, int o) const { return x[v][o]; }
+#else
+  const T* row;
+  __device__ __forceinline__ void read(const T* f) {
+    row = f;
+    for (int t = BL_LANE * LINE; t < K; t += BL_LANES * LINE) bl_ask_for(f + t);
   }
+  __device__ __forceinline__ float number(int v, int o) const {
+    const int topic = v * 16 + BL_LANE + o;
+    return topic < K ? (float)row[topic] : 0.0f;
+  }
+#endif
 };
+// The sum of weights up to vector v. before: the same of the vector before.
+__device__ __forceinline__ float sum_of(Counts& counts, const Word& word, int v, int o, float before) {
+  const float x = word.number(v, o);
+  return v == 0 ? BL_TIMES(counts.number(v, o), x) : fma(counts.number(v, o), x, before);
+}
 
-// Draw a topic. f: the word's row of the table. Sums of vectors are kept in registers, or made again.
-__device__ __forceinline__ int draw(Counts& counts, const T* f, float u) {
+// Draw a topic. Sums of vectors are kept in registers, or made again.
+__device__ __forceinline__ int draw(Counts& counts, const Word& word, float u) {
   float prefix[OWN], before[OWN];
-#if K > RESIDENT
-#pragma unroll AHEAD
+#if !SUMMED_ONCE
+#pragma unroll AT_ONCE
   for (int v = 0; v < VECTORS; ++v)
-    for (int o = 0; o < OWN; ++o) prefix[o] = counts.sum(f, v, o, v ? prefix[o] : 0.0f);
+    for (int o = 0; o < OWN; ++o) prefix[o] = sum_of(counts, word, v, o, v ? prefix[o] : 0.0f);
 #else
   float sums[VECTORS][OWN];
 #pragma unroll
   for (int v = 0; v < VECTORS; ++v)
 #pragma unroll
-    for (int o = 0; o < OWN; ++o) sums[v][o] = counts.sum(f, v, o, v ? sums[v ? v - 1 : 0][o] : 0.0f);
+    for (int o = 0; o < OWN; ++o) sums[v][o] = sum_of(counts, word, v, o, v ? sums[v ? v - 1 : 0][o] : 0.0f);
 #pragma unroll
   for (int o = 0; o < OWN; ++o) prefix[o] = sums[VECTORS - 1][o];
 #endif
@@ -105,10 +110,10 @@ __device__ __forceinline__ int draw(Counts& counts, const T* f, float u) {
     const float left = t - before[o];
     float sum = 0.0f;
     passed[o] = 0;
-#pragma unroll AHEAD
+#pragma unroll AT_ONCE
     for (int v = 0; v < VECTORS - 1; ++v) {
-#if K > RESIDENT
-      sum = counts.sum(f, v, o, sum);
+#if !SUMMED_ONCE
+      sum = sum_of(counts, word, v, o, sum);
 #else
       sum = sums[v][o];
 #endif
@@ -122,12 +127,15 @@ __device__ __forceinline__ int draw(Counts& counts, const T* f, float u) {
 __device__ __forceinline__ float grid_of(float total) {
   return ldexpf(1.0f, ilogbf(total > 1e-30f ? total : 1e-30f) - 22);
 }
-// Start a row's counts with alpha, on its grid. memory [groups x PADDED]: of counts, where K > RESIDENT.
+// Start a row's counts with alpha, on its grid. memory [groups x PADDED]: of counts, if they are in the device's.
 __device__ __forceinline__ void begin_counts(Counts& counts, const float* alpha, float grid, float* memory) {
-#if K > RESIDENT
+#if COUNTS == 1
+  __shared__ float all[BL_GROUPS * STRIDE];
+  counts.x = all + threadIdx.x / BL_LANES * STRIDE;
+#elif COUNTS == 2
   counts.x = memory + BL_WARP * PADDED;
 #endif
-#pragma unroll AHEAD
+#pragma unroll AT_ONCE
   for (int v = 0; v < VECTORS; ++v)
 #pragma unroll
     for (int o = 0; o < OWN; ++o) {

@@ -10,7 +10,7 @@ __device__ __forceinline__ float share_left(const T* phi, int word, int topic, c
 // A sweep over the tokens of each row, in `order`; several where they have no topics.
 // room: tokens that `topics` and `old` have room for. one [K]: what a token adds to phi. old: becomes the
 // topics before the sweeps. words: scratch, one number for each token. memory: see begin_counts.
-extern "C" __global__ void __launch_bounds__(BL_BLOCK, K <= 384 ? 2 : 1) redraw_topics(i64 rows, const int* order,
+extern "C" __global__ void __launch_bounds__(BL_BLOCK, RESIDENT) redraw_topics(i64 rows, const int* order,
     const i64* indptr, const int* indices, const float* values, const i64* first, i64 room, const i64* row_ids,
     const i64* key, Z* topics, const T* phi, const float* one, const float* alpha, i64 sweeps, Z* old,
     int* words, float* memory) {
@@ -50,13 +50,15 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK, K <= 384 ? 2 : 1) redraw_
         const int own_word = here ? words[start + mine] : 0, own_topic = here && own < K ? (int)own : -1;
         const float own_share = here && was < K ? share_left(phi, own_word, (int)was, one) : 1.0f;
         int drawn = 0;
+        Word ahead;
+        ahead.read(phi + (i64)row_from(own_word, 0) * K);
         for (int l = 0; l < BL_LANES && n0 + l < longest; ++l) {
           const float u = row_from(own_u, l), share = row_from(own_share, l);
-          const int word = row_from(own_word, l), before = row_from(own_topic, l);
-          const T* next = phi + (i64)row_from(own_word, l + 1 < BL_LANES ? l + 1 : l) * K;
-          for (int t = BL_LANE * LINE; t < K; t += BL_LANES * LINE) bl_ask_for(next + t);
+          const int before = row_from(own_topic, l);
+          const Word present = ahead;
+          ahead.read(phi + (i64)row_from(own_word, l + 1 < BL_LANES ? l + 1 : l) * K);
           const float left = counts.take(before, share);
-          const int topic = draw(counts, phi + (i64)word * K, u);
+          const int topic = draw(counts, present, u);
           counts.put(before, left, n0 + l < size && sweep < due ? topic : -1);
           if (l == BL_LANE) drawn = topic;
         }

@@ -12,7 +12,8 @@ from ...containers.slots import PatternSlot, Slot, type_name
 from ...emit.cuda_header import C_TYPES
 from ..kernels import library_source
 
-WARPS = 8  # warps in a block of threads
+THREADS = 256  # in a block, of most kernels
+WARPS = 8  # warps in such a block
 CHUNKS = 1024  # most chunks of a sum; depends only on the shape
 COLSUM_ROWS = 64  # least rows in a chunk of a column sum
 PARTIALS = 2**22  # most partial sums of a column sum
@@ -36,12 +37,19 @@ def scratch(cache: MatCache, name: str, rows: int, columns: int) -> Slot:
     return cache.result(key, (rows, columns), np.float64, f"{name} of sums")
 
 
-def kernel(cache: MatCache, name: str, facts: tuple[Any, ...], source: Callable[[], str]) -> Any:
+def kernel(
+    cache: MatCache,
+    name: str,
+    facts: tuple[Any, ...],
+    source: Callable[[], str],
+    threads: int = THREADS,
+) -> Any:
     """Return the kernel `name` of the module that `source` makes.
 
     facts: everything that the text depends on.
+    threads: in a block, as `BL_BLOCK` in the source says.
     """
-    return cache.backend.text((name, *facts), source, name)
+    return cache.backend.text((name, *facts), source, name, threads)
 
 
 def turned_name(name: str, pattern: PatternSlot) -> str:

@@ -19,21 +19,22 @@ from ...operations.kept_topics import Redraws, gains
 from ...operations.sampling import Draws
 from ..kernels import (
     GIBBS_LANES,
-    RESIDENT,
-    RESIDENT_KEPT,
+    IN_MEMORY,
     gibbs_source,
     kept_source,
     lists_source,
     moves_source,
     tokens_source,
+    topic_counts_source,
+    where_counts,
 )
 from ..order import active_count, length_order
-from .common import WARPS, c_type, kernel, turned_name
+from .common import THREADS, WARPS, c_type, kernel, turned_name
 
 PARTS = 1024  # parts of a block's entries with separate particle counts
 COUNTING = 2  # blocks of threads for each processor, if counts are in memory
-THREADS = 256  # in a block
 GROUPS = THREADS // GIBBS_LANES  # of lanes, in a block of threads
+WARP = 32  # threads
 SPAN = 64  # topics of a group; as in `lists.cu`
 WORK = "operations of samplers"
 
@@ -63,9 +64,10 @@ def _sample_topics(cache: MatCache, draws: Draws) -> None:
     words, topics = draws.scratch("words", np.int32), draws.scratch("topics", np.int32)
     table = c_type(phi.dtype)
     facts, module = ("sampler", k, table), partial(gibbs_source, k, table)
-    sample = kernel(cache, "sample", facts, module)
-    _number(cache, X, first, draws.flops_each, facts, module)
-    memory = _counts(cache, pattern.rows, k, RESIDENT)
+    where, threads = where_counts(k, kept=False)
+    sample = kernel(cache, "sample", facts, module, threads)
+    _number(cache, X, first, draws.flops_each, facts, module, threads)
+    memory = _counts(cache, pattern.rows, k, where)
     by_length = length_order(cache, pattern, by_column=False)
     if cache.reserving:
         return
@@ -74,24 +76,24 @@ def _sample_topics(cache: MatCache, draws: Draws) -> None:
     call += [draws.burn, *z.shape]
     call += [z.array, weights.array, words.array, topics.array]
     if memory is None:
-        backend.launch(sample, pattern.rows, WARPS, *call, 0)
+        backend.launch(sample, pattern.rows, threads // WARP, *call, 0)
     else:
         backend.launch_blocks(sample, memory.shape[0] // GROUPS, *call, memory.array)
 
 
 def _number(
     cache: MatCache, X: SparseMat, first: Slot, each: int, facts: tuple[Any, ...],
-    module: Callable[[], str],
+    module: Callable[[], str], threads: int = THREADS,
 ) -> None:  # fmt: skip
     """Give particles or tokens their numbers, and count `each` operations for all of them.
 
-    facts: everything that the text which `module` makes depends on.
+    facts: everything that the text which `module` makes depends on. threads: see `kernel`.
     """
     pattern, backend = X.pattern, cache.backend
     sums = cache.result(("cuda", "particles"), (1, PARTS), np.int64, "particles of parts")
     work = cache.result(("named", WORK), (1, 1), np.int64, WORK)
     names = ("count_sums", "count_particles")
-    count, number = (kernel(cache, name, facts, module) for name in names)
+    count, number = (kernel(cache, name, facts, module, threads) for name in names)
     if cache.reserving:
         return
     entries = [pattern.rows, pattern.indptr, X.slot.array]
@@ -101,9 +103,9 @@ def _number(
     backend.tally.counted_in(work.array)
 
 
-def _counts(cache: MatCache, rows: int, k: int, resident: int) -> Slot | None:
-    """Return room for the counts of each group of lanes; None: they are in registers."""
-    if k <= resident:
+def _counts(cache: MatCache, rows: int, k: int, where: int) -> Slot | None:
+    """Return room for the counts of each group of lanes, if they are in the device's memory."""
+    if where != IN_MEMORY:
         return None
     blocks = min(-(-rows // GROUPS), COUNTING * cache.backend.processors)
     shape = blocks * GROUPS, -(-k // GIBBS_LANES) * GIBBS_LANES
@@ -115,7 +117,7 @@ def _topic_counts(
     cache: MatCache, pattern: PatternSlot, values: Slot, first: Slot, z: Slot, out: Slot
 ) -> None:
     k = out.shape[1]
-    text = kernel(cache, turned_name("topic_counts", pattern), (k,), lambda: gibbs_source(k))
+    text = kernel(cache, turned_name("topic_counts", pattern), (k,), lambda: topic_counts_source(k))
     active, starts, _, positions = turned(cache, pattern)
     if cache.reserving:
         return
@@ -131,10 +133,11 @@ def _redraw_topics(cache: MatCache, draws: Redraws) -> None:
     if draws.extra is not None:
         raise ShapeError("redraw_topics: extra: must be with lists=True on a GPU; or make phi.")
     pattern, facts, module = X.pattern, ("kept", k), partial(kept_source, k)
-    redraw = kernel(cache, "redraw_topics", facts, module)
+    where, threads = where_counts(k, kept=True)
+    redraw = kernel(cache, "redraw_topics", facts, module, threads)
     words = draws.scratch("words", np.int32)
-    memory = _counts(cache, pattern.rows, k, RESIDENT_KEPT)
-    _number(cache, X, draws.first, draws.flops_each, facts, module)
+    memory = _counts(cache, pattern.rows, k, where)
+    _number(cache, X, draws.first, draws.flops_each, facts, module, threads)
     by_length = length_order(cache, pattern, by_column=False)
     if cache.reserving:
         return
@@ -142,7 +145,7 @@ def _redraw_topics(cache: MatCache, draws: Redraws) -> None:
     call += [mat.slot.array for mat in (draws.table, draws.one, draws.alpha)]
     call += [draws.sweeps, draws.old.array, words.array]
     if memory is None:
-        backend.launch(redraw, pattern.rows, WARPS, *call, 0)
+        backend.launch(redraw, pattern.rows, threads // WARP, *call, 0)
     else:
         backend.launch_blocks(redraw, memory.shape[0] // GROUPS, *call, memory.array)
 
