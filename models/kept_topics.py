@@ -37,7 +37,7 @@ BEGUN = 4.0  # passes that topics count as in the mean if they come from fresh a
 MOST_FIRST = 4  # sweeps of tokens without a topic if no pass came before: phi is of few documents
 MOST_BYTES = 2**30  # of topics that "auto" keeps
 MOST_FRESH = 2**16  # topics that are drawn afresh
-MANY = {"cpu": 129, "cuda": 900}
+MANY = {"cpu": 129, "cuda": 2049}
 """Topics from which lists of a document's topics are faster than all topics, by kind of device."""
 
 
