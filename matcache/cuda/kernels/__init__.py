@@ -3,6 +3,8 @@
 Each kernel has the semantics of the CPU kernel of the same name and, where it says so, its bits.
 Blocks have 256 threads, those of `cholesky.cu` `solvers(k)`, those of samplers see `where_counts`.
 Every kernel loops over its work with any number of blocks.
+
+Longer than 300 lines: a function for each module.
 """
 
 from __future__ import annotations
