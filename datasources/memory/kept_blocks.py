@@ -10,6 +10,8 @@ from ..block import BlockShape, CsrArrays, HostBlock, IndexArrays, KeptBlock
 
 ALIGNMENT = 64  # bytes, a cache line
 DEVICE_ALIGNMENT = 256  # bytes between arrays in the memory of a device
+DEVICE_GAP = 1 << 16  # most bytes between arrays that one copy brings there
+ARRAYS = 9  # of a block
 
 
 class Shelf:
@@ -75,8 +77,18 @@ def kept_bytes(shape: BlockShape, blocks: int, entries: int, indexed: bool, alig
     positions = 8 if shape.nnz >= 2**31 else 4
     per_entry = 8 + (4 + positions) * indexed
     features = min(entries, blocks * shape.columns) * indexed
-    per_block = 8 * (shape.rows + 2) + 12 * shape.rows + 9 * alignment
+    per_block = 8 * (shape.rows + 2) + 12 * shape.rows + ARRAYS * alignment
     return entries * per_entry + features * 12 + blocks * per_block
+
+
+def device_bytes(shape: BlockShape, blocks: int, entries: int, indexed: bool) -> int:
+    """Return the most bytes that the blocks take on a device.
+
+    There arrays of a block lie as far apart as those of the largest one, if they are near.
+    """
+    data = kept_bytes(shape, blocks, entries, indexed, DEVICE_ALIGNMENT)
+    largest = kept_bytes(shape, 1, shape.nnz, indexed, DEVICE_ALIGNMENT)
+    return min(data + blocks * ARRAYS * DEVICE_GAP, blocks * largest)
 
 
 def aligned(nbytes: int) -> int:

@@ -21,7 +21,7 @@ from ..arrays.copy_rows import gather_csr, gather_dense
 from ..arrays.hashing import hash_matrix
 from ..block import BlockShape, HostBlock
 from ..source import Described, check_request
-from .kept_blocks import ALIGNMENT, DEVICE_ALIGNMENT, Shelf, kept_bytes
+from .kept_blocks import ALIGNMENT, Shelf, device_bytes, kept_bytes
 from .labels import Labels
 from .matrix_checks import changed, check_columns, check_row_names
 from .order import RowOrder, Shuffle
@@ -198,7 +198,7 @@ class MatrixSource(Described):
         """Return the most bytes of kept blocks on a device. indexed: with their index."""
         if not self.keeps(indexed=indexed):
             return 0
-        return kept_bytes(self._shape, self.blocks, self.nnz, indexed, DEVICE_ALIGNMENT)
+        return device_bytes(self._shape, self.blocks, self.nnz, indexed)
 
     @cached_property
     def fingerprint(self) -> str:
