@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Literal
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy.typing as npt
 
 from ..arrays.copy_rows import count_up
 from ..errors import DataError
+from .pass_orders import PassOrders
 
 Shuffle = bool | Literal["blocks"]
 """Whether rows change places from pass to pass, or their blocks only."""
@@ -52,17 +52,13 @@ class RowOrder:
         self.rows, self.block_rows, self.shuffle, self.seed = rows, block_rows, shuffle, seed
         self.blocks, self.parts = -(-rows // block_rows), parts
         self.fixed = shuffle is not True
-        self._lock = threading.Lock()  # two readers may be in two passes
-        self._pass = -1  # the pass that _order belongs to
-        self._order = np.empty(0, np.int64)  # of rows or of blocks
+        items = self.blocks if shuffle == "blocks" else rows if shuffle else 0
+        self._orders = PassOrders(items, self._permute)  # of rows or of blocks
         self._dealt = np.empty(0, np.int64)
         if shuffle == "blocks":
-            self._order = np.empty(self.blocks, np.int64)
             self._dealt = np.empty(rows, np.int64)
             shuffle_rows(seed, DEAL, self._dealt)
             deal(self._dealt, block_rows, parts)
-        elif shuffle:
-            self._order = np.empty(rows, np.int64)
 
     def dealt(self, parts: int) -> RowOrder:
         """Return the order of the same rows that keeps so many parts apart."""
@@ -75,8 +71,8 @@ class RowOrder:
         """
         if self.shuffle != "blocks":
             return index
-        with self._lock:
-            return self._of_pass(pass_).item(index)
+        with self._orders.of(pass_) as order:
+            return order.item(index)
 
     def rows_of(self, pass_: int, index: int, into: npt.NDArray[np.int64]) -> int:
         """Fill `into` [block_rows] with the rows of a block; return their count."""
@@ -87,8 +83,10 @@ class RowOrder:
         elif self.shuffle == "blocks":
             ids[:] = self._dealt[start : start + ids.size]
         else:
-            with self._lock:
-                ids[:] = self._of_pass(pass_)[start : start + ids.size]
+            with self._orders.of(pass_) as order:
+                ids[:] = order[start : start + ids.size]
+            if pass_ > 0 and index >= self.blocks // 2:  # one pass alone needs no other order
+                self._orders.expect(pass_ + 1)
         return ids.size
 
     def largest(self, lengths: npt.NDArray[np.int64]) -> int:
@@ -108,13 +106,10 @@ class RowOrder:
             lengths = lengths[self._dealt]
         return max(1, int(np.add.reduceat(lengths, range(0, self.rows, self.block_rows)).max()))
 
-    def _of_pass(self, pass_: int) -> npt.NDArray[np.int64]:
-        """Return the order of `pass_`; called under the lock."""
-        if self._pass != pass_:
-            shuffle_rows(self.seed, pass_, self._order)
-            deal(self._order, 1 if self.fixed else self.block_rows, self.parts)
-            self._pass = pass_
-        return self._order
+    def _permute(self, pass_: int, into: npt.NDArray[np.int64]) -> None:
+        """Fill `into` with the order of a pass."""
+        shuffle_rows(self.seed, pass_, into)
+        deal(into, 1 if self.fixed else self.block_rows, self.parts)
 
 
 def shuffle_rows(seed: int, pass_: int, into: npt.NDArray[np.int64]) -> None:
