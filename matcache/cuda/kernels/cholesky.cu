@@ -202,36 +202,6 @@ struct Known {
     __syncthreads();
   }
 };
-// What unknown n adds to the equations of the others, having this value, goes to the right side y; its own
-// equation becomes that of a number alone.
-__device__ __forceinline__ void take_out(Squares& A, int n, float value, float* y, float* least) {
-  A.squares([&](int r, int c, float (&x)[SIDE][SIDE]) {
-#pragma unroll
-    for (int i = 0; i < SIDE; ++i) {
-      if (c + i == n) {
-#pragma unroll
-        for (int a = 0; a < SIDE; ++a)
-          if (r < c || a < i) {
-            y[r + a] = fma(-x[a][i], value, y[r + a]);
-            x[a][i] = 0.0f;
-          }
-      }
-      if (r + i == n) {
-#pragma unroll
-        for (int b = 0; b < SIDE; ++b)
-          if (r < c || b > i) {
-            y[c + b] = fma(-x[i][b], value, y[c + b]);
-            x[i][b] = 0.0f;
-          }
-        if (r == c) {
-          x[i][i] = 1.0f;
-          least[n] = FLOOR;
-        }
-      }
-    }
-  });
-}
-
 // (A + D) x = b, D diagonal, see BL_DIAGONAL: A becomes U with the reciprocals of its diagonal, A + D = U'U.
 // SIDE rows of U at a time: one thread factors their square, those beside it follow, all below them shrink.
 // A thread with a square on the diagonal also has its numbers of the right side.
@@ -242,29 +212,24 @@ __device__ __forceinline__ void solve(Squares& A, Rows& rows, const Known& known
   __syncthreads();
   if (GRAM) A.each([&](int r, int c, float& x) { if (c < K) x += gram[r * K + c]; });
   for (int r = threadIdx.x; r < WIDE; r += BL_BLOCK) y[r] = r < K ? b[r] : 0.0f;
-  A.squares([&](int r, int c, float (&x)[SIDE][SIDE]) {
-    if (WIDE > K && c + SIDE > K) {  // padding
-#pragma unroll
-      for (int a = 0; a < SIDE; ++a)
-#pragma unroll
-        for (int b = 0; b < SIDE; ++b)
-          if (c + b >= K) x[a][b] = 0.0f;
-    }
-    if (r != c) return;
-#pragma unroll
-    for (int a = 0; a < SIDE; ++a) {
-      x[a][a] = r + a < K ? x[a][a] + BL_DIAGONAL(r + a) : 1.0f;
-      least[r + a] = FLOOR * x[a][a];
-    }
-  });
-#if MASKED
+#if MASKED  // what is known goes to the right side
   for (int n = 0; n < known.count; ++n) {
+    float* column = rows.v[0];
     __syncthreads();
-    take_out(A, known.at[n], b[known.at[n]], y, least);
+    A.each([&](int r, int c, float x) {
+      if (c == known.at[n]) column[r] = x;
+      else if (r == known.at[n]) column[c] = x;
+    });
+    __syncthreads();
+    for (int r = threadIdx.x; r < K; r += BL_BLOCK)
+      if (free[r] != 0.0f) y[r] = fma(-column[r], b[known.at[n]], y[r]);
   }
-  __syncthreads();
-  for (int n = threadIdx.x; n < known.count; n += BL_BLOCK) y[known.at[n]] = b[known.at[n]];
 #endif
+  A.each([&](int r, int c, float& x) {
+    if (c >= K || (MASKED && (free[r] == 0.0f || free[c] == 0.0f))) x = r == c ? 1.0f : 0.0f;
+    else if (r == c) x += BL_DIAGONAL(r);
+    if (r == c) least[r] = FLOOR * x;
+  });
   for (int n = threadIdx.x; n < SIDE; n += BL_BLOCK) rows.w[n] = -1.0f;
   __syncthreads();
   for (int j = 0; j < WIDE; j += SIDE) {
