@@ -123,7 +123,7 @@ def check(run: Any, found: Case, k: int, **ways: Any) -> None:
 @pytest.mark.parametrize("threads", THREADS)
 @pytest.mark.parametrize(
     ("k", "where"),
-    [*((k, sources.IN_SHARED) for k in (1, 40, 100)), (40, sources.IN_MEMORY)],
+    [*((k, sources.IN_SHARED) for k in (1, 40, 100, 1000)), (40, sources.IN_MEMORY)],
 )
 def test_the_sampler_draws_what_the_cpu_draws(threads: int, k: int, where: int) -> None:
     found = case(k, lists=False)
