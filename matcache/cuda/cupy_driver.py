@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,24 @@ def cuda_versions() -> tuple[int, int]:
     return int(runtime.driverGetVersion()), int(runtime.runtimeGetVersion())
 
 
+class _Told:
+    """Passes errors within a `with` block to a driver's `tell`. A generator would take longer."""
+
+    __slots__ = ("_driver",)
+
+    def __init__(self, driver: CupyDriver) -> None:
+        """Keep the driver."""
+        self._driver = driver
+
+    def __enter__(self) -> None:
+        """Do nothing: errors tell all."""
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        """Raise another error in place of one of CUDA, or let it pass."""
+        if isinstance(error, RuntimeError):
+            self._driver.tell(error)
+
+
 class CupyDriver:
     """See `Driver`. During a call the calling thread's current device is this one."""
 
@@ -82,8 +100,7 @@ class CupyDriver:
         except Exception as error:  # CuPy finds no NVRTC, or no CUDA headers
             raise ImportError(f"CuPy cannot compile kernels: {error}") from error
 
-    @contextmanager
-    def _current(self) -> Iterator[None]:
+    def _current(self) -> AbstractContextManager[None]:
         """Make this the thread's current device, within this `with` block.
 
         The previous device is then restored if the thread had used it. Otherwise CUDA would reserve
@@ -93,9 +110,15 @@ class CupyDriver:
         """
         try:
             before = self._runtime.getDevice()
-            if before == self.number:
-                yield
-                return
+        except RuntimeError as error:
+            self.tell(error)
+            raise
+        return _Told(self) if before == self.number else self._turned(before)
+
+    @contextmanager
+    def _turned(self, before: int) -> Iterator[None]:
+        """Turn from the device `before` to this one."""
+        with _Told(self):
             used = self._cupy.cuda.driver.ctxGetCurrent()
             self._runtime.setDevice(self.number)
             try:
@@ -103,10 +126,11 @@ class CupyDriver:
             finally:
                 if used:
                     self._runtime.setDevice(before)
-        except RuntimeError as error:
-            self.lost = self.lost or faults.ends_work(getattr(error, "status", 0))
-            if (told := faults.told(error, self._name, cuda_versions())) is None:
-                raise
+
+    def tell(self, error: RuntimeError) -> None:
+        """Raise what `faults.told` returns in place of an error of CUDA, if that says more."""
+        self.lost = self.lost or faults.ends_work(getattr(error, "status", 0))
+        if (told := faults.told(error, self._name, cuda_versions())) is not None:
             raise told from error
 
     def limits(self) -> Limits:
