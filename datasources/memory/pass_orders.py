@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import numpy as np
 import numpy.typing as npt
@@ -47,42 +47,41 @@ class PassOrders:
             for old in [held for held in self._held if held != pass_ - 1]:
                 self._free.append(self._held.pop(old))
             if self._free:
-                self._coming = _Coming(pass_, self._free.pop(), self._make)
+                self._coming = _Coming(pass_, self._free[-1], self._make)
+                self._free.pop()
 
     def _of(self, pass_: int) -> Order:
         """Return the permutation of a pass; called under the lock."""
-        if pass_ in self._held:
-            return self._held[pass_]
-        coming, self._coming = self._coming, None
-        if coming is not None:
-            made = coming.wait()
-            if coming.pass_ == pass_ and made:
-                self._held[pass_] = coming.order
-                return coming.order
-            self._free.append(coming.order)
-        if not self._free:
-            self._free.append(self._held.pop(next(iter(self._held))))
-        order = self._free.pop()
-        self._make(pass_, order)
-        self._held[pass_] = order
-        return order
+        if pass_ not in self._held and self._coming is not None:
+            self._coming.join()
+            coming, self._coming = self._coming, None
+            if coming.made:
+                self._held[coming.pass_] = coming.order
+            else:
+                self._free.append(coming.order)
+        if pass_ not in self._held:
+            if not self._free:
+                self._free.append(self._held.pop(next(iter(self._held))))
+            self._make(pass_, self._free[-1])
+            self._held[pass_] = self._free.pop()
+        return self._held[pass_]
 
 
-class _Coming:
-    """A permutation that a thread makes."""
+class _Coming(threading.Thread):
+    """A permutation that a thread makes.
+
+    made: whether it is there, when the thread has ended.
+    """
 
     def __init__(self, pass_: int, order: Order, make: Callable[[int, Order], None]) -> None:
         """Start the thread."""
-        self.pass_, self.order = pass_, order
-        self._run, self._made = make, False
-        self._thread = threading.Thread(target=self._fill, name="blocklearn-order", daemon=True)
-        self._thread.start()
+        super().__init__(name="blocklearn-order", daemon=True)
+        self.pass_, self.order, self.made = pass_, order, False
+        self._make = make
+        self.start()
 
-    def wait(self) -> bool:
-        """Wait for the thread; return whether the permutation is there."""
-        self._thread.join()
-        return self._made
-
-    def _fill(self) -> None:
-        self._run(self.pass_, self.order)
-        self._made = True
+    def run(self) -> None:
+        """Make it. After an error, the reader that needs it tries again and gets the error."""
+        with suppress(Exception):
+            self._make(self.pass_, self.order)
+            self.made = True

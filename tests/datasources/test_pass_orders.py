@@ -53,6 +53,22 @@ def test_each_order_is_made_once_where_passes_follow_one_another(
     assert seen == list(range(7))
 
 
+def test_an_error_leaves_room_for_the_next_order() -> None:
+    """Of few items one order is held."""
+
+    def no_room(pass_: int, into: Any) -> None:
+        if pass_ == 1:
+            raise MemoryError("no room for pass 1")
+        shuffle_rows(3, pass_, into)
+
+    orders = PassOrders(ITEMS, no_room)
+    for pass_ in (0, 2):
+        np.testing.assert_array_equal(whole(orders, pass_), wanted(pass_))
+        for _ in range(2):
+            with pytest.raises(MemoryError, match="no room for pass 1"):
+                whole(orders, 1)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_any_order_of_questions(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     orders, _ = made(monkeypatch)
@@ -73,7 +89,6 @@ def test_few_items_start_no_thread() -> None:
     np.testing.assert_array_equal(whole(orders, 2), wanted(2))
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_an_order_that_failed_is_made_again_and_tells_its_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
