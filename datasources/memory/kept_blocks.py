@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from blocklearn.matcache.containers import slots
+
 from ..block import BlockShape, CsrArrays, HostBlock, IndexArrays, KeptBlock
 
 ALIGNMENT = 64  # bytes, a cache line
-DEVICE_ALIGNMENT = 256  # bytes between arrays in the memory of a device
-DEVICE_GAP = 1 << 16  # most bytes between arrays that one copy brings there
 ARRAYS = 9  # of a block
 
 
@@ -86,9 +86,9 @@ def device_bytes(shape: BlockShape, blocks: int, entries: int, indexed: bool) ->
 
     There arrays of a block lie as far apart as those of the largest one, if they are near.
     """
-    data = kept_bytes(shape, blocks, entries, indexed, DEVICE_ALIGNMENT)
-    largest = kept_bytes(shape, 1, shape.nnz, indexed, DEVICE_ALIGNMENT)
-    return min(data + blocks * ARRAYS * DEVICE_GAP, blocks * largest)
+    data = kept_bytes(shape, blocks, entries, indexed, slots.ALIGNMENT)
+    largest = kept_bytes(shape, 1, shape.nnz, indexed, slots.ALIGNMENT)
+    return min(data + blocks * ARRAYS * slots.GAP, blocks * largest)
 
 
 def aligned(nbytes: int) -> int:

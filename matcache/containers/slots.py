@@ -12,6 +12,7 @@ from ..errors import source_line
 from ..program.padding import Padding
 
 ALIGNMENT = 256  # bytes; what cudaMalloc guarantees, and four cache lines
+GAP = 1 << 16  # bytes between two arrays that a device copies, too, rather than start another copy
 
 BFLOAT16: np.dtype[Any] = np.dtype([("bfloat16", np.uint16)])
 """The upper halves of float32 numbers. NumPy lacks this type, so the dtype only marks a container;

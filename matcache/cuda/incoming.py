@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..containers.slots import aligned
+from ..containers.slots import GAP, aligned
 from .arrays import DeviceArray
 from .driver import Bytes, Copy, Driver
+from .shelf import ALIGNED
 
 if TYPE_CHECKING:
     from ..containers.cache import MatCache
     from ..containers.slots import Slot
     from .backend import Cuda
-
-GAP = 1 << 16  # bytes between two arrays that are copied, too, rather than start another copy
-
 
 Source = tuple[int, int]
 """An address, and the number of what owns the memory there, see `joined`."""
@@ -167,22 +165,18 @@ class DeviceIncoming:
 
         Neighbours lie as far apart as in a place, if one copy is to bring them: see `joined`.
         """
-        shelf, pieces, starts = self.backend.shelf, [], []
+        shelf = self.backend.shelf
         if shelf is None:
             return None
-        end = -GAP - 1
+        offsets, size, end = [], 0, 0  # end: of the array before, in a place
         for start, nbytes in zip(self._starts, sizes, strict=False):
-            if nbytes and start - end > GAP:
-                pieces.append(0)
-                first = start
             if nbytes:
+                size += start - end if start - end <= GAP else -size % ALIGNED
                 end = start + nbytes
-                pieces[-1] = end - first
-            starts.append((len(pieces) - 1, start - first if pieces else 0))
-        addresses = shelf.add(pieces)
-        if addresses is None:
-            return None
-        return [addresses[piece] + start if piece >= 0 else 0 for piece, start in starts]
+            offsets.append(size)
+            size += nbytes
+        address = shelf.add(size)
+        return None if address is None else [address + offset for offset in offsets]
 
     def _staged(self, turn: int, number: int, array: Any, nbytes: int) -> Source:
         """Copy an array to pinned memory."""

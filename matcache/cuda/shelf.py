@@ -6,7 +6,6 @@ device's memory, not of its connection to the host.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ ALIGNED = 16  # bytes; copies are slower elsewhere
 
 
 class DeviceShelf:
-    """Room for arrays of blocks, each given once; those that do not fit are not kept."""
+    """Room for the arrays of blocks, each given once; blocks that do not fit are not kept."""
 
     def __init__(self, cache: MatCache, nbytes: int) -> None:
         """Reserve the room in the plan."""
@@ -24,13 +23,10 @@ class DeviceShelf:
         self._slot = cache.result(("kept blocks",), shape, "uint8", "blocks kept on the device")
         self._used = 0
 
-    def add(self, sizes: Sequence[int]) -> list[int] | None:
-        """Return addresses for arrays of these bytes, or None if they do not all fit."""
-        starts, end = [], self._used
-        for nbytes in sizes:
-            starts.append(end)
-            end += -(-nbytes // ALIGNED) * ALIGNED
-        if end > self._slot.nbytes:
+    def add(self, nbytes: int) -> int | None:
+        """Return the address of so many bytes, or None if they do not fit."""
+        start = self._used
+        if start + nbytes > self._slot.nbytes:
             return None
-        self._used = end
-        return [int(self._slot.array.address + start) for start in starts]
+        self._used = start + -(-nbytes // ALIGNED) * ALIGNED
+        return int(self._slot.array.address + start)
