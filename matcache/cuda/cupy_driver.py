@@ -58,7 +58,7 @@ class _Told:
         self._driver = driver
 
     def __enter__(self) -> None:
-        """Do nothing: errors tell all."""
+        """Begin; there is nothing to do."""
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         """Raise another error in place of one of CUDA, or let it pass."""

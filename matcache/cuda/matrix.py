@@ -52,7 +52,7 @@ class DeviceMatrix:
         *begin, entries = self._text
         offsets, columns, numbers = (slot.array for slot in self._arrays.values())
         starts, to = pattern.indptr, (pattern.indices, values.array)
-        launch_starts(backend, begin, [n, ids.array, offsets, starts], pattern.counts)
+        launch_starts(backend, begin, ids, offsets, starts, pattern.counts)
         call: list[Any] = [n, ids.array, offsets, columns, numbers, starts, *to]
         backend.launch(entries, pattern.capacity, THREADS, *call)
 

@@ -22,16 +22,19 @@ WARPS = 8  # in a block of threads
 THREADS = 256
 
 
-def launch_starts(backend: Cuda, texts: Sequence[Text], call: Sequence[Any], counts: Any) -> None:
-    """Launch `row_sizes` and `row_starts`: where rows of various lengths begin in a block.
+def launch_starts(
+    backend: Cuda, texts: Sequence[Text], ids: Slot, offsets: Any, starts: Any, counts: Any
+) -> None:
+    """Launch `row_sizes` and `row_starts`, the texts: where rows `ids` begin in a block.
 
-    call: number of rows, their ids, offsets of all rows, and where each begins.
+    offsets: of all rows.
+    starts: becomes where each row of the block begins.
     counts: where the number of all entries is noted, or 0.
     """
-    sizes, starts = texts
-    rows, _, _, places = call
-    backend.launch(sizes, rows, THREADS, *call)
-    backend.launch(starts, 1, 1, rows, places, counts)
+    sizes, sums = texts
+    rows = ids.shape[0]
+    backend.launch(sizes, rows, THREADS, rows, ids.array, offsets, starts)
+    backend.launch(sums, 1, 1, rows, starts, counts)
 
 
 class DeviceRows:
@@ -117,9 +120,8 @@ class DeviceTokens(DeviceRows):
 
     def _take(self, ids: Slot, rows: Slot) -> None:
         """Launch copying the tokens of the rows `ids`, one row after another, to `rows`."""
-        call = [ids.shape[0], ids.array, self._offsets.array, self._places.array]
         begin = [self._text[name] for name in self.names[:2]]
-        launch_starts(self.backend, begin, call, 0)
+        launch_starts(self.backend, begin, ids, self._offsets.array, self._places.array, 0)
         self._tokens("take_tokens", ids, [self.store.array, rows.array])
 
     def _put(self, ids: Slot, rows: Slot) -> None:

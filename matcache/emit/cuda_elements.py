@@ -9,7 +9,8 @@ from ..program.schedule import Group, Schedule
 from .cuda_header import device_header
 from .cuda_loops import CudaLoops
 
-SPAN = 32  # columns of a block of threads whose sums are made
+SPAN = 32  # columns of a block of threads that makes their sums
+
 # How endings visit elements: e, of row i and column k. ELEMENTS stands for their computation.
 _ASSIGN = """
     for (i64 e = BL_THREAD; e < rows * columns; e += BL_THREADS) {
@@ -32,7 +33,7 @@ _TOTAL = """
 # STARTS: what the folds of a column begin with. ENDS: how the parts of threads are folded.
 _BY_COLUMN = """
     // A block has SPAN columns of a chunk. Several threads share a column, each folds its own rows;
-    // then fold in order. Loads of a thread wait for each other: it must have few rows.
+    // then fold in order.
     __shared__ double parts[BL_BLOCK];
     const int spans = columns > SPAN ? (int)((columns + SPAN - 1) / SPAN) : 1;
     const int chunks = (int)gridDim.x / spans, chunk = (int)blockIdx.x / spans;

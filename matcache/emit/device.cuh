@@ -214,7 +214,7 @@ template <class F> __device__ __forceinline__ F bl_before(F x, F* all) {
   return found;
 }
 // sums[e], e < n, becomes the sum of those before e; returns the sum of all. One block of threads, which
-// reads and writes numbers side by side. A thread's numbers lie one place apart from the next thread's.
+// reads and writes numbers side by side. Between those of two threads is a place, so that they are in other banks.
 template <class F> __device__ __forceinline__ F bl_starts(i64 n, F* sums) {
   const int each = 8;  // numbers of a thread at a time
   __shared__ F tile[(each + 1) * BL_BLOCK];
