@@ -94,6 +94,15 @@ def test_a_signal_reaches_the_run_which_takes_its_time(
     assert job.requeued == "requeue 123\n"
 
 
+def test_a_signal_is_passed_on_from_the_first_moment_of_the_run(tmp_path: Path) -> None:
+    learn = 'trap heard=yes USR1; kill -USR1 $PPID; until [ "$heard" ]; do :; done; exit 75'
+    job = Slurm(tmp_path, learn)
+    assert job.process.wait(30) == 75
+    assert job.requeued == "requeue 123\n"
+    traps, _, _ = file("lda.sbatch").partition("\nlearn ")  # whoever of the two is the faster
+    assert traps.count("\ntrap ") == 2
+
+
 @pytest.mark.slow
 def test_the_job_goes_on_where_it_stopped(tmp_path: Path) -> None:
     """The real thing: told in the middle, requeued, run again to the end."""
