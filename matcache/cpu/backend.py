@@ -17,7 +17,7 @@ from .addresses import Call
 from .blas import UNLIMITED, limited, matmul
 from .compiled import Kernel, type_of
 from .compiling import Signatures, compile_all
-from .executor import joined
+from .executor import RUNNERS, joined
 from .finite import all_finite
 from .index import HostIndex
 from .pool import Pool
@@ -113,7 +113,12 @@ class CPU:
             self._noting = self._awaited
 
     def compile_expected(self) -> None:
-        """Compile the noted kernels or load them from disk, so that no block waits for them."""
+        """Compile the noted kernels or load them from disk, so that no block waits for them.
+
+        Of several threads also what runs recorded calls, side by side with the others.
+        """
+        for kernel, types in RUNNERS if self.threads > 1 else ():
+            self._awaited.setdefault(kernel, {})[types] = None
         compile_all(self._awaited, self.threads)
         self._awaited.clear()
         self.planning = False

@@ -35,6 +35,8 @@ Array = np.ndarray[Any, Any]
 
 TINY = 2**16  # bytes of all arrays of a program that keeps the interpreter's lock, at most
 NOTHING = id(None)
+ONE_WORD = (int64,)
+RUNNERS = [(begin, ONE_WORD), (work, (int64, int64)), (run, ONE_WORD)]  # of several threads
 
 
 class Input(NamedTuple):
@@ -177,14 +179,7 @@ class Program:
         given = [arg for call in calls for arg in call.given if isinstance(arg, np.ndarray)]
         tiny = sum({_place(array): array.nbytes for array in given}.values()) <= TINY
         self._run_alone = run_tiny if tiny else run
-        self._compile()
-
-    def _compile(self) -> None:
-        """Compile what `run` calls, unless it is compiled: blocks that follow are only computed."""
-        called = [(begin, (int64,)), (work, (int64, int64)), (run, (int64,))]
-        if self._pool.threads == 1:
-            called = [(self._run_alone, (int64,))]
-        for kernel, types in called:
+        for kernel, types in RUNNERS if pool.threads > 1 else [(self._run_alone, ONE_WORD)]:
             if types not in kernel.overloads:
                 kernel.compile(types)
 

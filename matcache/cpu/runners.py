@@ -126,7 +126,7 @@ def work(code, thread):
 def run(code):
     """Run all calls on the calling thread; return the number of the one that failed, or 0."""
     begin(code)
-    work(code, 0)
+    work(code, types.int64(0))  # 0 alone is a type of its own: `work` would be compiled twice
     return _load(_load(code + 32))
 
 

@@ -14,8 +14,9 @@ from typing import Any
 import numba
 import pytest
 
-from blocklearn.matcache.cpu import compiling, jit
+from blocklearn.matcache.cpu import backend, compiling, jit
 from blocklearn.matcache.cpu.backend import CPU
+from blocklearn.matcache.cpu.executor import RUNNERS
 
 TYPES = (numba.types.int64,)
 KERNELS = 3
@@ -155,3 +156,17 @@ def test_a_process_with_threads_of_others_does_not_fork(monkeypatch: Any) -> Non
     monkeypatch.delitem(sys.modules, "ray")
     mine.append(threading.Thread(name="a server's"))
     assert not compiling._may_fork()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_runs_recorded_calls_is_compiled_with_the_rest(threads: int, monkeypatch: Any) -> None:
+    """And each of its parts once."""
+    found: list[Any] = []
+    monkeypatch.setattr(backend, "compile_all", lambda wanted, _: found.append(dict(wanted)))
+    cpu = CPU(threads)
+    cpu.compile_expected()
+    cpu.close()
+    assert found == [{kernel: {types: None} for kernel, types in RUNNERS} if threads > 1 else {}]
+    for kernel, types in RUNNERS:
+        kernel.compile(types)
+        assert list(kernel.overloads) == [types]
