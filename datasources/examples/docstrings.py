@@ -1,6 +1,5 @@
 """Example corpus: the docstrings of Python's standard library."""
 
-import ast
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,7 +14,7 @@ from ..text.corpus import Corpus, count_words
 from ..text.words import DOCSTRING_WORDS, STOP_WORDS, words
 from .corpus_cache import cached
 from .library_files import SKIPPED, library_files, module_name
-from .syntax_trees import syntax_tree
+from .two_readers import docstrings_of
 
 FORMAT = 1  # raise it when the code below makes something else of the same docstrings
 CAPITAL = re.compile(
@@ -102,27 +101,5 @@ def docstring_texts() -> Iterator[tuple[str, str]]:
 
 
 def all_docstrings(root: Path) -> Iterator[tuple[str, str, str]]:
-    """Yield what `docstrings` yields for each of the library's files under `root`."""
-    for path in library_files(root):
-        yield from docstrings(root / path, module_name(path))
-
-
-def docstrings(path: Path, module: str) -> Iterator[tuple[str, str, str]]:
-    """Yield `(qualified name, kind, docstring)` of everything in a module."""
-    tree = syntax_tree(path)
-    if tree is None:
-        return
-    pending: list[tuple[str, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]]
-    pending = [(module, tree)]
-    while pending:
-        name, node = pending.pop()
-        docstring = ast.get_docstring(node, clean=False)
-        if docstring:
-            kind = {ast.Module: "module", ast.ClassDef: "class"}.get(type(node), "function")
-            yield name, kind, docstring
-        inner = [
-            (f"{name}.{child.name}", child)
-            for child in node.body
-            if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        ]
-        pending.extend(reversed(inner))
+    """Yield `(qualified name, kind, docstring)` of everything in the files under `root`."""
+    yield from docstrings_of([(root / path, module_name(path)) for path in library_files(root)])

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from blocklearn.datasources import Corpus, DataError, PythonDocs, python_docs
+from blocklearn.datasources.examples import two_readers
 from blocklearn.datasources.examples.corpus_cache import cached, load, save, user_cache_dir
 from blocklearn.datasources.examples.docstrings import KIND_WORDS, KINDS, read_docs
+from blocklearn.datasources.examples.syntax_trees import docstrings
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +108,26 @@ def test_only_readable_docstrings_of_the_library(tmp_path: Path) -> None:
     assert corpus.documents == ["pkg", "pkg.mod.HTTPServer", "pkg.mod.HTTPServer.send_all"]
     assert {"http", "server", "send", "buffer"} <= set(corpus.vocabulary)
     assert "alpha" not in corpus.vocabulary and "seven" not in corpus.vocabulary
+
+
+@pytest.mark.parametrize("python", [sys.executable, "/bin/false", "/bin/echo", "/no/such/python"])
+@pytest.mark.parametrize("count", [0, 1, 2, 5])
+def test_two_processes_read_what_one_reads(
+    count: int, python: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the second one works, fails, writes something else or does not exist."""
+    files = [(tmp_path / f"m{n}.py", f"m{n}") for n in range(count)]
+    for path, name in files:
+        path.write_text(f'"""About {name}, \\udc80."""\ndef f():\n    "Inside."\n')
+    monkeypatch.setattr(sys, "executable", python)
+    alone = [found for file in files for found in docstrings(*file)]
+    assert list(two_readers.docstrings_of(files)) == alone and len(alone) == 2 * count
+
+
+def test_the_second_process_reads(tmp_path: Path) -> None:
+    path = tmp_path / "m.py"
+    path.write_text('"""About m."""')
+    assert two_readers._read_elsewhere([(path, "m")] * 2) == [[("m", "module", "About m.")]] * 2
 
 
 def test_a_library_without_source(tmp_path: Path) -> None:
