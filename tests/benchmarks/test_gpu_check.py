@@ -208,9 +208,9 @@ def test_a_section_that_hangs_is_ended_and_the_others_have_their_time(
 ) -> None:
     sections(monkeypatch, hangs="hangs", slow="slow")
     monkeypatch.setattr(apart, "GRACE", 0.5)
-    assert gpu_check.main(["--minutes", "0.1"]) == 1  # and is not for ever
+    assert gpu_check.main(["--minutes", "0.4"]) == 1  # and is not for ever
     printed = capfd.readouterr()
-    assert "failed: it hung, and was ended after 3 seconds" in printed.out
+    assert "failed: it hung, and was ended after 12 seconds" in printed.out
     assert "in rows" in printed.err  # where it hung
     assert "slow" in printed.out and "its time is over" in printed.out
     assert "\nsecond " in printed.out and "third" not in printed.out
@@ -248,9 +248,14 @@ def test_time_that_is_left_is_for_those_after(monkeypatch: pytest.MonkeyPatch) -
 def test_tests_that_take_too_long_are_ended(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    script = "print('1 of 9'); import time; time.sleep(60)"
-    ours, run = [sys.executable, "-u", "-c", script], apart.run
-    monkeypatch.setattr(apart, "run", lambda command, *given, **more: run(ours, *given, **more))
+    run = apart.run
+
+    def hangs(command: list[str], *given: Any, **more: Any) -> Any:
+        more["stdout"].write("1 of 9\n")
+        more["stdout"].flush()
+        return run([sys.executable, "-c", "import time; time.sleep(60)"], *given, **more)
+
+    monkeypatch.setattr(apart, "run", hangs)
     row = gpu_tests.of_file("tests/some.py", until=0.0)
     assert row.name == "tests/some.py"
     assert row.note == "failed: not done after 1 s, last: 1 of 9"

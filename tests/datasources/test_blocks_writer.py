@@ -121,8 +121,12 @@ from blocklearn.datasources import BlockWriter
 from blocklearn.datasources.blocks import unfinished
 
 unfinished.COMMIT_BYTES = 1
-with BlockWriter(sys.argv[1:], block_rows=4, columns=11, resume=True) as writer:
-    for row in range(writer.rows, 400):
+most, *folders = sys.argv[1:]
+with BlockWriter(folders, block_rows=4, columns=11, resume=True) as writer:
+    begun = writer.rows
+    for row in range(begun, 400):
+        if row == begun + int(most):
+            sys.stdin.read()  # until it is killed, at the latest
         writer.append([0, 2], [row % 7, 7 + row % 4], [row, 1.0], ids=[row])
         print(row, flush=True)
     writer.finish()
@@ -136,9 +140,12 @@ def test_killed_at_any_time(tmp_path: Path) -> None:
     reached = []
     for patience in (9, 90, 170, 1000):
         child = subprocess.Popen(
-            [sys.executable, "-c", CHILD, *map(str, paths)], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", CHILD, str(patience + 20), *map(str, paths)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
-        assert child.stdout is not None
+        assert child.stdout is not None and child.stdin is not None
         rows = []
         for line in child.stdout:
             rows.append(int(line))
@@ -147,6 +154,7 @@ def test_killed_at_any_time(tmp_path: Path) -> None:
                 break
         child.stdout.close()
         child.wait()
+        child.stdin.close()
         reached.append(rows[0])
     assert child.returncode == 0
     assert reached[0] == 0 < reached[1] < reached[2] < reached[3]

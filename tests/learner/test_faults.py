@@ -303,13 +303,23 @@ def test_two_runs_do_not_write_to_one_folder(learn: Learn) -> None:
 def test_a_signal_in_the_middle_of_a_pass(learn: Learn, number: signal.Signals) -> None:
     """A checkpoint of the very block, whatever the schedule; then the bits of no stop at all."""
     rarely = ["--set", "checkpoint={every_blocks: null, every_passes: null}"]
-    slow = """\
+    waits = """\
 import time
 from blocklearn.learner.checkpoints.saving import SaveCheckpoints
-block = SaveCheckpoints.block
-SaveCheckpoints.block = lambda *given: (time.sleep(0.02), block(*given), ready())"""
+from blocklearn.learner.runs.signals import Requests
+handle, block, heard = Requests._handle, SaveCheckpoints.block, []
+def hear(*given):
+    heard.append(given)
+    handle(*given)
+def saved(self, learner, progress):
+    block(self, learner, progress)
+    if progress.block == 5:
+        ready()
+        while not heard:
+            time.sleep(0.01)
+Requests._handle, SaveCheckpoints.block = hear, saved"""
     endless = ["--set", "learner.passes=100000"]
-    with started(*RUN, "--out", "a", *rarely, *endless, code=slow) as process:
+    with started(*RUN, "--out", "a", *rarely, *endless, code=waits) as process:
         wait_until_ready(process)
         process.send_signal(number)
         _, err = process.communicate(timeout=60)

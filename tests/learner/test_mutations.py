@@ -113,7 +113,6 @@ def test_one_case_by_its_number(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_workers_that_die_and_hang_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that ended is started anew and runs the next case."""
-    monkeypatch.setattr("tests.mutations.runner.PATIENCE", 2.0)
     with Worker(SEED) as worker:
         assert worker.judge(0).kind in GOOD
         assert worker._process is not None
@@ -122,6 +121,7 @@ def test_workers_that_die_and_hang_are_seen(monkeypatch: pytest.MonkeyPatch) -> 
         dead = worker.judge(1)
         assert (dead.kind, dead.detail) == ("crash", "exit -9")
         assert worker.judge(2).kind in GOOD
+        monkeypatch.setattr("tests.mutations.runner.PATIENCE", 2.0)
         worker._process.send_signal(19)  # stopped: it will never answer
         assert worker.judge(3).kind == "hang"
 

@@ -35,7 +35,7 @@ class Stuck(MatrixSource):
 
     def read(self, pass_: int, index: int, into: Any) -> None:
         if index == 2:
-            self.released.wait(10)
+            self.released.wait(60)
         super().read(pass_, index, into)
 
 
@@ -93,7 +93,7 @@ class StuckModel(Means):
 
     def update(self, block: Any) -> None:
         if block.rows == 5 and not self.sums.cache.reserving:
-            self.released.wait(10)
+            self.released.wait(60)
         super().update(block)
 
 
@@ -152,28 +152,30 @@ import sys, time
 from blocklearn.learner.hooks import Progress
 from blocklearn.learner.watch.watchdog import _watch, watching
 from tests.learner.test_learner import Means
+print("begun", flush=True)
 with watching(Progress(1, 1), 0.4, {end_after}):
-    print("watching", flush=True)
-    time.sleep({sleep})
+    print("watching", file=sys.stderr, flush=True)
+    {wait}
 print("over", flush=True)
 """
 
 
 def test_ends_the_process_where_it_is_told_to() -> None:
-    code = WAIT.format(end_after=0.8, sleep=300)
+    code = WAIT.format(end_after=0.8, wait="time.sleep(300)")
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert found.returncode == 75
-    assert found.stdout == "watching\n" and "the run ends here" in found.stderr
+    assert found.stdout == "begun\n" and "the run ends here" in found.stderr
 
 
+@pytest.mark.slow
 def test_a_process_that_was_stopped_does_not_hang() -> None:
     """Suspended by a batch system, or with Ctrl-Z: that is no time in which nothing moved."""
-    code = WAIT.format(end_after=1.0, sleep=0.1)
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "watching\n"
+    code = WAIT.format(end_after=6.0, wait="sys.stdin.readline()")
+    command, pipe = [sys.executable, "-c", code], subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+    assert process.stderr is not None and process.stderr.readline() == "watching\n"
     os.kill(process.pid, signal.SIGSTOP)
-    time.sleep(2.0)
+    time.sleep(8.0)
     os.kill(process.pid, signal.SIGCONT)
-    rest, _ = process.communicate(timeout=20)
-    assert (process.returncode, rest) == (0, "over\n")
+    rest, _ = process.communicate("\n", timeout=60)
+    assert (process.returncode, rest) == (0, "begun\nover\n")

@@ -311,9 +311,9 @@ def compiled(whole: str) -> ctypes.CDLL:
     name = hashlib.sha256(f"2{SANITIZERS}{whole}".encode()).hexdigest()[:24]
     library = folder / f"{name}.so"
     if not library.exists():
-        text = folder / f"{name}.cpp"
-        text.write_text(whole)
         part = folder / f"{name}.{os.getpid()}.{threading.get_ident()}.tmp"
+        text = part.with_suffix(".cpp")  # no other process writes to it while it is compiled
+        text.write_text(whole)
         command = [
             "g++",
             "-std=c++17",
@@ -331,6 +331,7 @@ def compiled(whole: str) -> ctypes.CDLL:
         if done.returncode:
             raise AssertionError(f"{done.stderr[:3000]}\n{whole[-3000:]}")
         part.replace(library)
+        text.unlink()
     return ctypes.CDLL(str(library))
 
 
