@@ -1,18 +1,32 @@
-"""Patterns that operations fill: sparse results whose non-zeros differ from their operand's."""
+"""Containers of sparse results: values on a pattern, and patterns that operations fill.
+
+The non-zeros of a pattern that is filled differ from those of the operand's.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .lazy import Shape
-from .slots import PatternSlot
+from .slots import PatternSlot, Slot
 
 if TYPE_CHECKING:
     from .cache import Key, MatCache
 
 BAD = 2  # where `counts` has the place, plus one, of a position that is out of range
+
+
+def values_container(
+    cache: MatCache, key: tuple[Hashable, ...], pattern: PatternSlot, dtype: Any, label: str
+) -> Slot:
+    """Return a container for values on a pattern, which grows with it."""
+    slot = cache.result(key, (1, pattern.capacity), dtype, label)
+    if cache.enabled:
+        pattern.dependents.setdefault(slot.guid, slot)
+    return slot
 
 
 def filled_pattern(

@@ -8,9 +8,9 @@ import numpy as np
 
 from ..containers.cache import MatCache
 from ..containers.chunks import turned
+from ..containers.patterns import values_container
 from ..containers.slots import PatternSlot
 from ..emit.cuda_header import TEAM
-from ..operations.rowwise import values_container
 from .arrays import DeviceArray
 from .kernels import order_source
 

@@ -23,11 +23,12 @@ from ..notation.operand import Operand, apply
 from ..program import padding
 from ..program.instructions import Ending
 from . import dense
+from .calls import run
 from .dense import linearise
 from .elementwise import broadcast, elementwise, text_of
 from .indexing import argsort, concatenate, filled, sort
 from .products import gram, matmul, matmul_transposed, sddmm, transpose, transposed_matmul
-from .rowwise import Rowwise, run
+from .rowwise import Rowwise
 
 
 @operation("build")

@@ -17,7 +17,7 @@ from ..containers.expressions import Node
 from ..containers.lazy import Lazy, Shape
 from ..containers.local import LocalPattern
 from ..containers.matrices import Mat, SparseMat
-from ..containers.patterns import filled_beside
+from ..containers.patterns import filled_beside, values_container
 from ..containers.slots import Slot
 from ..errors import ShapeError, source_line
 from ..notation.operand import apply
@@ -25,7 +25,6 @@ from .alias import AliasTable, check_table
 from .dense import Random, random
 from .indexing import filled
 from .products import cast
-from .rowwise import values_container
 
 STREAMS = 2**20  # for each distribution; `random` has numbers below 2^28
 ATTEMPTS = 2**8  # of a draw that may be refused, each with numbers of its own

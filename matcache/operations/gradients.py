@@ -24,8 +24,9 @@ from ..program.reverse import Reverse, Sum
 from ..program.straight import Straight
 from ..program.trace import Recorder, Traced, recorder_in_use
 from .arguments import key_part
+from .calls import current, run, with_made
 from .dense import store
-from .rowwise import Rowwise, current, run, with_made
+from .rowwise import Rowwise
 
 STEP = 1e-6  # of the central differences that define a gradient
 

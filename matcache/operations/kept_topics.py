@@ -10,9 +10,9 @@ import numpy as np
 from ..containers.cache import MatCache
 from ..containers.dispatch import launch
 from ..containers.matrices import Mat, SparseMat
+from ..containers.patterns import values_container
 from ..containers.slots import Slot
 from ..errors import ShapeError, source_line
-from .rowwise import values_container
 
 MOST = 2**31 - 1  # topics
 

@@ -6,8 +6,8 @@ from ..containers.dispatch import launch
 from ..containers.expressions import result_dtype
 from ..containers.lazy import Lazy, Transposed
 from ..containers.matrices import SparseMat, slots_of
+from ..containers.patterns import values_container
 from ..errors import ShapeError, source_line
-from .rowwise import values_container
 
 
 def masked_product(left: Lazy, right: Lazy | Transposed, mask: Lazy) -> SparseMat:

@@ -15,8 +15,9 @@ from ..containers.matrices import Mat, SparseMat
 from ..containers.slots import Slot
 from ..errors import ShapeError, source_line
 from ..notation.operand import apply
+from .calls import run
 from .rounding import as_table
-from .rowwise import Rowwise, run
+from .rowwise import Rowwise
 
 
 def matmul(cache: MatCache, left: Lazy, right: Lazy) -> Any:

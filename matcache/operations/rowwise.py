@@ -2,8 +2,6 @@
 
 Row i of every result depends only on row i of the row-shaped arguments and on whole tables. So rows
 may run in any order on any thread.
-
-Longer than 300 lines: tracing and running share what a call is.
 """
 
 from __future__ import annotations
@@ -12,21 +10,14 @@ import functools
 from collections.abc import Callable, Hashable
 from typing import Any, overload
 
-from ..containers.cache import MatCache
-from ..containers.chunks import turned
-from ..containers.dispatch import launch
 from ..containers.lazy import Lazy, Transposed
-from ..containers.matrices import Mat, SparseMat, handle, slots_of
-from ..containers.slots import PatternSlot, Slot
-from ..errors import ShapeError, StaleValueError, source_line
-from ..notation.operand import Operand, apply
-from ..program import padding
+from ..errors import ShapeError, source_line
+from ..notation.operand import Operand
 from ..program.instructions import (
     Access,
     Apply,
     Argument,
     Kind,
-    Made,
     Program,
     Value,
     loops_that_must_run,
@@ -36,17 +27,9 @@ from ..program.instructions import (
 from ..program.records import Structure, flatten, rebuild
 from ..program.schedule import schedule
 from ..program.trace import Recorder, Traced, recorder_in_use
-from .arguments import (
-    check_shapes,
-    describe,
-    is_static,
-    key_part,
-    patterns_of,
-    row_count,
-    signature,
-)
+from .arguments import describe, is_static, row_count
+from .calls import run
 from .compiled import Compiled
-from .rounding import as_table
 
 
 class Rowwise:
@@ -210,206 +193,3 @@ def rowwise(function: Callable[..., Any] | None = None, *, any_width: bool = Fal
     if function is None:
         return functools.partial(Rowwise, any_width=any_width)
     return Rowwise(function, any_width=any_width)
-
-
-def run(
-    rowwise: Rowwise,
-    args: tuple[Any, ...],
-    structure: Structure | None = None,
-    *,
-    key: Hashable = None,
-    rows: int | None = None,
-    label: str | None = None,
-) -> Any:
-    """Call a row-wise function with flattened arguments.
-
-    args, structure: see `records.flatten`.
-    key: identity of the function in the cache; None: the function itself. The cache keeps that
-    alive, so that no other object can take its identity.
-    rows: as in `Rowwise.compile`.
-    label: of its result.
-    """
-    args = tuple(current(a) for a in args)
-    rows = row_count(args) if rows is None else rows
-    given, args = args, tuple(a.of if isinstance(a, Transposed) else a for a in args)
-    mats = [a for a in args if isinstance(a, Mat)]
-    if not mats:
-        raise ShapeError(f"@rowwise {rowwise.name}: no matrix among its arguments.")
-    cache = mats[0].cache
-    if cache.recording is not None:
-        cache.recording.note(rowwise.name, given)
-    for mat in mats:
-        if mat.cache is not cache:
-            raise ShapeError(
-                f"@rowwise {rowwise.name} at {source_line()}: {mat.label} belongs to another cache."
-            )
-    known = (rowwise, structure, rows, *map(signature, given))
-    found = cache.programs.get(known)
-    new = found is None
-    if found is None:
-        found = rowwise.compile_leaves(given, structure, rows)
-    args = with_made(found.plan.program.made, args)
-    mats = [a for a in args if isinstance(a, Mat)]
-    if new:
-        for argument in found.writes:
-            if sum(m.guid == args[argument].guid for m in mats) > 1:
-                raise ShapeError(
-                    f"@rowwise {rowwise.name} at {source_line()}: '{args[argument].label}' is "
-                    "written to, and is passed as another argument too; pass copy(...) of it there."
-                )
-        check_shapes(found.plan.program, args)
-        if cache.enabled:
-            cache.programs[known] = found
-    sparse = next((a for a in args if isinstance(a, SparseMat)), None)
-    patterns = patterns_of(args)
-    if len(patterns) > 1 and not cache.reserving:
-        _check_beside(rowwise.name, patterns)
-    if sparse is not None and found.plan.program.dtype == "float32":
-        args = tuple(as_table(a, sparse) if n in found.gathered else a for n, a in enumerate(args))
-        mats = [a for a in args if isinstance(a, Mat)]
-    transposed = found.plan.program.transposed
-    name = ("rowwise", rowwise if key is None else key, structure, transposed)
-    identity = (name, *map(key_part, args))
-
-    slots: list[Slot] = []
-    for number, value in enumerate(found.plan.program.returns):
-        if value.arg < 0:
-            title = label or rowwise.name + "()" + ("" if found.single else f"[{number}]")
-            place = (*identity, ("result", number))
-            dtype = found.plan.program.dtype
-            if value.kind is Kind.NNZ:
-                pattern = patterns[value.pattern]
-                slots.append(values_container(cache, place, pattern, dtype, title))
-            elif transposed:
-                raise ShapeError(
-                    f"@rowwise {rowwise.name} at {source_line()}: a program over X.T visits only "
-                    "the columns that occur in the block, so it cannot return a row per column; "
-                    "assign to an argument with <<=."
-                )
-            else:
-                slots.append(cache.result(place, (rows, value.length), dtype, title))
-    due = [cache.begin(slot) for slot in slots]
-    if found.writes or any(due):
-        changed = [args[argument] for argument in found.writes]
-        for slot in [*slots, *(mat.slot for mat in changed)]:
-            slot.written()  # first: should this fail, handles on the old contents are stale
-        for mat in changed:
-            mat.follow()
-        _work(rowwise, cache, found, args, slots, rows, sparse)
-        for slot in slots:
-            slot.computed_from(*slots_of(mats))
-    _note_padding(found, args, slots)
-    fresh = iter(slots)
-    results: list[Any] = []
-    for argument, value in zip(found.returned, found.plan.program.returns, strict=True):
-        if argument >= 0:
-            results.append(args[argument])
-        elif value.kind is Kind.NNZ:
-            assert sparse is not None
-            results.append(SparseMat(cache, next(fresh), patterns[value.pattern], sparse.tables))
-        else:
-            results.append(handle(cache, next(fresh)))
-    if not results:
-        return None
-    return results[0] if found.single else tuple(results)
-
-
-def _check_beside(name: str, patterns: list[PatternSlot]) -> None:
-    """Check that patterns drawn beside another one have the offsets of its present entries."""
-    for pattern in patterns:
-        like = pattern.beside
-        if like is not None and like.version != pattern.beside_version:
-            raise StaleValueError(
-                f"@rowwise {name} at {source_line()}: {pattern.label} was drawn at {pattern.where} "
-                f"beside entries of {like.label}, which were replaced at {like.where}. Draw anew."
-            )
-
-
-def with_made(made: tuple[Made, ...], args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the arguments, and those that are computed from them."""
-    for op, parts in made:
-        args = (*args, apply(op, *(args[p] if isinstance(p, int) else p for p in parts)).mat())
-    return args
-
-
-def _note_padding(found: Compiled, args: tuple[Any, ...], slots: list[Slot]) -> None:
-    """Note the padding of results and assigned arguments."""
-    program = found.plan.program
-    held = tuple(a.padding if isinstance(a, Mat) else padding.Padding() for a in args)
-    own = zip(held, program.arguments, strict=True)
-    block = next((p.block for p, a in own if p.block and (a.rowlike or a.form == "sparse")), None)
-    if block is None or program.transposed:
-        return
-    numbers = tuple(p.number if p.block is block else None for p in held)
-    known = found.paddings.get(numbers)
-    if known is None:
-        known = found.paddings[numbers] = padding.of_program(program, numbers)
-    for slot, value in zip(slots, (v for v in program.returns if v.arg < 0), strict=True):
-        slot.padding = padding.Padding(block, known.get(value.id))
-    for value_id, argument in found.rows_written.items():
-        args[argument].slot.padding = padding.Padding(block, known.get(value_id))
-
-
-def current(arg: Any) -> Any:
-    """Return an argument as a Mat, or as X.T of a sparse Mat, unless it is stale."""
-    if isinstance(arg, Transposed) and arg.of.pattern is not None:
-        return Transposed(arg.of.mat())
-    return arg.mat() if isinstance(arg, Lazy | Transposed) else arg
-
-
-def values_container(
-    cache: MatCache, key: tuple[Hashable, ...], pattern: PatternSlot, dtype: Any, label: str
-) -> Slot:
-    """Return a container for values on a pattern, which grows with it."""
-    slot = cache.result(key, (1, pattern.capacity), dtype, label)
-    if cache.enabled:
-        pattern.dependents.setdefault(slot.guid, slot)
-    return slot
-
-
-def _work(
-    rowwise: Rowwise,
-    cache: MatCache,
-    found: Compiled,
-    args: tuple[Any, ...],
-    slots: list[Slot],
-    rows: int,
-    sparse: SparseMat | None,
-) -> None:
-    """Run the kernel over all rows; while memory is being planned, reserve memory."""
-    pattern = None if sparse is None else sparse.pattern
-    transposed = pattern is not None and bool(found.plan.program.transposed)
-    if pattern is not None and transposed:
-        turned(cache, pattern)
-    counts: dict[int, float] = {}
-    if not cache.reserving:
-        counts = _rounds(rowwise, found, args)
-    launch(cache, "rowwise", found, args, slots, rows, pattern)
-    if not cache.reserving:
-        per_entry, per_row = found.flops_each(counts)
-        if transposed:
-            cache.count(0, pattern, per_entry, per_row)
-        else:
-            cache.count(per_row * rows, pattern, per_entry)
-
-
-def _rounds(rowwise: Rowwise, found: Compiled, args: tuple[Any, ...]) -> dict[int, float]:
-    """Return the values of arguments that are loop counts, by argument number.
-
-    Raises ShapeError if a loop that must run at least once has a smaller count.
-    """
-    counts = {n: float(args[n]) for n in found.counts}
-    for loop in found.must_run:
-        if isinstance(loop.count, Value) and loop.count.access is not Access.NUMBER:
-            raise ShapeError(
-                f"@rowwise {rowwise.name} at {source_line()}: repeat(n): n differs from row to row "
-                "and may be 0, but a value made in the loop is used after it. Make it before the "
-                "loop and assign to it with <<=."
-            )
-        rounds = loop.count if isinstance(loop.count, int) else counts[loop.count.arg]
-        if not rounds >= 1:
-            raise ShapeError(
-                f"@rowwise {rowwise.name} at {source_line()}: repeat({rounds:g}): must be at "
-                "least 1, because a value made in the loop is used after it."
-            )
-    return counts

@@ -12,10 +12,10 @@ from ..containers.chunks import turned
 from ..containers.dispatch import launch
 from ..containers.local import LocalPattern, grows_with
 from ..containers.matrices import Mat, SparseMat, slots_of
+from ..containers.patterns import values_container
 from ..containers.slots import Slot
 from ..errors import ShapeError, source_line
 from .rounding import as_table
-from .rowwise import values_container
 
 CAP = 8  # most particles of an entry; larger counts get heavier particles
 

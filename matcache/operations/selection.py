@@ -9,11 +9,10 @@ import numpy as np
 from ..containers.dispatch import launch, operation
 from ..containers.lazy import Lazy
 from ..containers.matrices import Mat, SparseMat, slots_of
-from ..containers.patterns import BAD, filled_pattern
+from ..containers.patterns import BAD, filled_pattern, values_container
 from ..containers.slots import PatternSlot
 from ..errors import ShapeError, source_line
 from .indexing import out_of_range, positions
-from .rowwise import values_container
 
 WHOLE = slice(None)
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from ..containers.dispatch import launch
 from ..containers.matrices import Mat, SparseMat, slots_of
+from ..containers.patterns import values_container
 from ..errors import ShapeError, source_line
-from .rowwise import values_container
 
 
 def split_tokens(X: SparseMat, row_ids: Mat, key: Mat) -> tuple[SparseMat, SparseMat]:

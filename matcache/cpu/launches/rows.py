@@ -7,12 +7,12 @@ from typing import Any
 from ...containers.cache import MatCache
 from ...containers.dispatch import launches
 from ...containers.matrices import Mat, SparseMat
+from ...containers.patterns import values_container
 from ...containers.slots import PatternSlot, Slot
 from ...emit.numba_wide_row_steps import row_steps_source
 from ...operations.arguments import is_static, patterns_of
 from ...operations.compiled import Compiled
 from ...operations.row_steps import StepsCompiled, number_of
-from ...operations.rowwise import values_container
 from ...program.instructions import Kind
 from ..bounds import Work, column_bounds, row_bounds
 from ..compiled import kernel_of

@@ -11,13 +11,13 @@ from ...containers.chunks import turned
 from ...containers.dispatch import launches
 from ...containers.lazy import Lazy
 from ...containers.matrices import Mat, SparseMat
+from ...containers.patterns import values_container
 from ...containers.slots import PatternSlot, Slot
 from ...emit.cuda_row_steps import row_steps_source
 from ...emit.cuda_rows import rowwise_source
 from ...operations.arguments import is_static, patterns_of
 from ...operations.compiled import Compiled
 from ...operations.row_steps import StepsCompiled, number_of
-from ...operations.rowwise import values_container
 from ..order import active_count, apart, has_teams, length_order, team_blocks
 from .common import WARPS, c_type
 
