@@ -70,6 +70,51 @@ def largest_in(footer: bytes, noted: npt.NDArray[np.int64]) -> int | None:
     return number if number >= 0 else None  # large unsigned numbers look negative
 
 
+@kernel
+def note_number(
+    ids: npt.NDArray[np.int64],
+    number: int,
+    group: int,
+    leaf: int,
+    rows: npt.NDArray[np.int64],
+    noted: npt.NDArray[np.int64],
+) -> None:
+    """Keep a number of a row group, or of a column of one, if it is asked for.
+
+    ids: the present field of each open struct. (4, 1, 3, 5) is field 5 (num_values) of field 3
+    (meta_data) of an element of field 1 (columns) of an element of field 4 (row_groups).
+    """
+    levels = ids.size
+    if levels == 2 and ids[1] == 3:
+        rows[group] = number
+    elif levels >= 4 and ids[1] == 1 and ids[2] == 3:
+        if levels == 4 and ids[3] == 1:
+            noted[group, leaf, KIND] = number
+        elif levels == 4 and ids[3] == 5:
+            noted[group, leaf, VALUES] = number
+        elif levels == 4 and ids[3] == 6:
+            noted[group, leaf, NBYTES] = number
+        elif levels == 5 and ids[3] == 12 and ids[4] == 3:
+            noted[group, leaf, NULLS] = number
+
+
+@kernel
+def note_place(
+    ids: npt.NDArray[np.int64],
+    at: int,
+    size: int,
+    group: int,
+    leaf: int,
+    noted: npt.NDArray[np.int64],
+) -> None:
+    """Keep the place of the largest or the smallest value of a column. ids: see `note_number`."""
+    if ids.size == 5 and ids[1] == 1 and ids[2] == 3 and ids[3] == 12:
+        if ids[4] == 5:
+            noted[group, leaf, MAX_AT], noted[group, leaf, MAX_SIZE] = at, size
+        elif ids[4] == 6:
+            noted[group, leaf, MIN_AT], noted[group, leaf, MIN_SIZE] = at, size
+
+
 @general_kernel
 def walk(
     data: npt.NDArray[np.uint8], rows: npt.NDArray[np.int64], noted: npt.NDArray[np.int64]
@@ -78,8 +123,7 @@ def walk(
 
     Return its number of row groups, -1 if damaged. A stack holds the open structs and lists.
     `lefts` counts the remaining elements of a list. `ids` has the present field of each open
-    struct: (4, 1, 3, 5) is field 5 (num_values) of field 3 (meta_data) of an element of field 1
-    (columns) of an element of field 4 (row_groups).
+    struct: see `note_number`.
     """
     kinds = np.zeros(DEEPEST, np.int64)  # STRUCT, or for a list minus the type of its elements
     lefts = np.zeros(DEEPEST, np.int64)
@@ -121,28 +165,16 @@ def walk(
             if at < 0:
                 return -1
             signed = ((number >> 1) & 0x7FFFFFFFFFFFFFFF) ^ -(number & 1)
-            if inside and levels == 2 and ids[1] == 3:
-                rows[group] = signed
-            elif inside and levels >= 4 and ids[1] == 1 and ids[2] == 3:
-                if levels == 4 and ids[3] == 1:
-                    noted[group, leaf, KIND] = signed
-                elif levels == 4 and ids[3] == 5:
-                    noted[group, leaf, VALUES] = signed
-                elif levels == 4 and ids[3] == 6:
-                    noted[group, leaf, NBYTES] = signed
-                elif levels == 5 and ids[3] == 12 and ids[4] == 3:
-                    noted[group, leaf, NULLS] = signed
+            if inside:
+                note_number(ids[:levels], signed, group, leaf, rows, noted)
         elif kind == DOUBLE:
             at += 8
         elif kind == BINARY:
             length, at = varint(data, at)
             if at < 0 or length < 0 or length > data.size - at:
                 return -1
-            column = inside and levels == 5 and ids[1] == 1 and ids[2] == 3
-            if column and ids[3] == 12 and ids[4] == 5:
-                noted[group, leaf, MAX_AT], noted[group, leaf, MAX_SIZE] = at, length
-            elif column and ids[3] == 12 and ids[4] == 6:
-                noted[group, leaf, MIN_AT], noted[group, leaf, MIN_SIZE] = at, length
+            if inside:
+                note_place(ids[:levels], at, length, group, leaf, noted)
             at += length
         elif kind == LIST or kind == SET:
             if depth + 1 == DEEPEST or at >= data.size:
