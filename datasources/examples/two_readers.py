@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from blocklearn.matcache.threads import starting
+
 from . import syntax_trees
 from .syntax_trees import docstrings
 
@@ -19,7 +21,10 @@ def docstrings_of(files: Sequence[File]) -> Iterator[Docstring]:
 
     A second process reads every other file. If it fails, this one reads them all.
     """
-    with ThreadPoolExecutor(1, "blocklearn-docstrings") as waiting:
+    with (
+        starting("blocklearn-docstrings"),
+        ThreadPoolExecutor(1, "blocklearn-docstrings") as waiting,
+    ):
         other = waiting.submit(_read_elsewhere, files[1::2])
         mine = _read(files[::2])
         others = other.result() or _read(files[1::2])

@@ -24,8 +24,9 @@ class PassOrders:
 
     def __init__(self, items: int, make: Callable[[int, Order], None]) -> None:
         """Allocate the memory of all passes."""
-        self._make = make
-        self._free = [np.empty(items, np.int64) for _ in range(1 + (items >= AHEAD))]
+        self._make, self._items, self._ahead = make, items, items >= AHEAD
+        # An interrupt may cost an array at any place below; but none is ever in two places.
+        self._free = [np.empty(items, np.int64) for _ in range(1 + self._ahead)]
         self._held: dict[int, Order] = {}  # by pass
         self._coming: _Coming | None = None
         self._lock = threading.Lock()  # two readers may be in two passes
@@ -42,13 +43,17 @@ class PassOrders:
         Making one takes some 10 ns an item, in which a GPU would wait for the first block.
         """
         with self._lock:
-            if self._coming is not None or pass_ in self._held:
+            if not self._ahead or self._coming is not None or pass_ in self._held:
                 return
             for old in [held for held in self._held if held != pass_ - 1]:
                 self._free.append(self._held.pop(old))
-            if self._free:
-                self._coming = _Coming(pass_, self._free[-1], self._make)
-                self._free.pop()
+            coming = _Coming(pass_, self._room(), self._make)
+            try:
+                coming.start()
+            except RuntimeError:  # the system refuses another thread, which only saves time
+                self._free.append(coming.order)
+            else:
+                self._coming = coming
 
     def _of(self, pass_: int) -> Order:
         """Return the permutation of a pass; called under the lock."""
@@ -60,11 +65,16 @@ class PassOrders:
             else:
                 self._free.append(coming.order)
         if pass_ not in self._held:
-            if not self._free:
+            if not self._free and self._held:
                 self._free.append(self._held.pop(next(iter(self._held))))
-            self._make(pass_, self._free[-1])
-            self._held[pass_] = self._free.pop()
+            order = self._room()
+            self._make(pass_, order)
+            self._held[pass_] = order
         return self._held[pass_]
+
+    def _room(self) -> Order:
+        """Take an array that is free; make one if none is."""
+        return self._free.pop() if self._free else np.empty(self._items, np.int64)
 
 
 class _Coming(threading.Thread):
@@ -74,11 +84,9 @@ class _Coming(threading.Thread):
     """
 
     def __init__(self, pass_: int, order: Order, make: Callable[[int, Order], None]) -> None:
-        """Start the thread."""
         super().__init__(name="blocklearn-order", daemon=True)
         self.pass_, self.order, self.made = pass_, order, False
         self._make = make
-        self.start()
 
     def run(self) -> None:
         """Make it. After an error, the reader that needs it tries again and gets the error."""

@@ -105,6 +105,48 @@ def test_an_order_that_failed_is_made_again_and_tells_its_error(
     np.testing.assert_array_equal(whole(orders, 2), wanted(2))
 
 
+def test_an_interrupt_in_the_start_of_the_thread_costs_no_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A thread that was interrupted goes on with an array which no reader sees."""
+    go_on = threading.Event()
+
+    def late(pass_: int, into: Any) -> None:
+        if threading.current_thread().name == "blocklearn-order":
+            assert go_on.wait(60)
+
+    started: list[threading.Thread] = []
+
+    def interrupted(thread: threading.Thread) -> None:
+        threading.Thread.start(thread)
+        started.append(thread)
+        raise KeyboardInterrupt
+
+    orders, _ = made(monkeypatch, late)
+    whole(orders, 0)
+    with monkeypatch.context() as patched:
+        patched.setattr(pass_orders._Coming, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            orders.expect(2)
+    for pass_ in (1, 3):
+        with orders.of(pass_) as order:
+            go_on.set()
+            started[0].join()
+            np.testing.assert_array_equal(order, wanted(pass_))
+
+
+def test_a_system_that_refuses_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    orders, seen = made(monkeypatch)
+    monkeypatch.setattr(pass_orders._Coming, "start", refuse)
+    for pass_ in range(4):
+        np.testing.assert_array_equal(whole(orders, pass_), wanted(pass_))
+        orders.expect(pass_ + 1)
+    assert seen == list(range(4)) and len(orders._free) + len(orders._held) == 2
+
+
 def test_readers_in_two_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each thread sees the order that it asks for, whatever the others do."""
     orders, _ = made(monkeypatch)
