@@ -84,11 +84,13 @@ def kept_bytes(shape: BlockShape, blocks: int, entries: int, indexed: bool, alig
 def device_bytes(shape: BlockShape, blocks: int, entries: int, indexed: bool) -> int:
     """Return the most bytes that the blocks take on a device.
 
-    There arrays of a block lie as far apart as those of the largest one, if they are near.
+    There arrays of a block lie as far apart as in one that is full, if they are near.
+
+    shape: of the blocks that they are copied from.
     """
     data = kept_bytes(shape, blocks, entries, indexed, slots.ALIGNMENT)
-    largest = kept_bytes(shape, 1, shape.nnz, indexed, slots.ALIGNMENT)
-    return min(data + blocks * ARRAYS * slots.GAP, blocks * largest)
+    full = kept_bytes(shape, 1, shape.nnz, indexed, slots.ALIGNMENT)
+    return min(data + blocks * ARRAYS * slots.GAP, blocks * full)
 
 
 def aligned(nbytes: int) -> int:

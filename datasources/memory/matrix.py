@@ -194,11 +194,16 @@ class MatrixSource(Described):
         """
         return self._shelf.nbytes if indexed or self._views else 0
 
-    def fixed_bytes(self, *, indexed: bool = True) -> int:
-        """Return the most bytes of kept blocks on a device. indexed: with their index."""
+    def fixed_bytes(self, *, indexed: bool = True, nnz: int = 0) -> int:
+        """Return the most bytes of kept blocks on a device.
+
+        indexed: with their index.
+        nnz: non-zeros that there is room for in a block, if they are more than this source needs.
+        """
         if not self.keeps(indexed=indexed):
             return 0
-        return device_bytes(self._shape, self.blocks, self.nnz, indexed)
+        room = replace(self._shape, nnz=max(nnz, self._shape.nnz))
+        return device_bytes(room, self.blocks, self.nnz, indexed)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -34,12 +34,15 @@ class Kept(NamedTuple):
         return most // self.sharing
 
 
-def fixed_bytes(source: DataSource | None, *, indexed: bool) -> int:
+def fixed_bytes(source: DataSource | None, *, indexed: bool, nnz: int) -> int:
     """Return the bytes on a device of the blocks that a source gives unchanged in each pass.
 
     indexed: with their transposed index.
+    nnz: non-zeros that there is room for in a block.
     """
-    return source.fixed_bytes(indexed=indexed) if isinstance(source, MatrixSource) else 0
+    if not isinstance(source, MatrixSource):
+        return 0
+    return source.fixed_bytes(indexed=indexed, nnz=nnz)
 
 
 def share(threads: int | None, replicas: int) -> int | None:

@@ -122,9 +122,12 @@ def plan_kept(replica: Replica, kept: Kept, *, alone: bool) -> set[str]:
         if alone and state.held_bytes <= left:
             left -= state.held_bytes
             state.hold()
-    blocks = fixed_bytes(kept.eval, indexed="score" in replica.intakes[0].indexed_for)
+    first = replica.intakes[0]
+    indexed = "score" in first.indexed_for
+    blocks = fixed_bytes(kept.eval, indexed=indexed, nnz=first.shape.nnz)
     for intake, source in zip(replica.trained, kept.training, strict=False):
-        fixed = fixed_bytes(source, indexed="train" in intake.indexed_for)
+        indexed = "train" in intake.indexed_for
+        fixed = fixed_bytes(source, indexed=indexed, nnz=intake.shape.nnz)
         blocks += fixed
         if kept.rows:
             left -= intake.hold(source, left, features=not fixed)

@@ -120,6 +120,7 @@ def uneven() -> Any:
     return sp.csr_array(X.astype(np.float32))
 
 
+@pytest.mark.parametrize("scored", [None, 0.9])
 @pytest.mark.parametrize(
     ("model", "shuffle"),
     [(bl.models.NMF(components=3), "blocks"), (bl.models.ALS(rank=3), False)],
@@ -130,10 +131,17 @@ def test_a_kept_block_is_one_copy_within_the_device(
     monkeypatch: pytest.MonkeyPatch,
     model: bl.Model,
     shuffle: Any,
+    scored: float | None,
 ) -> None:
-    """Its arrays lie on the shelf as far apart as in their place; all blocks fit."""
-    source = MatrixSource(uneven(), block_rows=40, shuffle=shuffle)
-    trained = bl.Learner(model, source, passes=2, device="cuda", verbose=False).fit()
+    """The arrays of a block lie on the shelf as far apart as in their place; all blocks fit.
+
+    scored: density of the data that are scored. Their blocks decide how much room a place has.
+    """
+    source, held = MatrixSource(uneven(), block_rows=40, shuffle=shuffle), None
+    if scored is not None:
+        entries = np.random.default_rng(1).random(uneven().shape) < scored
+        held = MatrixSource(bl.sparse(entries.astype(np.float32)), block_rows=40)
+    trained = bl.Learner(model, source, held, passes=2, device="cuda", verbose=False).fit()
     driver, brought = drivers[-1], []
     copy, shelf = driver.copy, trained.team.first.cache.backend.shelf
     start = shelf._slot.array.address
