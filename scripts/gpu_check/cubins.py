@@ -2,7 +2,8 @@
 
 A cubin is an ELF file. Its section `.nv.info` is a list of attributes: a byte of format (4: sized
 values), a byte of kind, a length of two bytes, and values; here the number of a symbol and one
-number. The sections `.nv.shared.NAME` are as large as the shared memory of a block.
+number. The sections `.nv.shared.NAME` are as large as the shared memory of a block, with the 1,024
+bytes of the system from sm_90 on.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ BY_CUPY = ("-ftz=true", "--device-as-default-execution-space")  # what `RawModul
 REGISTERS, FRAME = 0x2F, 0x11  # kinds of attributes
 SIZED = 4
 # Of a processor of an H200: registers, given out by 8 for each thread; threads; blocks; bytes of
-# shared memory, of which each block takes 1,024 more than it asks for.
-ALL_REGISTERS, ALL_THREADS, ALL_BLOCKS, ALL_SHARED, OF_EACH = 65536, 2048, 32, 233472, 1024
+# shared memory, of which the system takes 1,024 for each block.
+ALL_REGISTERS, ALL_THREADS, ALL_BLOCKS, ALL_SHARED, OF_SYSTEM = 65536, 2048, 32, 233472, 1024
 MODULES = {
     "K = 256": (
         kernels.transposed_source(256),
@@ -71,7 +72,7 @@ class Resources(NamedTuple):
 
     registers: of a thread.
     frame: bytes of local memory of a thread, where spills go.
-    shared: bytes of a block.
+    shared: bytes of a block. From sm_90 on those of the system are among them, if it asks for any.
     """
 
     registers: int
@@ -81,7 +82,7 @@ class Resources(NamedTuple):
     def blocks(self, threads: int) -> int:
         """Return how many blocks of so many threads share a processor of an H200."""
         held = -(-self.registers // 8) * 8 * threads
-        of_shared = ALL_SHARED // (self.shared + OF_EACH)
+        of_shared = ALL_SHARED // max(self.shared, OF_SYSTEM)
         return min(ALL_REGISTERS // held, ALL_THREADS // threads, ALL_BLOCKS, of_shared)
 
 
@@ -110,7 +111,8 @@ def _needs(source: str) -> Iterator[tuple[str, tuple[int, ...]]]:
     cubin, ptx = compiled(source, "sm_90", "getCUBIN", "getPTX")
     chain = chains(ptx.decode())
     for name, needs in sorted(resources(cubin).items()):
-        yield name, (threads, *needs, needs.blocks(threads), chain[name])
+        own = needs._replace(shared=max(0, needs.shared - OF_SYSTEM))
+        yield name, (threads, *own, needs.blocks(threads), chain[name])
 
 
 def threads_of(source: str) -> int:
