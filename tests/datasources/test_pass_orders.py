@@ -108,7 +108,7 @@ def test_an_order_that_failed_is_made_again_and_tells_its_error(
 def test_an_interrupt_in_the_start_of_the_thread_costs_no_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A thread that was interrupted goes on with an array which no reader sees."""
+    """The thread that runs writes to an array that no reader sees."""
     go_on = threading.Event()
 
     def late(pass_: int, into: Any) -> None:
