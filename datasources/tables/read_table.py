@@ -57,6 +57,9 @@ def table_kind(path: Path) -> str:
     return kind
 
 
+MISSING = ("na", "n/a", "null", "none", "-", "?")  # as other programs write a missing number
+
+
 def readable(path: Path, parts: Iterator[Any]) -> Iterator[Any]:
     """Yield what `parts` yields; faults of a file's contents become `DataError`."""
     try:
@@ -105,9 +108,11 @@ def read_csv(path: Path, delimiter: str, names: list[str], text: set[str]) -> It
         if found is None:
             raise
         column, line, value = found.groups()
+        rule = "name columns of text in `categorical`. Targets and weights must be numbers."
+        if value.lower() in MISSING:
+            rule = "leave the fields of missing numbers empty, and say `nulls: zero`."
         raise DataError(
-            f"{path}:{line}: column {header[int(column)]!r} is {value!r}, no number; name columns "
-            "of text in `categorical`. Targets and weights must be numbers."
+            f"{path}:{line}: column {header[int(column)]!r} is {value!r}, no number; {rule}"
         ) from error
 
 

@@ -18,7 +18,7 @@ LOOKED_AT = 1000  # rows
 
 TEXTS = "text body content document description message review title abstract comment".split()
 TARGETS = "target label class y outcome response clicked click".split()
-IDS = "id ids index row key uuid".split()
+IDS = ["", "unnamed: 0", *"id ids index row key uuid".split()]  # pandas' index has no name
 
 
 @dataclass(frozen=True)
@@ -114,19 +114,24 @@ def _look_at_text(path: Path, comments: int) -> Look:
     with arrow.open_csv(path, reading, arrow.ParseOptions(delimiter=separator)) as reader:
         batch = next(iter(reader), None)
     separated = None if separator == own else separator
-    return Look(path, list(_columns(path, batch)), separated, named)
+    return Look(path, list(_columns(path, batch, of_text=True)), separated, named)
 
 
-def _columns(path: Path, batch: Any) -> Iterable[Column]:
-    """Yield the columns of a batch of rows. Raises DataError for none."""
+def _columns(path: Path, batch: Any, *, of_text: bool = False) -> Iterable[Column]:
+    """Yield the columns of a batch of rows. Raises DataError for none.
+
+    of_text: whether the file is text, in which True is a word.
+    """
     from pyarrow import types
 
     if batch is None or not batch.num_rows:
         raise DataError(f"{path}: the table has no rows.")
     for field, column in zip(batch.schema, batch.slice(0, LOOKED_AT).columns, strict=True):
         kind = field.type
-        number = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
+        number = types.is_integer(kind) or types.is_floating(kind)
         text = types.is_string(kind) or types.is_large_string(kind) or types.is_dictionary(kind)
+        if types.is_boolean(kind):
+            number, text = not of_text, of_text
         values = [value for value in column.to_pylist() if value is not None and value != ""]
         what = "number" if number else "text" if text else "other"
         yield Column(field.name, what, values, len(values) < len(column))

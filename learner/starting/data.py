@@ -6,6 +6,7 @@ Longer than 300 lines: a function for each kind of data.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,6 +39,7 @@ ENDS = "target dst destination dest to tonode tonodeid cited tail".split()
 MOST_STARS = 10  # larger numbers without the name of ratings are counts
 ALS_ENDINGS = "a table of users and items (.csv, .tsv, .parquet), .npz or .mtx"
 WORDS_OF_CATEGORY = 5  # a column of longer texts is no category
+WITH_COMMA = re.compile(r"\s*[-+]?\d+(,\d+)?\s*")
 
 FEATURES_TOLD = {
     "ids": "names of the rows, in predictions",
@@ -52,12 +54,15 @@ FEATURES_TOLD = {
 class Start:
     """The parts of a configuration that depend on the data.
 
-    train: keys of `data.train`; model: keys of `model`; told: a comment for a key of either.
+    train: keys of `data.train`; model: keys of `model`; told: a comment for a key of any part.
+    optimizer, learner: keys of these sections.
     """
 
     train: dict[str, Any]
     model: dict[str, Any] = field(default_factory=dict)
     told: dict[str, str] = field(default_factory=dict)
+    optimizer: dict[str, Any] = field(default_factory=dict)
+    learner: dict[str, Any] = field(default_factory=dict)
 
 
 def start_for(model: str, path: Path) -> Start:
@@ -189,13 +194,18 @@ def targets(path: Path) -> Start:
         train["classes"] = True
     own, left = features(look, target)
     train |= own
+    check_points(path, target)
     link = "softmax" if target.kind == "text" else "logistic" if target.binary else "linear"
     told = FEATURES_TOLD | {
         "targets": "the column to predict" + (f"; left out: {', '.join(left)}" if left else ""),
         "classes": "the target is text: each of its values is a class",
         "link": "logistic for 0 and 1, softmax for classes, linear for numbers, poisson for counts",
     }
-    return Start(train, {"link": link, "l2": 1e-5}, told)
+    start = Start(train, {"link": link, "l2": 1e-5}, told)
+    if link == "linear":
+        start.optimizer, start.learner = {"kind": "lbfgs"}, {"passes": 100}
+        told["passes"] = "at most. Steps of L-BFGS suit a target of any size, and it ends by itself"
+    return start
 
 
 def rows(path: Path) -> Start | None:
@@ -295,6 +305,7 @@ def features(look: Look, *without: Column) -> tuple[dict[str, Any], list[str]]:
     """
     rest = [c for c in look.without(*without) if plain_id(c.name) not in IDS]
     numeric = [c.name for c in rest if c.kind == "number"]
+    check_points(look.path, *rest)
     texts = [c.name for c in rest if c.kind == "text" and c.words <= WORDS_OF_CATEGORY]
     ids = next((c for c in look.without(*without) if plain_id(c.name) in IDS), None)
     left = [c.name for c in look.without(*without, ids) if c.name not in (*numeric, *texts)]
@@ -307,6 +318,19 @@ def features(look: Look, *without: Column) -> tuple[dict[str, Any], list[str]]:
     if any(column.missing for column in rest if column.kind == "number"):
         keys["nulls"] = "zero"
     return keys, left
+
+
+def check_points(path: Path, *columns: Column) -> None:
+    """Raise DataError if all values of a column are numbers with decimal commas."""
+    for column in columns:
+        values = list(map(str, column.values)) if column.kind == "text" else []
+        if any("," in value for value in values) and all(map(WITH_COMMA.fullmatch, values)):
+            value = next(value for value in values if "," in value)
+            raise DataError(
+                f"{path}: column {column.name!r} has numbers with decimal commas, such as {value}: "
+                "must have decimal points. Write the file anew, with pandas for example: "
+                "read_csv(path, sep=';', decimal=',').to_csv(path, index=False)."
+            )
 
 
 def plain_id(name: str) -> str:

@@ -111,7 +111,8 @@ def begun(model: str, path: Path) -> tuple[dict[str, Any], dict[str, str]]:
     tree = {
         "model": {"kind": model, **own["model"], **start.model},
         "data": {"train": start.train, "eval": held, **own.get("data", {})},
-        "learner": {**own["learner"], "seed": 1, "report": True},
+        **({"optimizer": start.optimizer} if start.optimizer else {}),
+        "learner": {**own["learner"], **start.learner, "seed": 1, "report": True},
     }
     return tree, TOLD | start.told
 

@@ -230,8 +230,9 @@ def every_column(link: LinkName, count: int) -> list[Target]:
     if link == "softmax":
         if count < 2:
             raise TargetError(
-                "GLM: link='softmax': must have a target of 0 and 1 for each class, but the data "
-                "have one target. In Python give the classes as texts: (X, Y.astype(str))."
+                "GLM: link='softmax': must have two classes or more, a target of 0 and 1 for each, "
+                "but the data have one target. Either all rows have the same class, or give the "
+                "classes as texts: in Python (X, Y.astype(str)), in a table classes: true."
             )
         return [Target(link=link, columns=list(range(count)))]
     return [Target(column=i) for i in range(count)]

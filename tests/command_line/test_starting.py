@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,15 @@ def section(model: str, path: Path) -> RunConfig:
             {"link": "logistic"},
         ),
         ("glm", "x.svm", "1 1:2\n", {"kind": "libsvm", "classes": True}, {"link": "softmax"}),
+        (
+            "glm", "i.csv", ",a,b,y\n0,1.5,True,2.5\n1,2.5,False,7\n",  # by pandas, with its index
+            {"ids": "", "numeric": ["a"], "categorical": ["b"], "classes": False},
+            {"link": "linear"},
+        ),
+        (
+            "glm", "t.csv", "a,y\n1.5,True\n2.5,False\n",
+            {"numeric": ["a"], "classes": True}, {"link": "softmax"},
+        ),
         ("fm", "c.csv", CLICKS, {"targets": ["click"], "numeric": ["price"]}, {"link": "logistic"}),
         (
             "kmeans", "f.csv", FLOWERS,
@@ -179,6 +189,8 @@ def test_hostile_names_of_files_and_columns_are_text(tmp_path: Path, name: str) 
         ("glm", "a.csv", "", DataError, "the file is empty"),
         ("glm", "a.csv", "a,b\n", DataError, "the table has no rows"),
         ("gaussian-mixture", "a.txt", "a storm\n", ConfigError, "a table of numbers and categor"),
+        ("glm", "a.csv", "a;y\n1,5;0\n2,25;1\n", DataError, "'a' has numbers with decimal commas"),
+        ("glm", "a.csv", "a;y\n1;0,5\n2;1,5\n", DataError, "such as 0,5: must have decimal point"),
     ],
 )
 def test_data_that_do_not_fit_are_refused(
@@ -276,6 +288,22 @@ def test_a_table_with_classes_is_trained_on_at_once(
         main("evaluate runs/glm-flowers --data new.csv".split())
     assert stop.value.code == 65
     assert "row 0 has the class 'nettle', which the training data do not" in capsys.readouterr().err
+
+
+def test_a_target_of_any_size_is_learned_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    y = 3e5 + 8e4 * (X[:, 0] - X[:, 1])
+    lines = [f"{a},{b},{price}" for (a, b), price in zip(X, y, strict=True)]
+    (tmp_path / "p.csv").write_text("\n".join(["a,b,price", *lines]) + "\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stop:
+        main(["glm", "p.csv", "--out", "p", "--quiet"])
+    assert stop.value.code == 0
+    scores = [line for line in Path("p/metrics.jsonl").read_text().splitlines() if '"r2"' in line]
+    assert json.loads(scores[-1])["r2"] > 0.99
 
 
 def test_a_larger_share_of_few_rows_is_held_out(tmp_path: Path) -> None:

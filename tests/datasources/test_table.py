@@ -252,6 +252,7 @@ def test_blocks_of_a_file_do_not_matter(tmp_path: Path) -> None:
             b"a,x,y\nr,1,1\nr,one,1\n",
             r":3: column 'x' is 'one', no number; name columns of text",
         ),
+        (b"a,x,y\nr,1,1\nr,NA,1\n", "'NA', no number; leave the fields of missing numbers empty"),
         (b"a,x,y\nr,1,1\nr,1\n", "Row #3: Expected 3 columns, got 2"),
         (b"a,x,y\nr,1,1\nr,,1\n", "column 'x': row 1 is empty; set `nulls: zero`"),
         (b"a,x,y\nr,1,1\nr,1,\n", "column 'y': row 1 is empty; leave such rows out"),
