@@ -22,7 +22,9 @@ from .units import Units, unusual
 OTHERS: tuple[LinkName, ...] = ("huber", "quantile", "poisson", "gamma", "tweedie")
 """Losses that are called like their links."""
 IN_UNITS_OF_Y = ("squared_error", "huber", "quantile")  # whose predictions are scores
-WORSE = 1.5  # times the error of a constant: quantiles far from the median are worse, too
+NEAR = 0.99  # times the error of a constant, above which nothing was learned
+WORSE = 1.5  # the same for quantiles: those far from the median are worse than the mean
+LOOKED_AT = 10_000  # rows, evenly spaced
 
 
 class GLMRegressor(RegressorMixin, LinearEstimator):
@@ -96,7 +98,7 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
         """
         X, y = self._check_targets(X, y, reset=True)
         self._solve(X, y, sample_weight, y)
-        self._warn_of_units(X, y)
+        self._warn_of_steps(X, y, sample_weight)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -140,17 +142,28 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
             return None
         return Units.of(X, Y, weights, centred=self.fit_intercept, of_targets=own)
 
-    def _warn_of_units(self, X: Any, y: Any) -> None:
-        """Warn where steps have not suited large features: the result is worse than a constant."""
-        if self.loss not in IN_UNITS_OF_Y or not unusual(X) or sp.issparse(y):
+    def _warn_of_steps(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """Warn where steps have not suited the data: the result is no better than a constant."""
+        auto = isinstance(self.solver, str) and self.solver == "auto"
+        optimizer = self._solver(passes=True)
+        if sp.issparse(y) or (auto and optimizer is not None and optimizer.steps_by_pass):
             return
-        found, constant = np.abs(y - self.predict(X)).mean(), np.abs(y - y.mean(axis=0)).mean()
-        if not found <= WORSE * constant:
+        every = slice(None, None, -(-len(y) // LOOKED_AT))
+        X, y = X[every], y[every]
+        weights = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)[every]
+        if not weights.sum() > 0.0:
+            return
+        mean = np.average(y, axis=0, weights=weights)
+        found, constant = (
+            float(np.average(np.abs(y - guess).reshape(len(y), -1).mean(1), weights=weights))
+            for guess in (self._predictions(X, self._model("mean")).reshape(y.shape), mean)
+        )
+        if constant > 0.0 and not found <= (WORSE if self.loss == "quantile" else NEAR) * constant:
             warnings.warn(
-                f"GLMRegressor: the result is worse than a constant: its mean absolute error is "
-                f"{found:.3g}, that of the mean {constant:.3g}. Steps of solver={self.solver!r} "
-                "suit features of size 1, and X has larger values: scale its columns, or use "
-                'solver="auto" with l1_ratio=0.',
+                f"{type(self).__name__}: the result is no better than a constant: its mean "
+                f"absolute error is {found:.3g}, that of the mean {constant:.3g}. Steps of solver="
+                f"{self.solver!r} suit features and targets of size 1: scale X and y, raise "
+                'max_iter, or use solver="auto" with l1_ratio=0.',
                 ConvergenceWarning,
                 stacklevel=4 if HAS_CALLBACKS else 3,
             )

@@ -106,7 +106,7 @@ def unusual(values: Any) -> bool:
     (False, True)
     """
     values = values.data if sp.issparse(values) else np.asarray(values)
-    return bool(values.size) and bool(max(values.max(), -values.min()) > USUAL)
+    return bool(values.size) and max(float(values.max()), -float(values.min())) > USUAL
 
 
 def mean_and_deviation(

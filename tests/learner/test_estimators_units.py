@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -98,5 +99,42 @@ def test_units_there_and_back_are_the_same_scores() -> None:
 
 def test_a_result_worse_than_a_constant_says_so() -> None:
     other = X * [1e4, 1.0, 1.0, 1.0]
-    with pytest.warns(ConvergenceWarning, match="worse than a constant.*scale its columns"):
+    with pytest.warns(ConvergenceWarning, match="no better than a constant.*scale X and y"):
         bl.GLMRegressor("quantile", solver="adagrad", random_state=0).fit(other, y)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        bl.GLMRegressor(l1_ratio=0.5),
+        bl.GLMRegressor(solver="adagrad"),
+        bl.FMRegressor(solver="adagrad"),
+    ],
+)
+def test_steps_that_do_not_suit_the_target_say_so(model: Any) -> None:
+    with pytest.warns(ConvergenceWarning, match="no better than a constant.*targets of size 1"):
+        model.fit(X, 1e6 + 1e5 * y)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        bl.GLMRegressor(),
+        bl.GLMRegressor("quantile", shape=0.99, alpha=0.0, max_iter=300),
+        bl.GLMRegressor(l1_ratio=0.5, alpha=1e-4),
+    ],
+)
+def test_what_is_learned_comes_without_warning(model: Any) -> None:
+    weights = np.arange(len(y)) % 3.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        model.fit(X, (y - y.mean()) / y.std(), sample_weight=weights)
+        model.fit(X, np.full(len(y), 2.0))  # a constant is the best
+
+
+def test_true_and_false_are_numbers() -> None:
+    table, target = X > 0.0, y > y.mean()
+    whole = bl.GLMRegressor().fit(table.astype(np.float32), target.astype(np.float32))
+    for each in (table, sp.csr_array(table)):
+        found = bl.GLMRegressor().fit(each, target)
+        np.testing.assert_allclose(found.coef_, whole.coef_, rtol=1e-3, atol=1e-5)
