@@ -61,7 +61,7 @@ from .training.checks import check_fields, check_hooks, check_settings, check_wh
 from .training.chosen_tables import choose_tables
 from .training.data import check_labelled, open_parts, open_source, share_of
 from .training.devices import IndexSetting, one_each
-from .training.evaluation import Evaluation, Evaluator
+from .training.evaluation import Evaluation, Evaluator, check_metric
 from .training.further import further, other_names, rows_before
 from .training.gpu_time import CARDS, Card, Update, pass_of
 from .training.index_choice import PassTimes, changes, pass_times
@@ -699,10 +699,20 @@ class Learner:
         return "host" if self.pass_times is None else self.pass_times.faster
 
     def trial(self, blocks: int = 3) -> Trial:
-        """Estimate the cost of training from some blocks. Close the learner after it."""
+        """Estimate the cost of training from some blocks. Close the learner after it.
+
+        Raises ConfigError if no score has the name of the metric.
+        """
         team = self._prepare(self._training_source().shape)
         self._live.trained = True
-        return try_blocks(team, self._training(), self.eval, blocks)
+        found = try_blocks(team, self._training(), self.eval, blocks)
+        if self.eval is not None and self.evaluation.metric is not None:
+            with self._reader(self.eval, "score") as reader:
+                scores = score_blocks(
+                    team, reader.blocks(0, stop=1), self.eval.shape.rows, self.progress
+                )
+            check_metric(self.evaluation.metric, scores)
+        return found
 
     def parameter(self, name: str) -> np.ndarray[Any, Any]:
         """Return a copy of the parameter `name`; if it lies in a file, a file by column, read-only.

@@ -69,6 +69,11 @@ def read_sentences(
                 f"sentences: text {number - 1} is a string; must be a list of words, such as "
                 "text.split()."
             )
+        if not isinstance(text, Iterable):
+            raise DataError(
+                f"sentences: text {number - 1} is {text!r}: must be a list of words. Leave it out, "
+                "or give an empty list."
+            )
         codes.extend([numbers.setdefault(word, len(numbers)) for word in text])
         codes.append(-1)
     read = np.frombuffer(codes, np.int32) if codes else np.zeros(0, np.int32)

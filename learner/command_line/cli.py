@@ -4,6 +4,7 @@ Nothing heavy is imported before a command runs, so `--help` is instant.
 """
 
 import gc
+import io
 import logging
 import os
 import re
@@ -110,6 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None:  # modules and compiled kernels are a million objects, which all live on
         gc.set_threshold(50_000, 20, 50)
+        _make_streams_take_text()
     if logging.lastResort is not None:  # it prints warnings if no handler is set up
         logging.lastResort.setFormatter(MessageFormatter())
     try:
@@ -175,6 +177,17 @@ def _report(error: BaseException, verbose: bool) -> int:
         for line in lines:
             say(line.removesuffix("\n"))
     return int(code)
+
+
+def _make_streams_take_text() -> None:
+    """Open streams that the caller has closed, and escape what a stream's encoding lacks."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif isinstance(stream, io.TextIOWrapper):
+            with suppress(OSError):  # a file has become a pipe since the start
+                stream.reconfigure(errors="backslashreplace")
 
 
 def _let_go_of_full_streams() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blocklearn.datasources import Ids
+from blocklearn.matcache import ShapeError
 from blocklearn.mixins import Mixin
 from blocklearn.models import Model
 from blocklearn.optimizers import Optimizer
@@ -153,6 +154,11 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
         learner = self._trained(X.shape[0], model)
         try:
             return learner.predict(X, side=side)
+        except ShapeError as error:
+            raise ValueError(
+                f"{type(self).__name__}: what was learned does not fit its parameters, which were "
+                "changed after fit. Call fit again, or set them as they were."
+            ) from error
         finally:
             learner.close()
 

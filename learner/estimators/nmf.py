@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, Self
 
 import numpy as np
+import scipy.sparse as sp
 
 from blocklearn.answers import answered
 from blocklearn.models import NMF as NMFModel
@@ -101,7 +102,7 @@ class NMF(Decomposition):
     def inverse_transform(self, X: Any) -> Array:
         """Return X @ components_, [n x features], from weights X [n x parts]."""
         check_is_fitted(self)
-        found: Array = np.asarray(X) @ self.components_
+        found: Array = (X if sp.issparse(X) else np.asarray(X)) @ self.components_
         return found
 
     def score(self, X: Any, y: Any = None) -> float:

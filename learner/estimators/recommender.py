@@ -88,7 +88,7 @@ class Recommender:
         blocks = of_matrix(np.arange(ids.size), left_out)
         lists = lists_of(factors, rows, blocks, count, chosen, self._opened)
         found, scores = joined(
-            ((block.ids, block.scores) for block in lists), single=np.ndim(userid) == 0
+            ((block.ids, block.scores) for block in lists), count, single=np.ndim(userid) == 0
         )
         return self._named("item", found), scores
 
@@ -255,22 +255,26 @@ class Recommender:
         table = table if chosen is None else table[chosen]
         rows = of_unit_length(rows[:, : self.n_components])
         parts, size = parts_of(np.arange(len(rows)))
+        length = checked_length(N, len(table))
 
         def lists() -> Iterator[tuple[Array, Array]]:
             with top_lists(
-                table, checked_length(N, len(table)), self._opened,
+                table, length, self._opened,
                 columns=self.n_components, block_rows=size, unit=True,
             ) as top:  # fmt: skip
                 for part in parts:
                     ids, scores = top.of(rows[part])
                     yield ids if chosen is None else chosen.astype(np.int32)[ids], scores
 
-        return joined(lists(), single=single)
+        return joined(lists(), length, single=single)
 
 
-def joined(blocks: Iterable[tuple[Array, Array]], *, single: bool) -> tuple[Array, Array]:
-    """Return ids and scores of all blocks; for a single row, [N] each."""
-    ids, scores = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+def joined(
+    blocks: Iterable[tuple[Array, Array]], length: int, *, single: bool
+) -> tuple[Array, Array]:
+    """Return ids and scores of all blocks [n x length]; for a single row, [length] each."""
+    none = np.empty((0, length), np.int32), np.empty((0, length), np.float32)
+    ids, scores = (np.concatenate(parts) for parts in zip(none, *blocks, strict=True))
     return (ids[0], scores[0]) if single else (ids, scores)
 
 

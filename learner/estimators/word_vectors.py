@@ -104,6 +104,8 @@ class WordVectors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LearnerEsti
         check_is_fitted(self)
         found = read_sentences(words_of(X), list(self.vocabulary_))
         words, ends = found.X, np.flatnonzero(np.diff(found.X.indptr) == 0)
+        if not ends.size:
+            return np.empty((0, self.n_components), np.float32)
         starts = np.concatenate([[0], words.indptr[ends]])
         counts = type(words)((words.data, words.indices, starts), (ends.size, words.shape[1]))
         counts.sum_duplicates()

@@ -39,8 +39,12 @@ def topic_words(
 
 
 def topic_names(learner: Learner) -> list[str]:
-    """Return the name of each topic: that of its seed words, else its number."""
-    model = learner.model
+    """Return the name of each topic: that of its seed words, else its number.
+
+    Raises:
+        ConfigError: the model has no topics.
+    """
+    model = topic_model(learner)
     if isinstance(model, LDA):
         return model.topic_names
     return [str(number) for number in range(model.parameters["H"].shape[1])]

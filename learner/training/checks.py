@@ -62,6 +62,8 @@ def check_settings(
     ]:
         check_whole(name, value)
     check_whole("seed", seed, least=0)
+    if seed >= 2**63:
+        raise ValueError(f"Learner: seed={seed}: must be below 2**63.")
     if threads is not None:
         check_whole("threads", threads, remedy=" Write threads=None to use all that there are.")
     if device_blocks != "auto":

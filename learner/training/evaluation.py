@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Literal, Self
 
@@ -138,9 +138,7 @@ class Evaluator:
 
     def _watch(self, metric: str) -> None:
         progress, best = self._progress, self._progress.best
-        if metric not in progress.scores:
-            known = ", ".join(progress.scores)
-            raise ConfigError([f"evaluation.metric: {metric!r}, but the scores are {known}"])
+        check_metric(metric, progress.scores)
         score = float(progress.scores[metric])
         if best is None or self._settings.improves(score, best.score):
             progress.best = Best(metric, score, *progress.position)
@@ -148,3 +146,10 @@ class Evaluator:
         else:
             progress.best = replace(best, waited=best.waited + 1)
         progress.stop = progress.stop or self.exhausted
+
+
+def check_metric(metric: str, scores: Iterable[str]) -> None:
+    """Raise ConfigError if no score has the metric's name."""
+    known = list(scores)
+    if metric not in known:
+        raise ConfigError([f"evaluation.metric: {metric!r}, but the scores are {', '.join(known)}"])

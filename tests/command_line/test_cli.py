@@ -1,5 +1,7 @@
 """The command line: help at once, one exit code per kind of failure, messages on stderr."""
 
+import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -31,6 +33,27 @@ def learn(*arguments: str) -> int:
         main(arguments)
     assert isinstance(stop.value.code, int)
     return stop.value.code
+
+
+# ---- streams -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_a_stream_that_the_caller_has_closed_takes_nothing(closed: str) -> None:
+    command = f"exec {shlex.join([*LEARN, 'config', '--config', LDA])} {closed}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stderr == ""
+
+
+def test_letters_that_a_stream_lacks_are_escaped(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(
+        "model: {kind: lda, seeds: {größe: [x]}}\ndata: {train: {kind: python-docs}}\n",
+        encoding="utf-8",
+    )
+    environ = os.environ | {"PYTHONIOENCODING": "ascii"}
+    command = [*LEARN, "config", "--config", str(tmp_path / "a.yaml")]
+    done = subprocess.run(command, capture_output=True, text=True, env=environ)
+    assert done.returncode == 0 and r"gr\xf6\xdfe" in done.stdout
 
 
 # ---- help ----------------------------------------------------------------------------------------

@@ -116,6 +116,8 @@ def test_rare_and_unknown_words_are_left_out() -> None:
         read_sentences([["a", "b"]], min_count=3)
     with pytest.raises(DataError, match="text 0 is a string"):
         read_sentences(["a b"])
+    with pytest.raises(DataError, match="text 1 is nan: must be a list of words"):
+        read_sentences([["a"], np.nan])  # type: ignore[list-item]
 
 
 def test_too_many_words_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

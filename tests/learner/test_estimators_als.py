@@ -53,6 +53,9 @@ def test_lists_are_those_of_a_full_sort(loss: Any) -> None:
         np.testing.assert_allclose(found, wanted[1], rtol=1e-4, atol=1e-5)
         alone = als.recommend(7, RATINGS[[7]], N=6, **options)
         assert alone[0].tolist() == ids[0].tolist() and alone[1].shape == (n,)
+        assert [each.shape for each in als.recommend([], RATINGS[[]], N=6, **options)] == [
+            (0, n)
+        ] * 2
 
 
 def test_pairs_have_the_scores_of_lists(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,3 +272,11 @@ def test_ids_are_numbers_only_if_all_are() -> None:
         (["9" * 30], "U"),
     ):
         assert recommender.id_array(Ids(ids)).dtype.kind == kind
+
+
+def test_parameters_that_were_changed_after_fit_say_so() -> None:
+    als = bl.ALS(4, max_iter=1, random_state=0).fit(RATINGS)
+    als.set_params(n_components=7)
+    with pytest.raises(ValueError, match="ALS: .* changed after fit. Call fit again"):
+        als.transform(RATINGS)
+    assert als.set_params(n_components=4).transform(RATINGS).shape[0] == 40

@@ -121,6 +121,9 @@ def test_a_score_that_is_not_there() -> None:
         bl.Learner(LDA(topics=3), X, evaluation=watched)
     with pytest.raises(ConfigError, match="'auc', but the scores are perplexity, elbo_per_token"):
         bl.Learner(LDA(topics=3), X, X, evaluation=watched).fit()
+    with pytest.raises(ConfigError, match="'auc', but the scores are perplexity"):
+        bl.Learner(LDA(topics=3), X, X, evaluation=watched).trial(1)  # as for `--dry-run`
+    bl.Learner(LDA(topics=3), X, X, evaluation="perplexity").trial(1)
 
 
 @pytest.mark.parametrize("replicas", [1, 3])

@@ -77,6 +77,9 @@ def test_what_has_no_such_topics_is_refused(run: Learn) -> None:
     assert not Path("t.npy").exists()
     with pytest.raises(ConfigError, match="ALS has no topics"):
         topic_model(bl.Learner(bl.models.ALS(rank=2), X))
+    bl.save(bl.Learner(bl.models.KMeans(clusters=2), X, passes=1).fit(), "groups")
+    code, _, err = run("topics", "groups")
+    assert code == 78 and "a model of kind KMeans has no topics" in err
 
 
 def test_blocks_without_rows_or_topics_leave_a_table(tmp_path: Path) -> None:

@@ -90,6 +90,7 @@ def test_a_run_with_seeds_resumes_to_the_same_bits() -> None:
         ({"a": ["x"], "b": ["x"], "c": ["x"]}, "seeds has 3 topics, but there are 2"),
         ({" ": ["x"]}, "must be a name"),
         ({"a": []}, r"seeds\.a: must be words"),
+        ({"1": ["x"]}, r"seeds\.1: must be a name: another topic has this number"),
     ],
 )
 def test_seeds_that_make_no_sense(seeds: Any, message: str) -> None:
