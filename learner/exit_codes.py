@@ -96,6 +96,8 @@ def exit_code(error: BaseException) -> ExitCode:
         return ExitCode.PERMISSION
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         return ExitCode.NO_INPUT
+    if _name_without_locale(error) is not None:
+        return ExitCode.IO
     return next((code for kind, code in table if isinstance(error, kind)), ExitCode.INTERNAL)
 
 
@@ -112,7 +114,22 @@ def _shortened(word: re.Match[str]) -> str:
     return f"{word[0][:100]}... ({len(word[0]):,} characters)"
 
 
+def _name_without_locale(error: BaseException) -> str | None:
+    """Return the name of a file that cannot be passed on as UTF-8; None: it is another error.
+
+    Python has read it with an encoding that lacks its letters.
+    """
+    if isinstance(error, UnicodeEncodeError) and error.reason == "surrogates not allowed":
+        return error.object
+    return None
+
+
 def _text(error: BaseException) -> str:
+    if (name := _name_without_locale(error)) is not None:
+        return (
+            f"{name}: the locale of this process lacks letters of the name. Set PYTHONUTF8=1, or "
+            "LC_ALL=C.UTF-8"
+        )
     if isinstance(error, OSError) and error.strerror:
         name = f"{error.filename}: " if error.filename is not None else ""
         return f"{name}{error.strerror}"

@@ -136,6 +136,8 @@ def test_every_exit_code_is_in_the_help(capsys: pytest.CaptureFixture[str]) -> N
         (FileNotFoundError(2, "No such file", "x"), 66),
         (PermissionError(13, "Permission denied", "x"), 77),
         (OSError(28, "No space left on device", "x"), 74),
+        (UnicodeEncodeError("utf-8", "\udcc3.csv", 0, 1, "surrogates not allowed"), 74),
+        (UnicodeEncodeError("ascii", "ä", 0, 1, "ordinal not in range(128)"), 70),
         (MemoryError(), 71),
         (MemoryPlanError("x"), 71),
         (ModuleNotFoundError("No module named 'x'"), 69),
