@@ -186,7 +186,7 @@ class GaussianMixture(DensityMixin, LearnerEstimator):
 
     def _tensors(self, rows: int) -> dict[str, Array]:
         means, factors = np.ascontiguousarray(self.means_.T), self.precisions_cholesky_
-        if self.covariance_type == "full":
+        if factors.ndim == 3:  # full covariances
             factors = np.concatenate(factors, axis=1)
         else:
             factors = np.broadcast_to(factors.T, means.shape)

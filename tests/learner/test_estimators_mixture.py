@@ -56,3 +56,11 @@ def test_training_ends_when_the_bound_hardly_changes() -> None:
 def test_a_form_that_does_not_exist_is_named() -> None:
     with pytest.raises(ValueError, match="covariance_type='tied': must be full, diag or spherical"):
         bl.GaussianMixture(2, covariance_type="tied").fit(X)
+
+
+@pytest.mark.parametrize("forms", [("full", "diag"), ("diag", "full")])
+def test_a_form_that_was_changed_after_fit_says_so(forms: Any) -> None:
+    ours = bl.GaussianMixture(3, covariance_type=forms[0], max_iter=1, random_state=0).fit(X)
+    ours.set_params(covariance_type=forms[1])
+    with pytest.raises(ValueError, match="GaussianMixture: .* changed after fit"):
+        ours.predict_proba(X)
