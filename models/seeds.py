@@ -26,8 +26,9 @@ def problem(seeds: Seeds, topics: int) -> str | None:
             return f"seeds.{name!r}: must be a name. Write the topic's name before its words"
         if not words:
             return f"seeds.{name}: must be words. List one or more, or leave the topic out"
-    if same := {str(number) for number in range(len(seeds), topics)} & seeds.keys():
-        return f"seeds.{min(same)}: must be a name: another topic has this number. Choose a word"
+        number = int(name) if name.isascii() and name.isdigit() and len(name) < 10 else -1
+        if str(number) == name and len(seeds) <= number < topics:
+            return f"seeds.{name}: must be a name: another topic has this number. Choose a word"
     return None
 
 

@@ -15,7 +15,7 @@ from blocklearn.learner.page.topic_sections import topic_sections
 from blocklearn.learner.reports.lines import prediction_lines, topic_lines, topics_json
 from blocklearn.learner.results.predictions import predict_blocks
 from blocklearn.models.errors import ModelConfigError
-from blocklearn.models.seeds import seed_table
+from blocklearn.models.seeds import problem, seed_table
 from blocklearn.optimizers import StreamingAverage
 from tests.support.corpora import planted
 
@@ -96,6 +96,11 @@ def test_a_run_with_seeds_resumes_to_the_same_bits() -> None:
 def test_seeds_that_make_no_sense(seeds: Any, message: str) -> None:
     with pytest.raises(FieldError, match=message):
         bl.models.LDA(topics=2, seeds=seeds)
+
+
+def test_many_topics_take_no_time_to_check() -> None:
+    assert problem({"a": ["x"], "1": ["y"], "01": ["z"], "²": ["x"]}, 2**62) is None
+    assert "seeds.77: must be a name" in str(problem({"77": ["x"]}, 2**62))
 
 
 def test_a_seed_that_the_data_do_not_have() -> None:
