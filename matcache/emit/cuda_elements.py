@@ -10,15 +10,9 @@ from .cuda_header import device_header
 from .cuda_loops import CudaLoops
 
 SPAN = 32  # columns of a block of threads that makes their sums
+PACK = 4  # elements that a thread assigns at once
 
 # How endings visit elements: e, of row i and column k. ELEMENTS stands for their computation.
-_ASSIGN = """
-    for (i64 e = BL_THREAD; e < rows * columns; e += BL_THREADS) {
-        const i64 i = bl_divide(e, columns), k = e - i * columns; (void)i; (void)k;
-        ELEMENTS
-    }
-"""
-
 # FLAT: whether chunks are of elements, not of rows.
 _TOTAL = """
     const i64 units = FLAT ? rows * columns : rows, width = FLAT ? 1 : columns;
@@ -113,23 +107,71 @@ class _Printer(CudaLoops):
         head = f'extern "C" __global__ void run({", ".join(parameters)}) {{'
         with out.block(head, "}"):
             self.single_numbers()
-            totals = [n for n, ending in enumerate(endings) if ending == "total"]
-            for n in totals:
-                out.line(f"double total{n} = 0.0;")
-            before, after = self.loop().strip("\n").split("ELEMENTS\n")
-            out.raw(before.rstrip(" "))
-            with out.block():
-                self.body(group)
-            out.raw(after)
-            for n in totals:
-                out.raw(_TOTALLED.format(n=n).strip("\n"))
+            (self.assign if self.assigns else self.fold_all)(group)
         return out.text()
+
+    @property
+    def assigns(self) -> bool:
+        """Whether all results are assigned."""
+        return set(self.program.endings) == {"assign"}
+
+    def assign(self, group: Group) -> None:
+        """Print the loops of a kernel whose results are all assigned.
+
+        A thread reads and writes `PACK` elements at once, where addresses permit it: with one at a
+        time, too few are on their way to fill the memory's bandwidth.
+        """
+        out, e = self.out, f"{PACK} * n"
+        read = [value.arg for value in self.plan.inputs if _by_element(value)]
+        ins, outs = [f"in{n}" for n in read], [f"out{n}" for n in range(len(self.endings))]
+        arrays = [f"a{n}" for n in read] + [f"o{n}" for n in range(len(outs))]
+        values = ", ".join([*(f"F {name}" for name in ins), *(f"F& {name}" for name in outs)])
+        with out.block(f"const auto element = [&](i64 i, i64 k, {values}) {{", "};"):
+            out.line("(void)i; (void)k;")
+            self.body(group)
+        together = " | ".join(f"(u64){array}" for array in arrays)
+        out.line("const i64 size = rows * columns;")
+        out.line(f"const i64 packs = ({together}) % (8 * {PACK}) == 0 ? size / {PACK} : 0;")
+        with out.block("for (i64 n = BL_THREAD; n < packs; n += BL_THREADS) {", "}"):
+            out.line(f"i64 i = bl_divide({e}, columns), k = {e} - i * columns;")
+            for name in (*ins, *outs):
+                out.line(f"F {name}[{PACK}];")
+            for name, array in zip(ins, arrays, strict=False):
+                out.line(f"bl_load<{PACK}>({name}, {array} + {e});")
+            out.line("#pragma unroll")
+            with out.block(f"for (int v = 0; v < {PACK}; ++v) {{", "}"):
+                out.line(f"element(i, k, {', '.join(f'{name}[v]' for name in (*ins, *outs))});")
+                out.line("if (++k == columns) { k = 0; ++i; }")
+            for name, array in zip(outs, arrays[len(ins) :], strict=True):
+                out.line(f"bl_store<{PACK}>({array} + {e}, {name});")
+        with out.block(
+            f"for (i64 e = {PACK} * packs + BL_THREAD; e < size; e += BL_THREADS) {{", "}"
+        ):
+            out.line("const i64 i = bl_divide(e, columns), k = e - i * columns;")
+            for name in outs:
+                out.line(f"F {name};")
+            read_here = [f"F({array}[e])" for array in arrays[: len(ins)]]
+            out.line(f"element(i, k, {', '.join([*read_here, *outs])});")
+            for name, array in zip(outs, arrays[len(ins) :], strict=True):
+                out.line(f"{array}[e] = {name};")
+
+    def fold_all(self, group: Group) -> None:
+        """Print the loops of a kernel with sums."""
+        out, totals = self.out, [n for n, e in enumerate(self.program.endings) if e == "total"]
+        for n in totals:
+            out.line(f"double total{n} = 0.0;")
+        before, after = self.loop().strip("\n").split("ELEMENTS\n")
+        out.raw(before.rstrip(" "))
+        with out.block():
+            self.body(group)
+        out.raw(after)
+        for n in totals:
+            out.raw(_TOTALLED.format(n=n).strip("\n"))
 
     def loop(self) -> str:
         """Return the text around the computation of an element."""
         if not self.program.by_column:
-            flat = str(self.plan.flat).lower()
-            return _TOTAL.replace("FLAT", flat) if "total" in self.program.endings else _ASSIGN
+            return _TOTAL.replace("FLAT", str(self.plan.flat).lower())
         starts = ends = ""
         for n, ending in enumerate(self.program.endings):
             if ending in _FOLDS:
@@ -142,7 +184,10 @@ class _Printer(CudaLoops):
     def element(self, value: Value) -> str:
         """Return an element of a matrix, or of a result."""
         if value.arg < 0:
-            return f"o{self.outputs[value.id]}[e]"
+            n = self.outputs[value.id]
+            return f"out{n}" if self.assigns else f"o{n}[e]"
+        if self.assigns and _by_element(value):
+            return f"in{value.arg}"
         if value.access is Access.RANDOM:
             stream = self.program.arguments[value.arg].stream
             return f"bl_uniform<F>(bl_random_bits(a{value.arg}, (u32)i, (u32)k, {stream}u))"
@@ -162,3 +207,8 @@ class _Printer(CudaLoops):
                 self.out.line(f"sum{n} += (double){text};")
             case "colmax":
                 self.out.line(f"sum{n} = bl_maximum(sum{n}, (double){text});")
+
+
+def _by_element(value: Value) -> bool:
+    """Return whether an argument has a number for each element."""
+    return value.kind is Kind.VEC and value.access is Access.ROWS

@@ -63,7 +63,7 @@ def test_inputs_are_read_in_the_order_of_the_arguments(ending: Ending) -> None:
         assert [s.op for s in plan.program.body] == ["mul"] * 4
         for text in (rowwise_source(plan), elements_source(plan)):
             text = text[text.index("run(") :]
-            loads = re.findall(r"\be(\d) = (?:F\()*(?:bl_|m\.|get|a)", text)
+            loads = re.findall(r"\be(\d) = (?:F\()*(?:bl_|m\.|get|in|a)", text)
             assert loads == ["0", "1", "2", "3", "4"]
 
 
