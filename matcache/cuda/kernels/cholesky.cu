@@ -190,45 +190,68 @@ __device__ __forceinline__ void end(const float (&x)[SIDE][SIDE], float* y) {
   }
 }
 
-// The unknowns that are known: where free is 0.
+// The unknowns whose values are known: where free is 0. Padding is marked like them.
 struct Known {
   int count, at[MASKED ? K : 1];
+  unsigned marks[SQUARES];  // a bit for each unknown of a square's rows
   __device__ __forceinline__ void find(const float* free) {
+    for (int n = threadIdx.x; n < SQUARES; n += BL_BLOCK) {
+      unsigned bits = 0;
+#pragma unroll
+      for (int a = 0; a < SIDE; ++a) {
+        const int r = n * SIDE + a;
+        if (r >= K || (MASKED && free[r] == 0.0f)) bits |= 1u << a;
+      }
+      marks[n] = bits;
+    }
+    __syncthreads();
     if (MASKED && threadIdx.x == 0) {
       count = 0;
       for (int r = 0; r < K; ++r)
-        if (free[r] == 0.0f) at[count++] = r;
+        if (has(r)) at[count++] = r;
     }
     __syncthreads();
   }
+  __device__ __forceinline__ bool has(int r) const { return marks[r / SIDE] >> r % SIDE & 1; }
 };
 // (A + D) x = b, D diagonal, see BL_DIAGONAL: A becomes U with the reciprocals of its diagonal, A + D = U'U.
 // SIDE rows of U at a time: one thread factors their square, those beside it follow, all below them shrink.
 // A thread with a square on the diagonal also has its numbers of the right side.
 #define BL_DIAGONAL(r) (SCALED ? ridge * scaling[r] + shift[r] : ridge)
 __device__ __forceinline__ void solve(Squares& A, Rows& rows, const Known& known, float ridge, const float* gram,
-    const float* free, const float* scaling, const float* shift, const float* b, float* out) {
+    const float* scaling, const float* shift, const float* b, float* out) {
   __shared__ float y[WIDE], least[WIDE], corner[SIDE][SIDE];
   __syncthreads();
   if (GRAM) A.each([&](int r, int c, float& x) { if (c < K) x += gram[r * K + c]; });
   for (int r = threadIdx.x; r < WIDE; r += BL_BLOCK) y[r] = r < K ? b[r] : 0.0f;
 #if MASKED  // what is known goes to the right side
   for (int n = 0; n < known.count; ++n) {
+    const int at = known.at[n];
     float* column = rows.v[0];
     __syncthreads();
     A.each([&](int r, int c, float x) {
-      if (c == known.at[n]) column[r] = x;
-      else if (r == known.at[n]) column[c] = x;
+      if (c == at) column[r] = x;
+      else if (r == at) column[c] = x;
     });
     __syncthreads();
     for (int r = threadIdx.x; r < K; r += BL_BLOCK)
-      if (free[r] != 0.0f) y[r] = fma(-column[r], b[known.at[n]], y[r]);
+      if (!known.has(r)) y[r] = fma(-column[r], y[at], y[r]);
   }
 #endif
-  A.each([&](int r, int c, float& x) {
-    if (c >= K || (MASKED && (free[r] == 0.0f || free[c] == 0.0f))) x = r == c ? 1.0f : 0.0f;
-    else if (r == c) x += BL_DIAGONAL(r);
-    if (r == c) least[r] = FLOOR * x;
+  A.squares([&](int r, int c, float (&x)[SIDE][SIDE]) {
+    const unsigned down = known.marks[r / SIDE], across = known.marks[c / SIDE];
+    if (down | across)
+#pragma unroll
+      for (int a = 0; a < SIDE; ++a)
+#pragma unroll
+        for (int b = 0; b < SIDE; ++b)
+          if ((down >> a | across >> b) & 1) x[a][b] = r == c && a == b ? 1.0f : 0.0f;
+    if (r != c) return;
+#pragma unroll
+    for (int a = 0; a < SIDE; ++a) {
+      if (!(down >> a & 1)) x[a][a] += BL_DIAGONAL(r + a);
+      least[r + a] = FLOOR * x[a][a];
+    }
   });
   for (int n = threadIdx.x; n < SIDE; n += BL_BLOCK) rows.w[n] = -1.0f;
   __syncthreads();
@@ -298,6 +321,6 @@ extern "C" __global__ void BL_TEAMED __launch_bounds__(BL_BLOCK, SHARED) solve_r
     sums.add(shared, p + length * rank / BL_TEAM, p + length * (rank + 1) / BL_TEAM, table,
              [&](i64 e) { return (i64)indices[e]; }, [&](i64 e) { return weights[e]; });
     if (BL_TEAM > 1) sums.gather(shared);
-    if (rank == 0) solve(sums, shared, known, ridge[i], gram, free, scaling, shift, rhs + i * K, out + i * K);
+    if (rank == 0) solve(sums, shared, known, ridge[i], gram, scaling, shift, rhs + i * K, out + i * K);
   }
 }

@@ -10,7 +10,7 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK, SHARED) solve_sums(i64 ro
   for (i64 i = blockIdx.x; i < rows; i += gridDim.x) {
     Squares own;
     own.packs([&](int at, float* x) { bl_load<PACK>(x, sums + i * PACKED + at); });
-    solve(own, shared, known, ridge[i], gram, free, scaling, shift, rhs + i * K, out + i * K);
+    solve(own, shared, known, ridge[i], gram, scaling, shift, rhs + i * K, out + i * K);
   }
 }
 
