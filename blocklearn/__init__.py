@@ -169,13 +169,20 @@ def __getattr__(name: str) -> Any:
 
 
 def _imported(name: str) -> Any:
-    """Import a module without collecting garbage: what imports make lives on."""
-    collects = gc.isenabled()
+    """Import a module without collecting garbage: what imports make lives on.
+
+    Then it is old to the collector, which would else look through all of it, twice, when a fit
+    makes its first objects.
+    """
+    collects, before = gc.isenabled(), len(sys.modules)
     gc.disable()
     try:
         return import_module(name, __name__)
     finally:
         if collects:
+            if len(sys.modules) > before and not gc.get_freeze_count():  # the program froze none
+                gc.freeze()
+                gc.unfreeze()  # into the oldest generation
             gc.enable()
 
 

@@ -133,6 +133,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)  # the interpreter would wait for replicas that work on a block
+    if arguments is None:  # the interpreter would search all objects for garbage before it ends
+        gc.freeze()
     sys.exit(code)
 
 

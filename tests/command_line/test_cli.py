@@ -92,6 +92,21 @@ print(*{name.partition(".")[0] for name in set(sys.modules) - before} - sys.stdl
     assert in_a_process_of_its_own(code).split() == ["blocklearn"]
 
 
+@pytest.mark.parametrize("frozen", [False, True])
+def test_what_imports_make_is_old_to_the_collector(frozen: bool) -> None:
+    """Else the next collections of young objects look through all modules, once a generation."""
+    code = f"""
+import gc, blocklearn
+{frozen} and gc.freeze()
+blocklearn.Learner
+print(gc.isenabled(), gc.get_count()[0], gc.get_freeze_count())
+"""
+    enabled, young, kept = in_a_process_of_its_own(code).split()
+    assert enabled == "True"
+    assert bool(int(kept)) is frozen  # what the program froze stays frozen
+    assert frozen or int(young) < 100  # of some 300,000
+
+
 def in_a_process_of_its_own(code: str) -> str:
     """What it prints."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
