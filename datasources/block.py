@@ -179,7 +179,7 @@ class HostBlock:
         """
         self.shape = shape
         self.indexed = indexed and not shape.dense
-        self.pass_, self.index, self.rows, self.nnz, self.n_active = 0, 0, 0, 0, 0
+        self.pass_, self.index, self.rows, self.nnz, self.n_active = -1, -1, 0, 0, 0
         self.zeros = zeros
         self.kept: KeptBlock | None = None
         self.nbytes = block_bytes(shape, indexed=indexed)

@@ -12,7 +12,7 @@ import numpy as np
 from blocklearn.matcache.threads import MOMENT, start
 
 from .block import HostBlock, Zeros, block_bytes
-from .errors import ReadError
+from .errors import DataError, ReadError
 from .source import DataSource, KeepingSource, readers_of
 
 READ_AHEAD_BYTES = 1 << 30
@@ -245,6 +245,7 @@ class ReadAhead:
     def _read(self, order: PassOrder, place: Place) -> Exception | None:
         try:
             self._source.read(order.number, place.index, place.block)
+            _check_finished(self._source, order.number, place)
             if self._prepare is not None:
                 self._prepare(place.block)
             if order.indexed:
@@ -270,3 +271,14 @@ class ReadAhead:
                 task.claim(claimant)
                 task.finish(fatal)
             raise
+
+
+def _check_finished(source: DataSource, pass_: int, place: Place) -> None:
+    """Raise DataError unless the block says that it is the one that was asked for."""
+    found = place.block.pass_, place.block.index
+    if found != (pass_, place.index):
+        raise DataError(
+            f"{type(source).__name__}.read(pass_={pass_}, index={place.index}, into): the block is "
+            f"number {found[1]} of pass {found[0]}. `read` must end with into.finish(pass_=pass_, "
+            "index=index, rows=...), with its own arguments."
+        )

@@ -76,7 +76,17 @@ class Mixin(Fields):
         """Take the parameters it is for. The learner calls this once they exist.
 
         tables: these parameters, by name.
+
+        Raises TypeError where the class defines a method that nothing would call.
         """
+        own = type(self)
+        for method, said in (("flow", "flows"), ("gradient", "smooth"), ("slopes", "splits")):
+            defined = getattr(own, method) is not getattr(Mixin, method)
+            if defined and getattr(own, said) is getattr(Mixin, said):
+                raise TypeError(
+                    f"{own.__name__}: defines {method}, which nothing calls while {said} is False. "
+                    f"Set {said} = True in the class."
+                )
         self.cache = cache
         self.tables = tables
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from typing import ClassVar, Self, Unpack
+from typing import ClassVar, Self, Unpack, get_args
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -435,8 +435,23 @@ class Model(Fields):
         """Enter `mat` as the parameter `name`."""
         if name in self.parameters:
             raise ShapeError(f"{type(self).__name__}: there are two parameters called {name!r}.")
+        if merge not in get_args(Merge):
+            rules = ", ".join(map(repr, get_args(Merge)))
+            raise ShapeError(
+                f"{type(self).__name__}: parameter {name!r}: merge={merge!r}: must be one of "
+                f"{rules}."
+            )
         self.parameters[name], self.merge_rules[name] = mat, merge
+        self._check_apart(name)
         return mat
+
+    def _check_apart(self, name: str) -> None:
+        """Raise ShapeError for a name of a parameter that states of rows have, too."""
+        if name in self.parameters and name in self.states:
+            raise ShapeError(
+                f"{type(self).__name__}: a parameter and a state of rows are both called {name!r}: "
+                "saved models and checkpoints could hold one of them only. Rename one."
+            )
 
     def row_state(self, name: str, shapes: Shapes, columns: int, init: Init = 0.0) -> RowState:
         """Return the state `name`, of `row_states`: float32 [rows of its side x columns].
@@ -457,8 +472,14 @@ class Model(Fields):
             side = self.row_states[name]
             rows = shapes.columns if side else shapes.total_rows
             self.states[name] = RowState(self.cache, name, side, (rows, columns), shapes.rows, init)
+            self._check_apart(name)
         state = self.states[name]
         assert isinstance(state, RowState)
+        if state.shape[1] != columns:
+            raise ShapeError(
+                f"{type(self).__name__}.row_state({name!r}): {columns} columns, but the state has "
+                f"{state.shape[1]} already."
+            )
         return state
 
     def token_state(

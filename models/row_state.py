@@ -24,6 +24,7 @@ from blocklearn.matcache.containers.slots import Slot
 from blocklearn.matcache.errors import source_line
 from blocklearn.matcache.finite import is_finite
 from blocklearn.matcache.operations.local import local_table
+from blocklearn.matcache.program.padding import Padding
 
 from .row_share import PIECE, Ids, RowShare
 
@@ -195,6 +196,13 @@ class RowState:
         self._buffer = np.zeros((0, 0), np.float32)
         self.updating = False  # whether its rows are being trained
         self._count = 0  # true rows of the present block: those after them are padding
+
+    def begin(self, row_ids: DenseInput) -> None:
+        """Take note that the rows are those of a block, and zero where it has padding.
+
+        row_ids: of the block.
+        """
+        self._rows.slot.padding = Padding(row_ids, 0.0)
 
     @property
     def count(self) -> int:

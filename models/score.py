@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol, Self, cast
+from typing import Literal, NamedTuple, Protocol, Self, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +89,10 @@ class DataScore(Protocol):
         """Return the final figures by name."""
 
 
+Kind = Literal["mean", "perplexity", "root"]
+KINDS: tuple[str, ...] = get_args(Kind)
+
+
 @dataclass(frozen=True)
 class Sum:
     """A total, and the count that divides it at the very end.
@@ -100,7 +104,12 @@ class Sum:
 
     total: Number
     count: Number
-    kind: Literal["mean", "perplexity", "root"] = "mean"
+    kind: Kind = "mean"
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for another kind."""
+        if self.kind not in KINDS:
+            raise ValueError(f"Sum: kind={self.kind!r}: must be one of {', '.join(KINDS)}.")
 
     def read(self) -> Sum:
         """Return the sum with plain numbers."""

@@ -153,6 +153,9 @@ class TokenState:
     def check(self) -> None:
         """Do nothing: no table is read."""
 
+    def begin(self, row_ids: DenseInput) -> None:
+        """Do nothing: tokens are no rows of a block."""
+
     def expect(self, side: int) -> None:
         """Do nothing."""
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from blocklearn.matcache import Mat, Merge, colsum, copy, minimum, named, scalar, sqrt
 from blocklearn.matcache import total as total_of
+from blocklearn.matcache.containers.expressions import Elementwise
 
 from .base import Gradient, Objective, Update, masked
 from .by_row import ByRow, moves_of
@@ -263,6 +264,10 @@ class GradientOptimizer(GradientRule):
         for term in p.terms:
             if term.smooth:
                 g = g + term.gradient(p.w)
+        if isinstance(g, Elementwise):  # its container would be one for each number in it
+            into = named(self.cache, f"gradient of {p.name} (scratch)", p.w.shape, p.w.dtype)
+            into <<= g
+            g = into
         return {"g": g, "mask": update.mask if isinstance(update, Gradient) else None}
 
     def _shorten(self, gradients: dict[str, dict[str, Any]]) -> Any:

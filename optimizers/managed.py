@@ -23,6 +23,11 @@ class Slot:
     columns: Literal["all", "one"]
     initial: float = 0.0
 
+    def __post_init__(self) -> None:
+        """Raise ValueError for other columns."""
+        if self.columns not in (ALL, ONE):
+            raise ValueError(f"Slot: columns={self.columns!r}: must be ALL or ONE.")
+
 
 @dataclass
 class Managed:

@@ -11,6 +11,7 @@ from pydantic import Field
 from blocklearn.matcache import repeat
 
 from .base import Optimizer
+from .errors import CombinationError
 from .flow import NEAR, shrunk
 from .managed import Slot
 from .row import Row
@@ -56,6 +57,10 @@ class GradientRule(Optimizer):
     def move(self, row: Row, g: Any) -> Any:
         """Step a row, and return the time that penalties acted for."""
         direction = self.direction(g, *row.state)
+        if direction is None:
+            raise CombinationError(
+                f"{self.name}.direction returns None: must return the direction to descend."
+            )
         return self._shrink(row, row.pace(), direction)
 
     def rest(self, row: Row) -> Any:

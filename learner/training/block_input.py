@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -17,6 +18,8 @@ from blocklearn.matcache.errors import source_line
 from blocklearn.matcache.operations.local import few_occur
 from blocklearn.matcache.program.padding import Padding
 from blocklearn.models import Block
+from blocklearn.models.row_state import RowState
+from blocklearn.models.token_state import TokenState
 
 from .all_rows import AllRows, bytes_of
 
@@ -102,6 +105,12 @@ class Intake:
         rows = self.shape.rows if full else max(1, self.shape.rows // 2)
         weight = float(rows if full else 0.5 * rows)
         return self._block(key, rows, pass_, weight, phase, labelled=True)
+
+    def begin(self, states: Iterable[RowState | TokenState]) -> None:
+        """Tell states of rows, before a model reads them, that they are of the rows of a block."""
+        for state in states:
+            if state.side == self.side:
+                state.begin(self._row_ids)
 
     @property
     def row_ids(self) -> Slot:

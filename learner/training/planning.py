@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from blocklearn.matcache import ReadDuringPlanError
+from blocklearn.matcache import ReadDuringPlanError, ShapeError
 from blocklearn.matcache.containers.recording import Recording
 
 from ..files.spread_tables import SpreadTables
@@ -18,6 +18,8 @@ from .devices import Kept, fixed_bytes
 from .paged_tables import tables_of
 
 if TYPE_CHECKING:
+    from blocklearn.models import Model
+
     from .replica import Replica
 
 log = logging.getLogger("blocklearn.learner")
@@ -58,12 +60,27 @@ def _plan_pass(replica: Replica) -> None:
     _note(replica, "train")
 
 
+@contextmanager
+def _leaving_parameters(model: Model, method: str) -> Iterator[None]:
+    """Raise ShapeError if a parameter is assigned to within this `with` block."""
+    before = {name: mat.slot.version for name, mat in model.parameters.items()}
+    yield
+    changed = [name for name, was in before.items() if model.parameters[name].slot.version != was]
+    if changed:
+        raise ShapeError(
+            f"{type(model).__name__}.{method}: assigns to the parameter {changed[0]!r}, so an "
+            "evaluation would change the training. Only `update` may: here write to a scratch "
+            "matrix, or use the expression."
+        )
+
+
 def _plan_scores(replica: Replica) -> None:
     replica.scores_of_mixins()
     blank = replica.intakes[0].blank(replica.key)
-    computed(replica.score(blank))
-    if replica.model.has_resting_rows:
-        computed(replica.score(replace(blank, resting=True)))
+    with _leaving_parameters(replica.model, "score"):
+        computed(replica.score(blank))
+        if replica.model.has_resting_rows:
+            computed(replica.score(replace(blank, resting=True)))
     states = replica.model.states
     replica.row_tables = {name for name, state in states.items() if state.is_table}
     _note(replica, "score")
@@ -72,7 +89,8 @@ def _plan_scores(replica: Replica) -> None:
 def _plan_predictions(replica: Replica) -> None:
     with replica.cache.backend.later() if replica.trains else nullcontext():
         for intake in replica.intakes:
-            replica.predict(intake.blank(replica.key)).mat()  # it will be read
+            with _leaving_parameters(replica.model, "predict"):
+                replica.predict(intake.blank(replica.key)).mat()  # it will be read
     _note(replica, "predict")
 
 

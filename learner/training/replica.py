@@ -458,6 +458,7 @@ class Replica:
     def _training(self, side: int) -> Iterator[None]:
         """Mark the states of this side as changing, within the `with` statement."""
         own = [state for state in self.model.states.values() if state.side == side]
+        self.intakes[side].begin(own)
         for state in own:
             state.updating = True
         try:
@@ -471,6 +472,7 @@ class Replica:
 
         Raises TypeError unless it holds sums.
         """
+        self.intakes[0].begin(self.model.states.values())
         found = self.model.score(block)
         check_score(self.model, found)
         return found
@@ -503,6 +505,7 @@ class Replica:
 
         Raises TypeError or ShapeError if the model returns anything else.
         """
+        self.intakes[block.side].begin(self.model.states.values())
         found = self.model.predict(block)
         check_prediction(self.model, found, block.X.shape[0])
         return found

@@ -236,7 +236,8 @@ class MatCache(Closing):
             case ("number", str(before)), ("number", str(after)):
                 return (
                     f"Operand {part} was {before} during warm-up and is {after} now: a number that "
-                    "changes belongs in a Scalar, whose contents are set in place."
+                    "changes belongs in a Scalar, whose contents are set in place. For a block's "
+                    "`weight` write total(block.weights)."
                 )
             case int(), int():
                 names = {s.guid: f" '{s.label}'" for s in self._entries.values()}

@@ -26,9 +26,10 @@ class Node(Lazy):
     operands: what it reads.
     compute: `compute(slot)` does the work. While memory is being planned it is also called, and
     reserves what it needs.
+    padding: the contents of a block's padding rows, if its rows are those of a block.
     """
 
-    __slots__ = ("_result", "compute", "key", "operands", "versions")
+    __slots__ = ("_padding", "_result", "compute", "key", "operands", "versions")
 
     def __init__(
         self,
@@ -40,6 +41,7 @@ class Node(Lazy):
         operands: tuple[Lazy, ...],
         compute: Callable[[Slot], None],
         label: str,
+        padding: Padding = Padding(),  # noqa: B008 (it cannot change)
     ) -> None:
         """Compute the operands; this node is computed later."""
         super().__init__(cache, shape, np.dtype(dtype), label)
@@ -47,6 +49,7 @@ class Node(Lazy):
         self.operands = tuple(o.mat() for o in operands)
         self.versions = tuple(o.version for o in self.operands)
         self.compute = compute
+        self._padding = padding
         self._result: Mat | None = None
 
     def mat(self) -> Mat:
@@ -67,10 +70,7 @@ class Node(Lazy):
     @property
     def padding(self) -> Padding:
         """The contents of a block's padding rows."""
-        if self.key[0] not in ("matmul", "matmul_transposed", "rows times triangle", "sort"):
-            return Padding()
-        block, number = self.operands[0].padding
-        return Padding(block, number if number == 0.0 or self.key[0] == "sort" else None)
+        return self._padding
 
     def check_operands(self) -> None:
         """Raise `StaleValueError` if an operand was overwritten since this node was made."""

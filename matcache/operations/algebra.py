@@ -25,7 +25,7 @@ from ..program.padding import Padding
 from .build import real_rows
 from .dense import store
 from .indexing import filled
-from .products import cast
+from .products import cast, of_product
 
 
 class QR(NamedTuple):
@@ -195,7 +195,8 @@ def triangular(what: str, triangle: Triangle, other: Any, *, left: bool) -> Node
 
     name = f"triangle {what}" if left else "rows times triangle"
     facts = (what, triangle.lower, triangle.turned)
-    return _node(name, b.shape, (b, table), compute, facts=facts)
+    held = Padding() if left else of_product(b)
+    return _node(name, b.shape, (b, table), compute, facts=facts, padding=held)
 
 
 def _triangle(x: Lazy | Transposed, *, lower: bool) -> Triangle:
@@ -210,10 +211,14 @@ def _node(
     compute: Callable[[Slot], None],
     dtype: Any = np.float64,
     facts: tuple[Any, ...] = (),
+    padding: Padding = Padding(),  # noqa: B008 (it cannot change)
 ) -> Node:
     label = f"{name}({', '.join(o.label for o in operands)})"
     key, cache = (name, *facts), operands[0].cache
-    return Node(cache, shape, dtype, key=key, operands=operands, compute=compute, label=label)
+    return Node(
+        cache, shape, dtype, key=key, operands=operands, compute=compute, label=label,
+        padding=padding,
+    )  # fmt: skip
 
 
 def _several(

@@ -21,6 +21,7 @@ from ..containers.patterns import filled_beside, values_container
 from ..containers.slots import Slot
 from ..errors import ShapeError, source_line
 from ..notation.operand import apply
+from ..program.padding import Padding, beside
 from .alias import AliasTable, check_table
 from .dense import Random, random
 from .indexing import filled
@@ -239,7 +240,11 @@ class Draws:
         label = f"{name}({', '.join(p.label for p in params)})"
         facts = ("draw", name, number, shape)
         operands = (key, *params)
-        return Node(cache, shape, dtype, key=facts, operands=operands, compute=compute, label=label)
+        held = Padding(beside([p for p in params if p.shape[0] == shape[0]]).block)
+        return Node(
+            cache, shape, dtype, key=facts, operands=operands, compute=compute, label=label,
+            padding=held,
+        )  # fmt: skip
 
     def _parameter(self, name: str, shape: Shape, value: Any) -> Mat:
         cache = self.cache

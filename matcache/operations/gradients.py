@@ -184,6 +184,12 @@ class Gradients:
             for number, factors in back.factors.items()
         }
         recorder.recipe = Recipe(by, parts)
+        if not results:
+            raise ShapeError(
+                f"grad({self.loss.name}) by {', '.join(self.by)}: is 0 whatever the numbers are. "
+                "Comparisons, floor and the like are steps, whose derivative is 0: use a smooth "
+                "function in their place, such as sigmoid or softplus."
+            )
         return tuple(results)
 
 

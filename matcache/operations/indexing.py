@@ -13,7 +13,7 @@ from ..containers.lazy import Lazy, Shape
 from ..containers.matrices import Mat
 from ..containers.slots import Slot
 from ..errors import ShapeError, source_line
-from ..program.padding import Padding
+from ..program.padding import Padding, beside
 from .dense import store
 from .products import node
 
@@ -27,7 +27,7 @@ def sort(cache: MatCache, x: Lazy) -> Node:
     def compute(slot: Slot) -> None:
         launch(cache, "sort", source.slot, slot)
 
-    return node(cache, x.shape, "sort", (source,), compute, x.dtype)
+    return node(cache, x.shape, "sort", (source,), compute, x.dtype, source.padding)
 
 
 def argsort(cache: MatCache, x: Lazy) -> Node:
@@ -40,19 +40,29 @@ def argsort(cache: MatCache, x: Lazy) -> Node:
     def compute(slot: Slot) -> None:
         launch(cache, "argsort", source.slot, slot)
 
-    return node(cache, x.shape, "argsort", (source,), compute, np.int64)
+    held = Padding(source.padding.block)
+    return node(cache, x.shape, "argsort", (source,), compute, np.int64, held)
 
 
 # ---------------------------------------------------------------- reading and writing by position
+
+TRUTHS = {"less", "less_equal", "equal", "not_equal", "logical_and", "logical_or", "logical_not"}
 
 
 class Gathered(Node):
     """`x[rows, columns]`: as a value a copy, and on the left side of an assignment a part of x."""
 
-    __slots__ = ("apart", "at", "whole", "written")
+    __slots__ = ("apart", "at", "every_row", "whole", "written")
 
     def __init__(
-        self, source: Mat, at: tuple[Mat, Mat], whole: Lazy, *, checked: bool, apart: bool
+        self,
+        source: Mat,
+        at: tuple[Mat, Mat],
+        whole: Lazy,
+        *,
+        checked: bool,
+        apart: bool,
+        every_row: bool,
     ) -> None:
         """Choose rows and columns.
 
@@ -60,6 +70,7 @@ class Gathered(Node):
         whole: what was indexed; source is its value.
         checked: whether the positions are known to be in range.
         apart: whether no column is known to occur twice.
+        every_row: whether all rows are chosen, in order.
         """
         rows, columns = at
 
@@ -74,8 +85,10 @@ class Gathered(Node):
             operands=(source, rows, columns),
             compute=compute,
             label=f"gather({source.label}, {rows.label}, {columns.label})",
+            padding=source.padding if every_row else Padding(_block_of(rows)),
         )
         self.at, self.whole, self.apart, self.written = at, whole, apart, False
+        self.every_row = every_row
 
     def _assign(self, value: Any) -> None:
         self._write(value, add=False)
@@ -108,7 +121,8 @@ class Gathered(Node):
             cache.recording.note("scatter", (target, *self.at, source, float(add)))
         self.check_operands()
         target.slot.written()
-        target.slot.padding = Padding()
+        block = target.padding.block or (source.padding.block if self.every_row else None)
+        target.slot.padding = Padding(block)
         target.follow()
         launch(cache, "scatter", target.slot, *self.at, source, add)
         cache.count(add * self.shape[0] * self.shape[1])
@@ -171,7 +185,9 @@ def gather(x: Lazy, index: Any) -> Any:
     rows, columns = (positions(source, i, axis) for axis, i in enumerate(both))
     checked = not any(isinstance(i, Lazy) for i in both)  # those of the host were
     apart = not isinstance(both[1], Lazy) and _apart(both[1], x.shape[1])
-    return Gathered(source, (rows, columns), x, checked=checked, apart=apart)
+    steps = range(*both[0].indices(x.shape[0])) if isinstance(both[0], slice) else None
+    every_row = steps == range(x.shape[0])
+    return Gathered(source, (rows, columns), x, checked=checked, apart=apart, every_row=every_row)
 
 
 @operation("write part")
@@ -197,6 +213,11 @@ def _apart(index: Any, size: int) -> bool:
     return len(np.unique(places)) == len(places)
 
 
+def _block_of(rows: Mat) -> Any:
+    """Return the block that chosen rows belong to: one is chosen for each of its rows."""
+    return rows.padding.block if rows.shape[0] > 1 else None
+
+
 def _count(positions: Mat) -> int:
     return positions.shape[0] * positions.shape[1]
 
@@ -218,6 +239,12 @@ def positions(x: Mat, index: Any, axis: int) -> Mat:
                 f"{x.label}[...] at {source_line()}: the index {index.label} is {index.shape} "
                 f"{index.dtype}; positions must be a dense Mat [1 x n] or [n x 1] of the same "
                 "cache."
+            )
+        if isinstance(index, Elementwise) and index.op in TRUTHS:
+            raise ShapeError(
+                f"{x.label}[...] at {source_line()}: the index {index.label} is a mask, whose "
+                "numbers are 0 and 1; positions must be numbers of rows or columns. To choose by a "
+                "condition, write where(condition, value, 0.0)."
             )
         return index.mat() if index.dtype == np.int64 else _whole(index.mat())
     if isinstance(index, slice):
@@ -247,7 +274,8 @@ def _whole(index: Mat) -> Mat:
     def compute(slot: Slot) -> None:
         store(Mat(index.cache, slot), index)
 
-    return node(index.cache, index.shape, "whole numbers", (index,), compute, np.int64).mat()
+    held = Padding(index.padding.block)
+    return node(index.cache, index.shape, "whole numbers", (index,), compute, np.int64, held).mat()
 
 
 # ---------------------------------------------------------------- joining
@@ -279,4 +307,6 @@ def concatenate(cache: MatCache, *parts: Lazy, axis: int) -> Node:
         for mat, (rows, columns) in zip(mats, places, strict=True):
             launch(cache, "scatter", slot, rows, columns, mat, False)
 
-    return node(cache, shape, f"concatenate {axis}", mats, compute, result_dtype(mats))
+    held = beside(mats) if axis == 1 else Padding()
+    dtype = result_dtype(mats)
+    return node(cache, shape, f"concatenate {axis}", mats, compute, dtype, held)

@@ -18,6 +18,7 @@ from ..containers.matrices import Mat, SparseMat
 from ..containers.slots import Slot
 from ..errors import ShapeError, source_line
 from .packing import packed
+from .products import of_product
 from .rounding import as_table
 
 Operands = dict[str, tuple[Mat, tuple[int, int]]]  # name -> Mat and its required shape
@@ -103,6 +104,7 @@ def solve_rows(
         operands=operands,
         compute=compute,
         label=f"solve_rows({weights.label}, {table.label})",
+        padding=of_product(mats["rhs"][0]),
     )
 
 

@@ -15,6 +15,7 @@ from ..containers.matrices import Mat, SparseMat
 from ..containers.slots import Slot
 from ..errors import ShapeError, source_line
 from ..notation.operand import apply
+from ..program.padding import Padding
 from .calls import run
 from .rounding import as_table
 from .rowwise import Rowwise
@@ -162,7 +163,14 @@ def _blas(cache: MatCache, op: str, left: Lazy, right: Lazy) -> Node:
         left.shape[op == "transposed_matmul"],
         right.shape[op != "matmul_transposed"],
     )
-    return node(cache, shape, op, (a, b), compute, dtype)
+    held = Padding() if op == "transposed_matmul" else of_product(a)
+    return node(cache, shape, op, (a, b), compute, dtype, held)
+
+
+def of_product(rows: Lazy) -> Padding:
+    """Return the padding of a product whose left factor is `rows`."""
+    block, number = rows.padding
+    return Padding(block, 0.0 if number == 0.0 else None)
 
 
 def cast(x: Lazy, dtype: np.dtype[Any]) -> Mat:
@@ -179,10 +187,14 @@ def node(
     operands: tuple[Mat, ...],
     compute: Callable[[Slot], None],
     dtype: Any,
+    padding: Padding = Padding(),  # noqa: B008 (it cannot change)
 ) -> Node:
-    """Return a node whose label and key contain `op`."""
-    label = f"{op}({', '.join(o.label for o in operands)})"
-    return Node(cache, shape, dtype, key=(op,), operands=operands, compute=compute, label=label)
+    """Return a node whose label and key contain `op`. padding: see `Node`."""
+    label, key = f"{op}({', '.join(o.label for o in operands)})", (op,)
+    return Node(
+        cache, shape, dtype, key=key, operands=operands, compute=compute, label=label,
+        padding=padding,
+    )  # fmt: skip
 
 
 def _dense(op: str, x: Lazy, rule: str) -> None:

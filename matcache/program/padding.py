@@ -7,6 +7,7 @@ others, such as exp(X), are not; then sums over rows leave them out (`real_rows`
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,6 +56,14 @@ def of_elementwise(op: str, args: tuple[Any, ...], rows: int) -> Padding:
         block = found.block if block is None else block
         numbers.append(found.number if found.block is not None else None)
     return Padding() if block is None else Padding(block, fold(op, numbers))
+
+
+def beside(parts: Sequence[Any]) -> Padding:
+    """Return the padding of matrices that have the same rows, side by side."""
+    held = [part.padding for part in parts]
+    block = next((one.block for one in held if one.block is not None), None)
+    number = held[0].number if held and held.count(held[0]) == len(held) else None
+    return Padding(block, number)
 
 
 def fold(op: str, numbers: list[float | None]) -> float | None:

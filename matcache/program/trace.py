@@ -215,7 +215,8 @@ class Traced(Operand):
         every = [self.recorder.arguments[n] for n in parts if isinstance(n, int)]
         columns = max(argument.columns for argument in every)
         name = f"{op}({', '.join(argument.name for argument in every)})"
-        return self.recorder.make(op, parts, Argument("mat", name, columns))
+        one = all(argument.rows_one for argument in every if argument.form == "mat")
+        return self.recorder.make(op, parts, Argument("mat", name, columns, rows_one=one))
 
     @property
     def T(self) -> Any:
@@ -343,6 +344,18 @@ class Traced(Operand):
         out = self.recorder.new(kind, lengths.pop() if lengths else 1, pattern)
         self.recorder.add(Apply(out, op, values))
         return out
+
+    def _in_place(self, other: Any) -> Any:
+        """Raise an error for `x += y` of an argument: the name alone would get the new value."""
+        if self.argument < 0:
+            return NotImplemented  # a value made here: Python binds its name anew
+        raise ShapeError(
+            f"@rowwise: an operation in place, such as +=, of {self.described()} at "
+            f"{source_line()}: would change the name, not the matrix. Write x <<= x + y to change "
+            "the rows, or z = x + y for a new value."
+        )
+
+    __iadd__ = __isub__ = __imul__ = __itruediv__ = __ipow__ = __imatmul__ = _in_place
 
     def _assign(self, value: Any) -> None:
         target = self.as_value()

@@ -314,7 +314,7 @@ class Peer(system.Peer):
 PEERS: dict[str, system.Peer] = {
     "sklearn": Peer("scikit-learn", "sklearn", run_sklearn, (1, 3), by_processes=True),
     "gensim": Peer("gensim", "gensim", run_gensim, (1, 2), by_processes=True),
-    "tomotopy": Peer("tomotopy", "tomotopy", run_tomotopy, (20, 50, 100, 200, 500)),
+    "tomotopy": Peer("tomotopy", "tomotopy", run_tomotopy, (20, 50, 100, 200, 500, 1000)),
     "vw": Peer("vowpalwabbit", "vowpalwabbit", run_vw, (1, 3)),
     "spark": Peer("pyspark", "pyspark", run_spark, (1, 2)),
     "warplda": warplda.Programs("warplda", "warplda", run_warplda, (20, 50, 100, 200, 500)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -10,14 +10,20 @@ import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.matcache import (
+    Draws,
+    argmax,
+    argsort,
     colsum,
+    concatenate,
     exp,
     gram,
     lower,
+    mean,
     qr,
     repeat,
     rowsum,
     rowwise,
+    sort,
     total,
     where,
 )
@@ -76,11 +82,45 @@ TRIED: dict[str, tuple[Any, Any]] = {  # of a model m and a block b; of NumPy's 
         lambda x: np.exp(x @ np.tril(W @ W.T)).sum(),
     ),
     "undefined": (lambda m, b: total(b.weights / b.weights), len),
+    "columns of a difference": (
+        lambda m, b: total((b.X - m.row)[:, 1:2] ** 2),
+        lambda x: ((x[:, 1] - W[1, 0]) ** 2).sum(),
+    ),
+    "means of columns": (
+        lambda m, b: mean((b.X + 2.0)[:, :2]) * total(b.weights),
+        lambda x: (x[:, :2] + 2).sum() / 2,
+    ),
+    "columns times a table": (
+        lambda m, b: total(exp(b.X[:, 0:2] @ m.W[0:2])),
+        lambda x: np.exp(x[:, :2] @ W[:2]).sum(),
+    ),
+    "side by side": (
+        lambda m, b: total(exp(concatenate([b.X, b.X @ m.W], axis=1))),
+        lambda x: np.exp(x).sum() + np.exp(x @ W).sum(),
+    ),
+    "rows of a table, chosen": (
+        lambda m, b: total(m.W[argmax(b.X)]), lambda x: W[x.argmax(1)].sum(),
+    ),
+    "orders": (
+        lambda m, b: total(1.0 + argsort(b.X @ m.W)),
+        lambda x: (1 + (x @ W).argsort(1)).sum(),
+    ),
+    "sorted": (lambda m, b: total(exp(sort(b.X))), lambda x: np.exp(x).sum()),
+    "parts written": (lambda m, b: total(written(m, b)), lambda x: len(x) + 3.0 * len(x)),
+    "drawn": (
+        lambda m, b: total(1.0 + 0.0 * Draws(b.key).poisson((16, 1), exp(b.X[:, :1]))), len,
+    ),
 }  # fmt: skip
 
 
 def kept(m: Any, b: Any) -> Any:
     m.scores <<= exp(b.X @ m.W)
+    return m.scores
+
+
+def written(m: Any, b: Any) -> Any:
+    m.scores[:, 0:1] <<= 1.0 + 0.0 * b.weights
+    m.scores[:, 1:2] <<= 3.0
     return m.scores
 
 
@@ -143,3 +183,33 @@ def test_what_is_zero_there_is_left_alone() -> None:
 
     bl.Learner(model_of(tried), train=X, block_rows=16, threads=1).plan()
     assert seen and set(seen) == {0.0}
+
+
+def test_rows_of_a_state_are_those_of_the_block_whatever_happened_before() -> None:
+    """They are read before and after they are assigned to."""
+
+    class Own(bl.Model):
+        row_states: ClassVar = {"seen": 0}
+
+        def allocate(self, shapes: Any, rng: Any) -> None:
+            self.seen = self.row_state("seen", shapes, 1)
+            self.sums = [self.parameter(name, 1, 1) for name in ("before", "after")]
+
+        def update(self, block: Any) -> None:
+            before, after = self.sums
+            before <<= before + total(exp(self.seen.rows))
+            rows = self.seen.rows
+            rows <<= 1.0 + 0.0 * block.weights
+            after <<= after + total(exp(self.seen.rows))
+
+        def score(self, block: Any) -> Any:
+            return {"mean": bl.Sum(total(exp(self.seen.rows)), block.weight)}
+
+        def predict(self, block: Any) -> Any:
+            return exp(self.seen.rows).mat()
+
+    for block_rows in (16, 41):
+        learner = bl.Learner(Own(), X, X, passes=2, block_rows=block_rows, verbose=False).fit()
+        assert learner.parameter("before")[0, 0] == pytest.approx(41 * (1 + np.e), rel=1e-5)
+        assert learner.parameter("after")[0, 0] == pytest.approx(2 * 41 * np.e, rel=1e-5)
+        assert learner.progress.scores["mean"] == pytest.approx(np.e, rel=1e-5)

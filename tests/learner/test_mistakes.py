@@ -1,0 +1,220 @@
+"""Mistakes in models, mixins, optimizers and sources of one's own are found, not trained with."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import blocklearn as bl
+from blocklearn.datasources.errors import ReadError
+from blocklearn.matcache import ShapeError, from_array, rowsum, rowwise, total
+from blocklearn.mixins import Mixin
+from blocklearn.models import LossModel
+from blocklearn.optimizers import SGD, CombinationError, Slot
+
+X = np.random.default_rng(0).normal(size=(15, 4)).astype(np.float32)
+Y = X[:, :1] + 1.0
+
+
+class Own(bl.Model):
+    """The mean of the columns by gradients; the base of all mistakes."""
+
+    meaning: ClassVar = "gradients"
+    needs_targets: ClassVar = True
+
+    def default_optimizer(self) -> Any:
+        return SGD(rate=0.1)
+
+    def allocate(self, shapes: Any, rng: Any) -> None:
+        self.W = self.parameter("W", shapes.columns, shapes.targets)
+
+    def update(self, block: Any) -> None:
+        errors = (block.X @ self.W - block.Y) * block.weights
+        self.updates["W"] = block.X.T @ errors / total(block.weights)
+
+    def score(self, block: Any) -> Any:
+        return {"rows": bl.Sum(total(block.weights), 1.0)}
+
+    def predict(self, block: Any) -> Any:
+        return (block.X @ self.W).mat()
+
+
+def fit(model: Any, **options: Any) -> Any:
+    return bl.Learner(model, (X, Y), passes=1, block_rows=5, verbose=False, **options).fit()
+
+
+def test_a_parameter_and_a_state_have_two_names() -> None:
+    """A checkpoint would hold one of them."""
+
+    class Clash(Own):
+        row_states: ClassVar = {"W": 0}
+
+        def allocate(self, shapes: Any, rng: Any) -> None:
+            super().allocate(shapes, rng)
+            self.row_state("W", shapes, 1)
+
+    class Other(Clash):
+        def allocate(self, shapes: Any, rng: Any) -> None:
+            self.row_state("W", shapes, 1)
+            Own.allocate(self, shapes, rng)
+
+    for model in (Clash(), Other()):
+        with pytest.raises(ShapeError, match="a parameter and a state of rows are both called 'W'"):
+            fit(model)
+
+
+def test_a_state_has_one_number_of_columns() -> None:
+    class Twice(Own):
+        row_states: ClassVar = {"seen": 0}
+
+        def allocate(self, shapes: Any, rng: Any) -> None:
+            super().allocate(shapes, rng)
+            self.row_state("seen", shapes, 3)
+            self.row_state("seen", shapes, 2)
+
+    with pytest.raises(ShapeError, match="2 columns, but the state has 3"):
+        fit(Twice())
+
+
+def test_rules_and_kinds_are_known() -> None:
+    class Rule(Own):
+        def allocate(self, shapes: Any, rng: Any) -> None:
+            self.W = self.parameter("W", shapes.columns, shapes.targets, merge="Sum")  # type: ignore[arg-type]
+
+    with pytest.raises(ShapeError, match="merge='Sum': must be one of 'mean', 'sum'"):
+        fit(Rule())
+    with pytest.raises(ValueError, match="kind='sqrt': must be one of mean, perplexity, root"):
+        bl.Sum(1.0, 1.0, "sqrt")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="columns='row': must be ALL or ONE"):
+        Slot("row")  # type: ignore[arg-type]
+
+
+def test_a_gradient_may_be_divided_by_the_weight_of_the_block() -> None:
+    """It is a number, which the last block of a pass may change."""
+
+    class Divided(Own):
+        def update(self, block: Any) -> None:
+            errors = (block.X @ self.W - block.Y) * block.weights
+            self.updates["W"] = block.X.T @ errors / block.weight
+
+    for rows in (15, 13):
+        source = bl.datasources.MatrixSource(
+            X[:rows], targets=Y[:rows], block_rows=5, shuffle=False
+        )
+        found = [
+            bl.Learner(model, source, passes=3, verbose=False).fit().parameter("W")
+            for model in (Own(), Divided())
+        ]
+        np.testing.assert_allclose(found[0], found[1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["score", "predict"])
+def test_evaluations_leave_parameters_alone(method: str) -> None:
+    class Changing(Own):
+        def score(self, block: Any) -> Any:
+            return self.changed("score") or super().score(block)
+
+        def predict(self, block: Any) -> Any:
+            return self.changed("predict") or super().predict(block)
+
+        def changed(self, where: str) -> None:
+            if where == method:
+                self.W <<= self.W * 0.5
+
+    with pytest.raises(ShapeError, match=f"{method}: assigns to the parameter 'W'"):
+        fit(Changing())
+
+
+def test_a_mask_is_no_list_of_positions() -> None:
+    class Masked(Own):
+        def update(self, block: Any) -> None:
+            super().update(block)
+            self.W[self.W[:, 0:1] > 0.0] <<= 1.0
+
+    with pytest.raises(ShapeError, match=r"is a mask.*where\(condition"):
+        fit(Masked())
+
+
+def test_an_operation_in_place_needs_a_matrix_to_change() -> None:
+    @rowwise
+    def grow(u: Any, g: Any) -> Any:
+        u += g
+        return rowsum(u)
+
+    @rowwise
+    def fine(u: Any, g: Any) -> Any:
+        v = u + g
+        v += g  # a value of the function's own
+        return v
+
+    with bl.matcache.MatCache(threads=1) as cache:
+        u, g = from_array(cache, X), from_array(cache, X)
+        with pytest.raises(ShapeError, match=r"'u' at .*test_mistakes.*Write x <<= x \+ y"):
+            grow(u, g)
+        np.testing.assert_allclose(fine(u, g).numpy(), 3 * X, rtol=1e-6)
+
+
+def test_a_loss_must_depend_on_its_parameters() -> None:
+    class Steps(LossModel):
+        def allocate(self, shapes: Any, rng: Any) -> None:
+            self.V = self.parameter("V", shapes.columns, 1, 0.1)
+
+        def loss(self, X: Any, Y: Any, V: Any) -> Any:  # type: ignore[override]
+            return ((X @ V > 0.0) - Y) ** 2
+
+        def predict(self, block: Any) -> Any:
+            return (block.X @ self.V).mat()
+
+    with pytest.raises(ShapeError, match="by V: is 0 whatever the numbers are"):
+        fit(Steps())
+
+
+def test_a_direction_is_returned() -> None:
+    class Lost(SGD):
+        def direction(self, g: Any, *state: Any) -> Any:
+            g * 2.0
+
+    with pytest.raises(CombinationError, match="direction returns None"):
+        fit(Own(), optimizer=Lost(rate=0.1))
+
+
+@pytest.mark.parametrize(("method", "said"), [("flow", "flows"), ("gradient", "smooth")])
+def test_a_mixin_says_what_it_defines(method: str, said: str) -> None:
+    class Silent(Mixin):
+        kind: str = "silent"
+
+        def scores(self) -> dict[str, Any]:
+            return {}
+
+    def define(self: Any, *args: Any) -> Any:
+        return args[0]
+
+    setattr(Silent, method, define)
+    with pytest.raises(TypeError, match=f"defines {method}, which nothing calls while {said}"):
+        fit(Own(), mixins=[Silent(parameters=["W"])])
+
+
+@pytest.mark.parametrize("forgotten", [0, 1])
+def test_a_source_ends_its_blocks(forgotten: int) -> None:
+    """Else a block would have the rows of the one before."""
+
+    class Forgetful(bl.datasources.MatrixSource):
+        def read(self, pass_: int, index: int, into: Any) -> None:
+            if index != forgotten:
+                super().read(pass_, index, into)
+
+    source = Forgetful(X, targets=Y, block_rows=5)
+    with pytest.raises(ReadError, match=r"must end with into\.finish"):
+        bl.Learner(Own(), source, passes=1, verbose=False).fit()
+
+
+def test_a_source_ends_the_block_that_was_asked_for() -> None:
+    class Wrong(bl.datasources.MatrixSource):
+        def read(self, pass_: int, index: int, into: Any) -> None:
+            super().read(pass_, 0, into)
+
+    source = Wrong(X, targets=Y, block_rows=5)
+    with pytest.raises(ReadError, match="the block is number 0 of pass 0"):
+        bl.Learner(Own(), source, passes=1, verbose=False).fit()
