@@ -13,6 +13,7 @@ from ..blocks import BlockSource
 from ..blocks.manifest import FILE as MANIFEST
 from ..blocks.unfinished import FILE as JOURNAL
 from ..errors import DataError
+from ..listing import files_among, require_target
 from ..packed.streams import kind_of
 from ..parsing.layout import Known, RowFile
 from ..parsing.npy import NpyFile
@@ -141,12 +142,14 @@ def expand(name: str, format: str | None) -> list[tuple[str, Any]]:
         matches = sorted(glob(name))
         if not matches:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+        for match in matches:
+            require_target(Path(match))
         return [pair for match in matches for pair in expand(match, format)]
     if not path.is_dir():
         return [(format or format_of(path), path)]
     if format in (None, "blocks") and any((path / name).exists() for name in (MANIFEST, JOURNAL)):
         return [("blocks", path)]
-    files = [file for file in sorted(path.iterdir()) if file.is_file() and is_data(file)]
+    files = [file for file in files_among(path.iterdir()) if is_data(file)]
     if format is None and any(path.rglob("*.parquet")):
         return [("parquet", path)]
     if format == "parquet" or (format == "table-text" and any(path.rglob("*.parquet"))):

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from ..errors import DataError
+from ..listing import files_among
 from ..parsing.layout import FIRST, Place
 from ..parsing.lines import Lines, decode, line_chunks, split_lines
 from ..parsing.numbers import TOO_LARGE
@@ -128,7 +129,7 @@ class TextFolder:
     def __init__(self, path: Path, scratch: Scratch) -> None:
         """List the files."""
         self.name, self._path, self._scratch = str(path), path, scratch
-        self._files = sorted(file for file in path.rglob("*.txt") if file.is_file())
+        self._files = files_among(path.rglob("*.txt"))
 
     def chunks(self, start: Place = FIRST) -> Iterator[tuple[Place, Iterator[Document]]]:
         """Yield the documents; see `Documents`."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as compute
 import pyarrow.types as kinds
 import xxhash
 
@@ -19,27 +20,29 @@ Masked = np.ma.MaskedArray[Any, Any]
 
 
 def categories(column: Any, name: str) -> Any:
-    """Convert an Arrow column of text or whole numbers for `hash_features`.
+    """Convert an Arrow column of text or whole numbers for `hash_features`: all become text.
 
-    column: an Arrow array or chunked array. Returns an object array of str and None, or a masked
-    array of integers. Raises `DataError` for another type; its message starts with `name`.
+    So a category is the same in a CSV file, which has text alone, and in a Parquet file.
+
+    column: an Arrow array or chunked array. Returns an object array of str and None. Raises
+    `DataError` for another type; its message starts with `name`.
     """
     if kinds.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     kind = column.type
-    if kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_null(kind):
-        try:
-            return np.array(column.to_pylist(), object)
-        except UnicodeDecodeError as error:
-            raise DataError(f"{name}: text that is not UTF-8: {error}") from error
     if kinds.is_boolean(kind):
-        column = column.cast(pa.int8())
-    elif not kinds.is_integer(kind):
+        column = compute.if_else(column, str(True), str(False))
+    elif kinds.is_integer(kind):
+        column = column.cast(pa.string())
+    elif not (kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_null(kind)):
         raise DataError(
             f"{name} is of type {kind}, but a category must be text or a whole number; a number "
             "with a fraction is a feature as it is (`numeric`)."
         )
-    return masked(column, 0)
+    try:
+        return np.array(column.to_pylist(), object)
+    except UnicodeDecodeError as error:
+        raise DataError(f"{name}: text that is not UTF-8: {error}") from error
 
 
 def numbers(column: Any, name: str) -> Masked:

@@ -18,7 +18,7 @@ from ..memory.batches import categories, numbers
 from ..memory.iterable import IterableSource
 from ..source import DataSource
 from .read_numbers import read_numbers
-from .read_table import read_table
+from .read_table import identity_of, read_table
 from .records import table_of
 
 
@@ -117,7 +117,7 @@ class TableData(MemoryKind):
 
     def features_of(self, records: Sequence[Any]) -> Any:
         """Return the features of records, by the rules for the file."""
-        table = table_of(records, self.fields, as_text=self.path.suffix != ".parquet")
+        table = table_of(records, self.fields)
         return self.model_copy(update={"path": Path("rows")})._features(table, 0)
 
     def files(self) -> Iterator[Path]:
@@ -149,11 +149,18 @@ class TableData(MemoryKind):
         """Return all rows as blocks, from memory or read anew in each pass."""
         if not self.stream:
             return super().open_source(reading, like)
+        identity = identity_of(self.path)
         settled, seen = self.settled(), SeenNames()
         keeping: SeenNames | None = seen
 
         def batches(_: int) -> Iterator[tuple[Any, Any, Any]]:
-            return settled._batches(keeping)
+            for batch in settled._batches(keeping):
+                if identity_of(self.path) != identity:
+                    raise DataError(
+                        f"{self.path}: the file was replaced or changed while it was in use. Start "
+                        "again, and leave the file alone meanwhile."
+                    )
+                yield batch
 
         source = IterableSource(  # reads all rows once
             batches,

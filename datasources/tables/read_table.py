@@ -123,6 +123,12 @@ def read_parquet(path: Path, names: list[str]) -> Iterator[Any]:
         yield from file.iter_batches(BATCH_ROWS, columns=names)
 
 
+def identity_of(path: Path) -> tuple[int, ...]:
+    """Return what differs if a file is replaced or changed."""
+    status = path.stat()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
 def listed(names: Sequence[str]) -> str:
     """Return names for a message: at most 40, each at most 40 characters long.
 

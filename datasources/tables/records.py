@@ -12,19 +12,16 @@ Record = Mapping[str, Any]
 WHOLE = 2**63
 
 
-def table_of(
-    records: Sequence[Any], fields: Mapping[str, Literal["number", "category"]], *, as_text: bool
-) -> Any:
+def table_of(records: Sequence[Any], fields: Mapping[str, Literal["number", "category"]]) -> Any:
     """Return fields of records as an Arrow table; other fields are not read.
 
     - records: one for each row. Each has all these fields; None is a missing value.
-    - fields: "number": float64. "category": text, or whole numbers.
-    - as_text: whole numbers in categories become text, as in a CSV file.
+    - fields: "number": float64. "category": text, or whole numbers, which become text as in files.
 
     Raises `DataError`, naming row and field.
 
     >>> rows = [{"age": 34, "section": "python"}, {"age": None, "section": 7}]
-    >>> table_of(rows, {"age": "number", "section": "category"}, as_text=True).to_pylist()
+    >>> table_of(rows, {"age": "number", "section": "category"}).to_pylist()
     [{'age': 34.0, 'section': 'python'}, {'age': None, 'section': '7'}]
     """
     for row, record in enumerate(records):
@@ -37,11 +34,8 @@ def table_of(
             numbers = [_number(value, row, name) for row, value in enumerate(given)]
             columns[name] = pa.array(numbers, pa.float64())
             continue
-        found = [_category(value, row, name, as_text) for row, value in enumerate(given)]
-        kinds = {type(value) for value in found if value is not None}
-        if len(kinds) > 1:
-            raise DataError(f"rows: {name!r} is text in some rows and a number in others.")
-        columns[name] = pa.array(found, pa.int64() if kinds == {int} else pa.string())
+        found = [_category(value, row, name) for row, value in enumerate(given)]
+        columns[name] = pa.array(found, pa.string())
     return pa.table(columns)
 
 
@@ -62,14 +56,14 @@ def _number(value: Any, row: int, name: str) -> float | None:
     return float(value)
 
 
-def _category(value: Any, row: int, name: str, as_text: bool) -> str | int | None:
+def _category(value: Any, row: int, name: str) -> str | None:
     if value is None or isinstance(value, str):
         return value
-    if isinstance(value, bool) or not isinstance(value, int) or not -WHOLE <= value < WHOLE:
+    if not isinstance(value, int) or not -WHOLE <= value < WHOLE:
         raise DataError(
             f"rows[{row}].{name}={_shown(value)}: must be text, a whole number or null."
         )
-    return str(value) if as_text else value
+    return str(value)
 
 
 def _shown(value: Any) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..errors import DataError
+from ..listing import files_among
 
 MENTIONED = 5  # fields listed in a message
 
@@ -56,9 +57,8 @@ def of_strings(record: Any) -> str:
 
 def read_folder(path: Path) -> Iterator[tuple[str, str]]:
     """Yield `("sub/folder/file.txt", text)` for every .txt file at any depth, sorted."""
-    for file in sorted(path.rglob("*.txt")):
-        if file.is_file():
-            yield file.relative_to(path).as_posix(), decode(file.read_bytes(), file, 1)
+    for file in files_among(path.rglob("*.txt")):
+        yield file.relative_to(path).as_posix(), decode(file.read_bytes(), file, 1)
 
 
 def decode(data: bytes, path: Path, line: int) -> str:

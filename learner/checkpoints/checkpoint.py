@@ -61,12 +61,14 @@ class Checkpoint:
         scores: scores of the latest evaluation, by name.
         config: the configuration of the run.
         fingerprint: the fingerprint of the training data.
+        eval_fingerprint: that of the data for evaluations; None: there are none, or not known.
     """
 
     state: State
     scores: dict[str, float]
     config: dict[str, Any]
     fingerprint: str
+    eval_fingerprint: str | None = None
 
     @property
     def position(self) -> Position:
@@ -152,6 +154,7 @@ def write(
             "tensors": write_tensors(staging / STATE, tensors),
             "config": checkpoint.config,
             "fingerprint": checkpoint.fingerprint,
+            "eval_fingerprint": checkpoint.eval_fingerprint,
         }
         if pages is not None:
             content["pages"] = told["pages"] = pages
@@ -226,6 +229,7 @@ def read(path: Path, crew: Crew | None = None) -> Checkpoint:
         scores=manifest["scores"],
         config=manifest["config"],
         fingerprint=manifest["fingerprint"],
+        eval_fingerprint=manifest.get("eval_fingerprint"),
     )
     if NAME.fullmatch(path.name) and name_of(found.position) != path.name:
         raise ModelFolderError(

@@ -47,13 +47,19 @@ REMEDIES = "To resume, change this back; --overwrite starts afresh, --out DIR wr
 
 
 def check_same(
-    checkpoint: Checkpoint, config: Mapping[str, Any], fingerprint: str, remedy: str = REMEDIES
+    checkpoint: Checkpoint,
+    config: Mapping[str, Any],
+    fingerprint: str,
+    eval_fingerprint: str | None = None,
+    remedy: str = REMEDIES,
 ) -> None:
     """Raise `ConfigError`, naming the keys, if resuming would mix two different runs.
 
     Secrets, references in place of secrets, and folders of files with code may differ. So may the
     number of workers; if that changes the number of replicas, a warning says so.
 
+    fingerprint: of the training data.
+    eval_fingerprint: of the data for evaluations; None: they may differ.
     remedy: what the caller can do.
     """
     old, new = (dict(_compared(tree)) for tree in (checkpoint.config, config))
@@ -67,11 +73,15 @@ def check_same(
         old |= {name: new.get(name) for name in (REPLICAS, DEVICES)}
     keys = [key for key in sorted({*old, *new}) if not _free(key) and old.get(key) != new.get(key)]
     problems = [_difference(key, new.get(key), old.get(key)) for key in keys]
-    if not problems and checkpoint.fingerprint != fingerprint:
-        problems = [
-            f"data.train: the data have changed since the run was started (fingerprint "
-            f"{fingerprint}, was {checkpoint.fingerprint})"
-        ]
+    pairs = {
+        "data.train": (fingerprint, checkpoint.fingerprint),
+        "data.eval": (eval_fingerprint, checkpoint.eval_fingerprint),
+    }
+    problems += [
+        f"{key}: the data have changed since the run was started (fingerprint {now}, was {was})"
+        for key, (now, was) in pairs.items()
+        if not keys and None not in (now, was) and now != was
+    ]
     if problems:
         raise ConfigError([*problems, remedy])
 

@@ -40,6 +40,7 @@ class SaveCheckpoints(Hook):
         *,
         config: Mapping[str, Any],
         fingerprint: str,
+        eval_fingerprint: str | None = None,
         saved: Callable[[Progress, Path], None],
         keep_best: bool = False,
         again: str = "--resume auto",
@@ -51,6 +52,7 @@ class SaveCheckpoints(Hook):
             settings: when to save, and how many checkpoints to keep.
             config: the configuration of the run, saved with each checkpoint.
             fingerprint: the fingerprint of the training data, saved too.
+            eval_fingerprint: that of the data for evaluations, likewise.
             saved: called with progress and path once a checkpoint is on disk.
             keep_best: whether to save after each evaluation that is the best so far.
             again: what resumes from a checkpoint, for messages.
@@ -58,6 +60,7 @@ class SaveCheckpoints(Hook):
         self.again = again
         self.folder, self.settings = folder, settings
         self.config, self.fingerprint = dict(config), fingerprint
+        self.eval_fingerprint = eval_fingerprint
         self.saved, self.keep_best = saved, keep_best
         self.copies = stored(settings.store)
         self._improved = False
@@ -119,11 +122,13 @@ class SaveCheckpoints(Hook):
                 state.tensors[name] = tensor.checked(check)
             else:
                 check(tensor)
-        found = Checkpoint(state, dict(progress.scores), self.config, self.fingerprint)
+        prints = self.fingerprint, self.eval_fingerprint
+        found = Checkpoint(state, dict(progress.scores), self.config, *prints)
         try:
             path = checkpoint.write(self.folder, found, tables, learner.part_writer.write)
         except (OSError, WorkerError) as error:
-            error.add_note(f"earlier checkpoints are intact; {self.again} resumes from them")
+            if any(checkpoint.existing(self.folder)):
+                error.add_note(f"earlier checkpoints are intact; {self.again} resumes from them")
             raise
         self._at = progress.position
         self._cadence.restart()

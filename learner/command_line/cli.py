@@ -119,6 +119,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             app(args=_with_command(given), prog_name="learn")
             code = 0
         except SystemExit as stop:  # how typer ends: after help, and after wrong usage with 2
+            if isinstance(stop.__context__, BrokenPipeError):  # typer takes it for a failure
+                raise stop.__context__ from None
             code = stop.code if isinstance(stop.code, int) else 0
             if code == USAGE:
                 _say_what_is_meant(_with_command(given))

@@ -65,7 +65,9 @@ def convert(
     resume: Annotated[
         bool, typer.Option("--resume", help="Resume an interrupted conversion, if any.")
     ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a dataset.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Remove the old dataset first, then write anew.")
+    ] = False,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
     **settings: Any,

@@ -6,6 +6,7 @@ Longer than 300 lines: options of commands are declared one by one.
 """
 
 import math
+import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -181,6 +182,7 @@ def predict(
     endings = RESULTS if pairs is None and least is None else TABLES
     if out not in (None, "-") and ending(out) not in endings:
         raise typer.BadParameter(f"must end in {_listed(endings)}, or be -", param_hint="--out")
+    _check_apart(out, data, pairs)
     trained = Trained(run, model, device, _count(replicas))
     if data is not None and least is None and out is not None and out != "-":
         given, output = Given(data, text=text, separator=separator), Output(out, own, overwrite)
@@ -357,6 +359,7 @@ def recommend(
         raise typer.BadParameter("--data has its own users: leave out --users and --seen")
     own = part_of(part, engine, workers)
     _check_table(out)
+    _check_apart(out, users, data, items, seen)
     trained = Trained(run, model, device)
     wanted = Wanted(users, data, top, items, seen, include_seen, skip_unknown)
     if out is not None:
@@ -403,6 +406,7 @@ def similar(
     from ..engines.crew import Crew
 
     _check_table(out)
+    _check_apart(out, path)
     place = None if out is None else Output(out, overwrite=overwrite).of(Crew())[0]
     from ..recommendation import recommend as recommending
     from ..results.persistence import load
@@ -475,6 +479,14 @@ def _show_shared(
     lines, crew = shared(work, engine, workers)
     if crew.leads:
         show_lines(lines)
+
+
+def _check_apart(out: Path | str | None, *read: Path | str | None) -> None:
+    """Raise BadParameter if the results would replace a file that the command reads."""
+    for each in read:
+        there = out is not None and each is not None and Path(out).exists() and Path(each).exists()
+        if there and os.path.samefile(str(out), str(each)):
+            raise typer.BadParameter(f"{out}: would replace what is read", param_hint="--out")
 
 
 def _check_new(out: Path | None, *, overwrite: bool) -> None:

@@ -1,6 +1,5 @@
 """Train one run, from configuration to model on disk: `learn train`."""
 
-import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +19,6 @@ from ..checkpoints.same_run import check_same
 from ..checkpoints.saving import SaveCheckpoints, choose_model
 from ..checkpoints.stored_checkpoints import stored
 from ..configuration.config import RunConfig, renamed
-from ..configuration.references import left_out
 from ..configuration.yaml_config import to_yaml
 from ..engines.alike import check_alike
 from ..engines.crew import Crew
@@ -46,8 +44,7 @@ from .inputs import fingerprints, open_data, settled, sized
 from .memory_check import check_room
 from .run_folder import RunFolder
 from .signals import Requests, StopOnSignal
-
-log = logging.getLogger(__name__)
+from .warnings import warn_of_other_passes, warn_of_secrets
 
 
 @dataclass(frozen=True)
@@ -116,7 +113,8 @@ def _train(
     train_data, eval_data = open_data(config)
     config = sized(config, train_data)
     files = state_files_of(config, crew)
-    check_alike(crew, fingerprints(train_data, eval_data))
+    prints = fingerprints(train_data, eval_data)
+    check_alike(crew, prints)
     plan = build(planned(config), train_data, eval_data, [], files, crew).plan()
     check_room(plan, config)  # fail before any file is written
     files.check(plan)
@@ -138,7 +136,7 @@ def _train(
         settings = as_one_process(config.written(), crew)
         if last:
             old = replace(last, config=_completed(last.config, type(config)))
-            check_same(old, settings, train_data.fingerprint)
+            check_same(old, settings, train_data.fingerprint, prints["data.eval"])
         done = _passes_done(folder, last)
         if done >= config.learner.passes:
             options.say(
@@ -164,6 +162,7 @@ def _train(
             config.checkpoint,
             config=settings,
             fingerprint=train_data.fingerprint,
+            eval_fingerprint=prints["data.eval"],
             saved=events.saved,
             keep_best=config.evaluation.keep_best,
         )
@@ -187,29 +186,6 @@ def _train(
             save(learner, config.out)
             options.say(f"the model is in {config.out}")
     return learner
-
-
-def warn_of_secrets(config: RunConfig) -> None:
-    """Warn of secrets that are written out; files of the run omit them."""
-    for key, url in left_out(config.written()):
-        log.warning(
-            "%s: a secret is written out in this URL; files of the run have *** in its place. "
-            "Write ${NAME} there, and set the variable of this name",
-            f"{key}={url}",
-        )
-
-
-def warn_of_other_passes(config: RunConfig, last: Checkpoint) -> None:
-    """Warn if a finished pass depended on a number of passes that has changed."""
-    told, passes = int(last.config["learner"]["passes"]), config.learner.passes
-    parting = config.model.parts_at(told, passes)
-    if parting is not None and last.position > (parting, 0):
-        log.warning(
-            "%s: learner.passes was %d and is %d, and pass %d, which is done, was one for a run of "
-            "%d: the model will differ from that of a new run of %d passes. To train that one, use "
-            "--overwrite",
-            config.out, told, passes, parting + 1, told, passes,
-        )  # fmt: skip
 
 
 def sinks_of(config: RunConfig) -> list[metrics.Sink]:

@@ -150,6 +150,7 @@ class CheckpointManifest(Manifest):
 
     position: Position
     scores: dict[str, FiniteFloat | None]
+    eval_fingerprint: str | None = None
     pages: PageLogs | None = None
     parts: Annotated[dict[str, dict[str, TensorEntry]], Field(min_length=1)] | None = None
 

@@ -26,9 +26,10 @@ from . import dense
 from .calls import run
 from .dense import linearise
 from .elementwise import broadcast, elementwise, text_of
-from .indexing import argsort, concatenate, filled, sort
+from .indexing import concatenate, filled
 from .products import gram, matmul, matmul_transposed, sddmm, transpose, transposed_matmul
 from .rowwise import Rowwise
+from .sorting import argsort, sort
 
 
 @operation("build")

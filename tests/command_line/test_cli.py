@@ -107,6 +107,17 @@ print(gc.isenabled(), gc.get_count()[0], gc.get_freeze_count())
     assert frozen or int(young) < 100  # of some 300,000
 
 
+def test_a_reader_that_has_seen_enough_is_no_failure() -> None:
+    """Typer would exit with 1, in `help` and in any command that prints."""
+    for arguments in (["--help"], ["kinds"]):
+        command = [sys.executable, "-m", "blocklearn.learner.command_line.cli", *arguments]
+        reading, writing = os.pipe()
+        os.close(reading)
+        with os.fdopen(writing, "wb") as closed:
+            done = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
 def in_a_process_of_its_own(code: str) -> str:
     """What it prints."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -47,6 +47,17 @@ def same_model(one: str, other: str) -> bool:
     return Path(one, name).read_bytes() == Path(other, name).read_bytes()
 
 
+def test_predictions_do_not_replace_what_is_read(learn: Learn) -> None:
+    learn("--config", "themes.yaml", "-q")
+    Path("new.csv").write_text("text\nparis berlin\n")
+    Path("alias.csv").symlink_to("new.csv")
+    for name in ("new.csv", "alias.csv"):
+        given = ["--data", "new.csv", "--text", "text", "--out", name, "--overwrite"]
+        code, _, err = learn("predict", "runs/themes", *given)
+        assert code == ExitCode.USAGE and "would replace what is read" in err
+    assert Path("new.csv").read_text() == "text\nparis berlin\n"
+
+
 def test_from_text_to_topics(learn: Learn) -> None:
     code, out, err = learn("--config", "themes.yaml")
     assert code == ExitCode.DONE, err

@@ -225,7 +225,26 @@ def test_missing_categories_are_no_feature(tmp_path: Path) -> None:
     parquet.write_table(table, tmp_path / "t.parquet")
     X = TableData(path=tmp_path / "t.parquet", categorical=["a", "b"]).load().X
     assert np.diff(X.indptr).tolist() == [2, 0, 1]
-    assert (X[[0]] != hash_features({"a": [7], "b": [True]})).nnz == 0
+    assert (X[[0]] != hash_features({"a": ["7"], "b": ["True"]})).nnz == 0
+
+
+def test_a_category_is_the_same_in_every_file_and_record(tmp_path: Path) -> None:
+    """Whole numbers and booleans are text in CSV files and have types of their own elsewhere."""
+    table = pa.table({"n": [1, -2, None], "b": [True, False, None], "t": ["x", "é", None]})
+    parquet.write_table(table, tmp_path / "t.parquet")
+    coded = table.set_column(0, "n", table["n"].dictionary_encode())
+    parquet.write_table(coded, tmp_path / "coded.parquet")
+    (tmp_path / "t.csv").write_text("n,b,t\n1,True,x\n-2,False,é\n,,\n")
+    names = ["n", "b", "t"]
+    found = [
+        TableData(path=tmp_path / name, categorical=names).load().X
+        for name in ("t.parquet", "coded.parquet", "t.csv")
+    ]
+    records = table.to_pylist()
+    found.append(TableData(path=tmp_path / "t.parquet", categorical=names).features_of(records))
+    assert found[0].nnz == 6
+    for other in found[1:]:
+        assert (found[0] != other).nnz == 0
 
 
 def test_blocks_of_a_file_do_not_matter(tmp_path: Path) -> None:
@@ -380,3 +399,19 @@ def test_mutated_files_never_crash(tmp_path: Path, name: str) -> None:
         else:
             assert np.isfinite(rows.X.data).all() and np.isfinite(rows.targets).all()
     assert refused > 300
+
+
+def test_a_streamed_file_must_not_change(tmp_path: Path) -> None:
+    """Passes would be of different data."""
+    path = tmp_path / "t.csv"
+    path.write_text("x,y\n" + "1,0\n" * 30)
+    source = TableData(path=path, numeric=["x"], targets=["y"], stream=True).open_source(
+        Reading(block_rows=10)
+    )
+    block = HostBlock(source.shape)
+    for index in range(source.blocks):
+        source.read(0, index, block)
+    path.write_text("x,y\n" + "1,1\n" * 30)
+    with pytest.raises(DataError, match=r"t\.csv: the file was replaced or changed while"):
+        for index in range(source.blocks):
+            source.read(1, index, block)

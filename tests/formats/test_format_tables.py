@@ -15,6 +15,9 @@ from pyarrow import parquet
 
 from blocklearn.datasources import DataError
 from blocklearn.datasources.formats import Known
+from blocklearn.datasources.formats.detect import find_files
+from blocklearn.datasources.formats.documents import TextFolder
+from blocklearn.datasources.parsing.scratch import Scratch
 from blocklearn.datasources.ratings import read_ratings
 from tests.support.formats import packed, read
 
@@ -241,3 +244,19 @@ def test_conditions_choose_rows_of_parquet(tmp_path: Path) -> None:
     ):
         with pytest.raises(DataError, match=told):
             read(tmp_path / "a.parquet", where=[wrong])
+
+
+@pytest.mark.parametrize("how", ["given", "matched", "in a folder", "a text in a folder"])
+def test_a_link_that_leads_nowhere_is_missing_data(tmp_path: Path, how: str) -> None:
+    """Not left out, and not followed for ever."""
+    ending = "txt" if "text" in how else "csv"
+    (tmp_path / f"1.{ending}").write_text("a,y\n1,0\n")
+    link = tmp_path / f"2.{ending}"
+    for target in ("/nowhere/2.csv", str(link)):
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+        name = {"given": link, "matched": tmp_path / f"*.{ending}"}.get(how, tmp_path)
+        with pytest.raises(FileNotFoundError, match=f"a link to {target}, which is not there"):
+            kind, files = find_files([str(name)])
+            assert kind == "text"
+            TextFolder(files[0], Scratch(tmp_path))

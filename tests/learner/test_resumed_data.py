@@ -19,6 +19,7 @@ from blocklearn.datasources import IterableSource, MatrixSource, ParquetSource
 from blocklearn.datasources.blocks import BlockSource, write_blocks
 from blocklearn.datasources.data_kind import Reading
 from blocklearn.datasources.errors import ReadError
+from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.configuration.config import RunConfig
 from blocklearn.learner.errors import ConfigError
 from tests.support.hugectr_files import write_raw
@@ -52,6 +53,39 @@ def counts() -> Any:
     X = np.random.default_rng(0).poisson(1.0, (ROWS, 5)).astype(np.float32)
     X[:, 0] += 1
     return X
+
+
+# ---------------------------------------------------------------- data for evaluations
+
+
+def test_of_a_command_they_count_too(tmp_path: Path) -> None:
+    """Else the best model would be chosen by scores of two sets of data."""
+    rows = "".join(f"{n % 7},{n % 2}\n" for n in range(ROWS))
+    for name in ("train.csv", "eval.csv"):
+        (tmp_path / name).write_text("x,y\n" + rows)
+    config = f"""
+model: {{kind: glm, link: logistic}}
+data:
+  train: {{kind: table, path: {tmp_path / "train.csv"}, numeric: [x], targets: [y]}}
+  eval: {{kind: table, path: {tmp_path / "eval.csv"}, numeric: [x], targets: [y]}}
+evaluation: {{metric: log_loss}}
+learner: {{passes: 1}}
+out: {tmp_path / "run"}
+"""
+    (tmp_path / "run.yaml").write_text(config)
+    command = ["train", "--config", str(tmp_path / "run.yaml"), "--resume", "auto", "--set"]
+    assert run_cli(*command, "learner.passes=1") == 0
+    assert run_cli(*command, "learner.passes=2") == 0
+    flipped = "".join(f"{n % 7},{1 - n % 2}\n" for n in range(ROWS))
+    (tmp_path / "eval.csv").write_text("x,y\n" + flipped)
+    assert run_cli(*command, "learner.passes=3") == 78
+
+
+def run_cli(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as stop:
+        main(list(arguments))
+    assert isinstance(stop.value.code, int)
+    return stop.value.code
 
 
 # ---------------------------------------------------------------- in memory, by number
