@@ -406,6 +406,13 @@ class Model(Fields):
         if name in self.lent or (idle and isinstance(init, int | float) and not init):
             pass
         elif isinstance(init, np.ndarray):
+            with np.errstate(over="ignore"):
+                finite = np.isfinite(init.astype(np.float32, copy=False)).all()
+            if not finite:
+                raise ShapeError(
+                    f"{type(self).__name__}: parameter {name!r}: init has numbers that are not "
+                    "finite in float32."
+                )
             mat.set(init)
         elif isinstance(init, Drawn):
             self.drawn[name] = init

@@ -60,6 +60,11 @@ class IterableSource(Described):
         fingerprint: str = "",
     ) -> None:
         """Count the rows and non-zeros of pass 0 if `shape` is None."""
+        if not callable(batches):
+            raise DataError(
+                f"IterableSource: batches is a {type(batches).__name__}; must be a function of the "
+                "pass that returns an iterable, since each pass reads all rows: lambda pass_: ..."
+            )
         self._batches, self._stream = batches, Stream((), -1)
         self.rows_last = False  # a pass may have other rows than the one before
         self.names, self.target_names = names, target_names

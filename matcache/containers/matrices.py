@@ -69,7 +69,7 @@ class Mat(Lazy):
             raise StaleValueError(
                 f"{self.label}: the value computed at {self.where} was overwritten at "
                 f"{self.slot.where}, and is read at {source_line()}{_made(by)}. Keep it with "
-                "copy(...) before computing the new one, or assign it to a container of its own "
+                "copy(...).mat() before computing the new one, or assign it to a container of its own "
                 "with <<=."
             )
         if self.slot.array is None and not self.cache.reserving:

@@ -218,3 +218,21 @@ def test_a_source_ends_the_block_that_was_asked_for() -> None:
     source = Wrong(X, targets=Y, block_rows=5)
     with pytest.raises(ReadError, match="the block is number 0 of pass 0"):
         bl.Learner(Own(), source, passes=1, verbose=False).fit()
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, 1e39])
+def test_parameters_begin_with_numbers(number: float) -> None:
+    """Else the first check would blame the steps."""
+
+    class Wild(Own):
+        def allocate(self, shapes: Any, rng: Any) -> None:
+            init = np.full((shapes.columns, shapes.targets), number)
+            self.W = self.parameter("W", shapes.columns, shapes.targets, init)
+
+    with pytest.raises(ShapeError, match="init has numbers that are not finite"):
+        fit(Wild())
+
+
+def test_batches_are_made_anew_for_each_pass() -> None:
+    with pytest.raises(bl.datasources.DataError, match="is a list; must be a function of the pass"):
+        bl.datasources.IterableSource([X, X])  # type: ignore[arg-type]
