@@ -69,8 +69,8 @@ class Mat(Lazy):
             raise StaleValueError(
                 f"{self.label}: the value computed at {self.where} was overwritten at "
                 f"{self.slot.where}, and is read at {source_line()}{_made(by)}. Keep it with "
-                "copy(...).mat() before computing the new one, or assign it to a container of its own "
-                "with <<=."
+                "copy(...).mat() before computing the new one, or assign it to a container of its "
+                "own with <<=."
             )
         if self.slot.array is None and not self.cache.reserving:
             self.cache.require_data(self.label)  # closed?

@@ -18,9 +18,9 @@ ROOMS = {
         "errors threads finite notation program containers emit operations cpu merge cuda devices"
     ),
     "datasources": (
-        "errors secrets remote separators listing arrays block source read_ahead reader memory holdout"
-        " sampling weighting data_kind blocks tables packed ids parsing text ratings given examples"
-        " parquet formats hugectr config"
+        "errors secrets remote separators listing arrays block source read_ahead reader memory"
+        " holdout sampling weighting data_kind blocks tables packed ids parsing text ratings given"
+        " examples parquet formats hugectr config"
     ),
     "models": (
         "errors score row_share row_state token_state inputs split_terms base loss_model"
