@@ -12,4 +12,9 @@ class UpdateError(BlocklearnError, ValueError):
 
 
 class TargetError(ModelConfigError):
-    """Targets that the data do not have, or that contradict each other."""
+    """Targets that the data do not have, or that contradict each other.
+
+    row: the place, among the rows that were checked, of a number out of range; None: it is no such.
+    """
+
+    row: int | None = None

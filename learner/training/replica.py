@@ -40,6 +40,7 @@ from blocklearn.models import (
     TokenState,
     TrainingState,
 )
+from blocklearn.models.errors import TargetError
 from blocklearn.models.row_share import RowShare
 from blocklearn.models.score import Score
 from blocklearn.optimizers import Optimizer
@@ -241,7 +242,12 @@ class Replica:
                 check_nonnegative(host)
                 self._checked.add(host.kept)
         if host.shape.targets and host.pass_ == 0 and not new:
-            self.model.check_targets(host.targets[: host.rows])
+            try:
+                self.model.check_targets(host.targets[: host.rows])
+            except TargetError as error:
+                if error.row is not None:
+                    error.add_note(f"in row {host.row_ids[error.row]} of the data, counted from 0")
+                raise
 
     def _receive(
         self, host: HostBlock, side: int, *, new: bool = False, training: bool = False

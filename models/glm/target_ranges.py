@@ -56,9 +56,11 @@ class TargetRanges:
             value = least[column] if least[column] < self._low[column] else most[column]
             name = fit.classes[fit.y.index(column)]
             remedy = REMEDIES[LINKS[fit.link].range]
-            raise TargetError(
+            error = TargetError(
                 f"GLM: target {name!r} is {value:g} in a row: for link {fit.link} it must {remedy}."
             )
+            error.row = int(np.argmax(Y[:, column] == value))
+            raise error
         for column, fit in self._weights.items():
             if least[column] < 0:
                 raise TargetError(

@@ -68,3 +68,11 @@ def test_data_to_evaluate_on_are_checked_too() -> None:
     with pytest.raises(TargetError, match="is -1 in a row"):
         learner.evaluate((X, SIGNS))
     assert learner.predict(X).shape == (40, 1)
+
+
+def test_the_row_is_named() -> None:
+    Y = np.zeros(40)
+    Y[29] = 7.0
+    with pytest.raises(TargetError, match="target '0' is 7 in a row") as found:
+        fit(GLM(), Y)
+    assert "in row 29 of the data, counted from 0" in found.value.__notes__
