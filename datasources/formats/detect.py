@@ -201,6 +201,6 @@ def format_of(path: AnyPath) -> str:
             return name
     endings = ", ".join(ending for known in FORMATS.values() for ending in known.suffixes)
     raise DataError(
-        f"{path}: unknown format. Its name must end with {endings} (perhaps with .gz); or set "
-        f"--format {'|'.join(FORMATS)}."
+        f"{path}: unknown format. Its name must end with {endings} (perhaps with .gz); or "
+        f"let `learn convert --format {'|'.join(FORMATS)}` make a block dataset of it."
     )
