@@ -173,6 +173,13 @@ def test_a_full_disk_names_no_option_of_the_command(
     def full(*given: Any) -> Path:
         raise OSError("full")
 
+    written = checkpoint.write
+    monkeypatch.setattr(checkpoint, "write", full)
+    with pytest.raises(OSError, match="full") as caught:
+        learner(checkpoint=tmp_path).fit()
+    assert not hasattr(caught.value, "__notes__")  # there is nothing to resume from
+    monkeypatch.setattr(checkpoint, "write", written)
+    learner(checkpoint=tmp_path, passes=1).fit()
     monkeypatch.setattr(checkpoint, "write", full)
     with pytest.raises(OSError, match="full") as caught:
         learner(checkpoint=tmp_path).fit()
