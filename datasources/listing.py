@@ -1,4 +1,4 @@
-"""Lists the files of a folder, and leaves none out without a word."""
+"""Lists the files of a folder, leaves none out, and tells whether one has changed."""
 
 import errno
 import os
@@ -10,11 +10,12 @@ def files_among(paths: Iterable[Path]) -> list[Path]:
     """Return those that are files, sorted.
 
     Raises `FileNotFoundError` for a link that leads nowhere, or in a circle: its data would be
-    missing.
+    missing. Hidden ones are left out: editors make such links as locks.
     """
     found = sorted(paths)
     for path in found:
-        require_target(path)
+        if not path.name.startswith("."):
+            require_target(path)
     return [path for path in found if path.is_file()]
 
 
@@ -23,3 +24,12 @@ def require_target(path: Path) -> None:
     if path.is_symlink() and not path.exists():
         told = f"a link to {os.readlink(path)}, which is not there"
         raise FileNotFoundError(errno.ENOENT, told, str(path))
+
+
+def identity_of(file: Path | int) -> tuple[int, ...]:
+    """Return what differs if a file is replaced or changed: device, inode, size and time.
+
+    file: a path, or the descriptor of an open file.
+    """
+    status = os.stat(file)
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

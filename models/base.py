@@ -31,6 +31,7 @@ from blocklearn.matcache import (
     scalar,
 )
 from blocklearn.matcache.errors import source_line
+from blocklearn.matcache.finite import is_finite
 from blocklearn.optimizers import Meaning, Objective, Optimizer, Term, Update
 
 from .inputs import Block, Drawn, Randomness, Shapes, ValueMoments
@@ -407,7 +408,7 @@ class Model(Fields):
             pass
         elif isinstance(init, np.ndarray):
             with np.errstate(over="ignore"):
-                finite = np.isfinite(init.astype(np.float32, copy=False)).all()
+                finite = is_finite(init.astype(np.float32, copy=False))
             if not finite:
                 raise ShapeError(
                     f"{type(self).__name__}: parameter {name!r}: init has numbers that are not "

@@ -264,7 +264,7 @@ class GradientOptimizer(GradientRule):
         for term in p.terms:
             if term.smooth:
                 g = g + term.gradient(p.w)
-        if isinstance(g, Elementwise):  # its container would be one for each number in it
+        if isinstance(g, Elementwise):  # else another number in it would need another container
             into = named(self.cache, f"gradient of {p.name} (scratch)", p.w.shape, p.w.dtype)
             into <<= g
             g = into

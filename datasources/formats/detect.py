@@ -149,7 +149,7 @@ def expand(name: str, format: str | None) -> list[tuple[str, Any]]:
         return [(format or format_of(path), path)]
     if format in (None, "blocks") and any((path / name).exists() for name in (MANIFEST, JOURNAL)):
         return [("blocks", path)]
-    files = [file for file in files_among(path.iterdir()) if is_data(file)]
+    files = files_among(filter(is_data, path.iterdir()))
     if format is None and any(path.rglob("*.parquet")):
         return [("parquet", path)]
     if format == "parquet" or (format == "table-text" and any(path.rglob("*.parquet"))):

@@ -1,6 +1,5 @@
 """Read the files of a data set, and verify that they are unchanged."""
 
-import os
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError
+from ..listing import identity_of
 from .records import Layout
 
 HEADER = struct.Struct(
@@ -20,7 +20,7 @@ HEADER = struct.Struct(
 class Part:
     """A file with `records` records, from byte `start` to its end at byte `size`.
 
-    stamp: identifies the file's version; see `stamp_of`.
+    stamp: identifies the file's version; see `identity_of`.
     """
 
     path: Path
@@ -35,7 +35,7 @@ class Part:
         Raises `DataError` if the file changed.
         """
         with self.path.open("rb", buffering=0) as file:
-            if stamp_of(file.fileno()) == self.stamp:
+            if identity_of(file.fileno()) == self.stamp:
                 file.seek(offset)
                 filled, count = 0, 1
                 while filled < into.size and count:
@@ -47,12 +47,6 @@ class Part:
             f"{self.path}: the file has changed since it was opened. Leave files alone while they "
             "are in use, and start again."
         )
-
-
-def stamp_of(descriptor: int) -> tuple[int, ...]:
-    """Return what identifies this version of a file: device, inode, size and time."""
-    status = os.fstat(descriptor)
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def norm_parts(path: Path, key_bytes: int) -> tuple[Layout, list[Part]]:
@@ -115,7 +109,7 @@ def listed_files(path: Path) -> list[Path]:
 def read_header(path: Path, key_bytes: int) -> tuple[Layout, Part]:
     """Read the header of a Norm file; one with check sums is a checked record itself."""
     with path.open("rb") as file:
-        data, stamp = file.read(4 + HEADER.size + 1), stamp_of(file.fileno())
+        data, stamp = file.read(4 + HEADER.size + 1), identity_of(file.fileno())
     checked = data[:4] == HEADER.size.to_bytes(4, "little")
     start = 4 if checked else 0
     end = start + HEADER.size
@@ -146,7 +140,7 @@ def raw_part(path: Path, layout: Layout) -> Part:
     Raises `DataError` unless it has only whole records.
     """
     with path.open("rb") as file:
-        stamp = stamp_of(file.fileno())
+        stamp = identity_of(file.fileno())
     records, rest = divmod(stamp[2], layout.size)
     if rest:
         raise DataError(

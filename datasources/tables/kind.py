@@ -14,11 +14,12 @@ from ..data_kind import DataKind, MemoryKind
 from ..errors import DataError
 from ..holdout.samples import Reading, Samples
 from ..holdout.split import HoldBy
+from ..listing import identity_of
 from ..memory.batches import categories, numbers
 from ..memory.iterable import IterableSource
 from ..source import DataSource
 from .read_numbers import read_numbers
-from .read_table import identity_of, read_table
+from .read_table import read_table
 from .records import table_of
 
 

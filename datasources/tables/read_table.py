@@ -16,6 +16,7 @@ from ..separators import separator_hint
 PACKED = (".gz", ".bz2", ".lz4", ".zst")
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 BATCH_ROWS = 1 << 16
+MISSING = ("na", "n/a", "null", "none", "-", "?")  # as other programs write a missing number
 NO_NUMBER = re.compile(
     r"In CSV column #(\d+): Row #(\d+): CSV conversion error to double: invalid value '(.*)'"
 )
@@ -55,9 +56,6 @@ def table_kind(path: Path) -> str:
             f"{path}: unknown kind of table; name a file that ends in {', '.join(known)}."
         )
     return kind
-
-
-MISSING = ("na", "n/a", "null", "none", "-", "?")  # as other programs write a missing number
 
 
 def readable(path: Path, parts: Iterator[Any]) -> Iterator[Any]:
@@ -121,12 +119,6 @@ def read_parquet(path: Path, names: list[str]) -> Iterator[Any]:
     with parquet.ParquetFile(path, page_checksum_verification=True) as file:
         check_names(path, file.schema_arrow.names, names)
         yield from file.iter_batches(BATCH_ROWS, columns=names)
-
-
-def identity_of(path: Path) -> tuple[int, ...]:
-    """Return what differs if a file is replaced or changed."""
-    status = path.stat()
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def listed(names: Sequence[str]) -> str:

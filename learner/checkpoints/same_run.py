@@ -77,10 +77,10 @@ def check_same(
         "data.train": (fingerprint, checkpoint.fingerprint),
         "data.eval": (eval_fingerprint, checkpoint.eval_fingerprint),
     }
-    problems += [
+    problems = problems or [
         f"{key}: the data have changed since the run was started (fingerprint {now}, was {was})"
         for key, (now, was) in pairs.items()
-        if not keys and None not in (now, was) and now != was
+        if None not in (now, was) and now != was
     ]
     if problems:
         raise ConfigError([*problems, remedy])

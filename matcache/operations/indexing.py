@@ -19,7 +19,7 @@ from .products import node
 
 # ---------------------------------------------------------------- reading and writing by position
 
-TRUTHS = {"less", "less_equal", "equal", "not_equal", "logical_and", "logical_or", "logical_not"}
+TRUTHS = {"less", "less_equal", "equal", "not_equal", "logical_and", "logical_or"}
 
 
 class Gathered(Node):

@@ -246,6 +246,19 @@ def test_conditions_choose_rows_of_parquet(tmp_path: Path) -> None:
             read(tmp_path / "a.parquet", where=[wrong])
 
 
+def test_locks_of_editors_are_no_data(tmp_path: Path) -> None:
+    """They are hidden links that lead nowhere."""
+    for ending in ("csv", "txt"):
+        folder = tmp_path / ending
+        folder.mkdir()
+        (folder / f"1.{ending}").write_text("a,y\n1,0\n")
+        (folder / f".#1.{ending}").symlink_to("me@here.1234")
+        kind, files = find_files([str(folder)])
+        if ending == "txt":
+            files = TextFolder(files[0], Scratch(tmp_path))._files
+        assert [file.name for file in files] == [f"1.{ending}"]
+
+
 @pytest.mark.parametrize("how", ["given", "matched", "in a folder", "a text in a folder"])
 def test_a_link_that_leads_nowhere_is_missing_data(tmp_path: Path, how: str) -> None:
     """Not left out, and not followed for ever."""
