@@ -15,6 +15,7 @@ from ..separators import separator_hint
 
 PACKED = (".gz", ".bz2", ".lz4", ".zst")
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
+PARQUET = (".parquet", ".parq", ".pq")
 BATCH_ROWS = 1 << 16
 MISSING = ("na", "n/a", "null", "none", "-", "?")  # as other programs write a missing number
 NO_NUMBER = re.compile(
@@ -44,18 +45,18 @@ def read_table(
 
 
 def table_kind(path: Path) -> str:
-    """Return the end of a table's name, without that of a packer.
+    """Return the end of a table's name, without that of a packer; ".parquet" for any of Parquet.
 
     Raises `DataError` for another kind of file.
     """
     suffixes = [suffix for suffix in path.suffixes if suffix not in PACKED]
     kind = suffixes[-1] if suffixes else ""
-    known = [*DELIMITERS, ".parquet"]
+    known = [*DELIMITERS, *PARQUET]
     if kind not in known:
         raise DataError(
             f"{path}: unknown kind of table; name a file that ends in {', '.join(known)}."
         )
-    return kind
+    return ".parquet" if kind in PARQUET else kind
 
 
 def readable(path: Path, parts: Iterator[Any]) -> Iterator[Any]:

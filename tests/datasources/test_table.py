@@ -415,3 +415,11 @@ def test_a_streamed_file_must_not_change(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"t\.csv: the file was replaced or changed while"):
         for index in range(source.blocks):
             source.read(1, index, block)
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".parq", ".pq"])
+def test_all_endings_of_parquet_are_tables(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"clicks{ending}"
+    parquet.write_table(pa.table({"click": [0.0, 1.0, 1.0], "price": [1.0, 2.0, 3.0]}), path)
+    rows = TableData(path=path, targets=["click"], numeric=["price"]).load()
+    assert rows.X[:, 0].tolist() == [1.0, 2.0, 3.0]
