@@ -26,6 +26,7 @@ from blocklearn.matcache import (
     from_array,
     gram,
     maximum,
+    minimum,
     qr,
     rowsum,
     sqrt,
@@ -127,7 +128,9 @@ class SVD(Model):
             apart = (total(self.sums * self.sums) / weight).mat()
             self.squares <<= maximum(self.square - apart, 0.0)
         if self.exact:
-            self.offset <<= apart / maximum(self.squares, TINY) if self.shifted else 0.0
+            self.offset <<= 0.0
+            if self.shifted:
+                self.offset <<= minimum(apart / maximum(self.squares, TINY), FAR)
         values, vectors = self.of_gram() if self.exact else self.of_products()
         self.V <<= vectors[:, : self.components]
         self.lengths <<= sqrt(values)[:, : self.components]

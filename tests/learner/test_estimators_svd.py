@@ -47,3 +47,9 @@ def test_directions_without_variance_are_whitened_to_numbers() -> None:
 def test_more_components_than_features_are_named(kind: Any) -> None:
     with pytest.raises(ValueError, match=r"n_components=21: must be at most .* n_features=20"):
         kind(21).fit(X)
+
+
+def test_exact_components_of_rows_far_from_0_need_a_second_pass() -> None:
+    far = X + 3e4
+    ours, theirs = bl.PCA(3, exact=True).fit(far), decomposition.PCA(3).fit(far)
+    np.testing.assert_allclose(ours.explained_variance_, theirs.explained_variance_, rtol=1e-3)
