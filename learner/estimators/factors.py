@@ -14,7 +14,7 @@ from blocklearn.matcache import resolve
 from ..choosing.choose import choose
 from ..learner import Learner
 from ..recommendation.recommend import as_csr
-from ..training.data import refuse_texts
+from ..training.data import native_csr, refuse_texts
 from .base import Array, LearnerEstimator
 from .held_out import score_of
 from .recommender import Recommender, id_array
@@ -103,7 +103,7 @@ class FactorEstimator(
         if reset:
             for name in ("user_ids_", "item_ids_", "user_items_"):
                 self.__dict__.pop(name, None)
-        return X if sp.issparse(X) else sp.csr_array(X)
+        return X if sp.issparse(X) else native_csr(X)
 
     def _pivoted(self, frame: Any, *, reset: bool) -> Any:
         """Return a frame of users, items and ratings as CSR [users x items].

@@ -279,7 +279,7 @@ def joined(
 
 
 def id_array(ids: Ids) -> Array:
-    """Return ids as int64 if all are whole numbers, else as texts."""
+    """Return ids as int64 if all are whole numbers in the digits 0 to 9, else as texts."""
     found = np.array(list(ids))
-    whole = all(id_.isdecimal() and (id_[0] != "0" or id_ == "0") for id_ in ids)
+    whole = all(id_.isascii() and id_.isdecimal() and (id_[0] != "0" or id_ == "0") for id_ in ids)
     return found.astype(np.int64) if whole and found.dtype.itemsize // 4 < 19 else found

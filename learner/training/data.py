@@ -209,9 +209,16 @@ def text_column(frame: Any) -> tuple[Any, str] | None:
     return None
 
 
+def native_csr(X: Any) -> Any:
+    """Return a matrix as CSR; of types that SciPy does not take, such as float16, as float32."""
+    if isinstance(X, np.ndarray) and (X.dtype == np.float16 or not X.dtype.isnative):
+        X = X.astype(np.float32 if X.dtype == np.float16 else X.dtype.newbyteorder("="))
+    return sp.csr_array(X)
+
+
 def as_counts(X: Any) -> Any:
     """Return a matrix of counts as SciPy CSR. Raises DataError for a negative number."""
-    counts = X if sp.issparse(X) and X.format == "csr" else sp.csr_array(X)
+    counts = X if sp.issparse(X) and X.format == "csr" else native_csr(X)
     if counts.nnz and counts.data.min() < 0:
         place = int(counts.data.argmin())
         row = int(np.searchsorted(counts.indptr, place, side="right")) - 1

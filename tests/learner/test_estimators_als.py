@@ -280,3 +280,16 @@ def test_parameters_that_were_changed_after_fit_say_so() -> None:
     with pytest.raises(ValueError, match="ALS: .* changed after fit. Call fit again"):
         als.transform(RATINGS)
     assert als.set_params(n_components=4).transform(RATINGS).shape[0] == 40
+
+
+@pytest.mark.parametrize("dtype", ["float16", ">f8"])
+@pytest.mark.parametrize("kind", [bl.ALS, bl.Ranking, bl.LatentDirichletAllocation])
+def test_dense_numbers_of_any_type_are_taken(kind: Any, dtype: str) -> None:
+    dense = RATINGS.toarray()
+    found, same = (kind(2, random_state=0).fit(each) for each in (dense.astype(dtype), dense))
+    np.testing.assert_array_equal(found.transform(RATINGS[:3]), same.transform(RATINGS[:3]))
+
+
+def test_digits_of_other_scripts_are_ids_of_their_own() -> None:
+    found = recommender.id_array(Ids(["٣", "3", "4"]))
+    assert found.tolist() == ["٣", "3", "4"]
