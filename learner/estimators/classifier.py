@@ -16,7 +16,7 @@ from ..learner import Learner
 from .base import Array
 from .classes import Classes
 from .dual import DualProblem, by_dual, may_ascend
-from .linear import GRADIENTS, LinearEstimator, Solver, with_weights
+from .linear import GRADIENTS, LinearEstimator, Solver, weights_of, with_weights
 from .scikit import ClassifierMixin, available_if, column_or_1d, with_callbacks
 
 
@@ -235,5 +235,5 @@ def sum_of_weights(rows: int, sample_weight: Any) -> float:
     """
     if sample_weight is None:
         return float(rows)
-    total = float(np.sum(np.broadcast_to(np.asarray(sample_weight), rows), dtype=np.float64))
+    total = float(weights_of(rows, sample_weight).sum(dtype=np.float64))
     return total if total > 0.0 else 1.0

@@ -17,13 +17,14 @@ from blocklearn.optimizers import Optimizer
 from .base import Array, Tensors
 from .linear import LinearEstimator, Solver, with_weights
 from .scikit import HAS_CALLBACKS, ConvergenceWarning, RegressorMixin, with_callbacks
-from .units import Units, unusual
+from .units import Units, largest_of, unusual
 
 OTHERS: tuple[LinkName, ...] = ("huber", "quantile", "poisson", "gamma", "tweedie")
 """Losses that are called like their links."""
 IN_UNITS_OF_Y = ("squared_error", "huber", "quantile")  # whose predictions are scores
 NEAR = 0.99  # times the error of a constant, above which nothing was learned
 WORSE = 1.5  # the same for quantiles: those far from the median are worse than the mean
+FLOAT32 = float(np.finfo(np.float32).max)
 LOOKED_AT = 10_000  # rows, evenly spaced
 
 
@@ -137,6 +138,8 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
         X, Y, weights = data if len(data) == 3 else (*data, None)
         if weights is not None and not (np.isfinite(weights) & (weights >= 0.0)).all():
             return None  # the learner refuses them
+        if max(largest_of(X), largest_of(Y)) > FLOAT32:
+            return None  # so, too
         own = self.loss in IN_UNITS_OF_Y
         if self.loss != "quantile" and not unusual(X) and not (own and unusual(Y)):
             return None
@@ -174,6 +177,8 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
 
     def _check_targets(self, X: Any, y: Any, *, reset: bool) -> Any:
         X, y = self._check_both(X, y, reset=reset, y_numeric=True)
+        if y.dtype.kind not in "biuf":
+            raise ValueError(f"GLMRegressor: y has dtype {y.dtype}, but targets must be numbers.")
         least = LINKS[self._links().get(self.loss, "linear")].range[0]
         if y.shape[0] and y.min() < least:
             must = "be positive" if least > 0 else "not be negative"

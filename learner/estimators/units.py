@@ -19,7 +19,7 @@ from blocklearn.mixins import Mixin
 from .base import Array
 
 Numbers = NDArray[np.float64]
-USUAL = 10.0  # largest values that need no other units
+USUAL = 1e-4, 10.0  # largest values that need no other units
 ROUNDING = 1e-7  # a column that varies less, relative to its mean, is constant
 
 
@@ -100,13 +100,23 @@ class Units:
 
 
 def unusual(values: Any) -> bool:
-    """Return whether a value is so large that steps for values of size 1 do not suit it.
+    """Return whether steps for values of size 1 do not suit these: one is large, or all are tiny.
 
-    >>> unusual(np.array([0.5, -2.0])), unusual(sp.csr_array([[10_000.0]]))
-    (False, True)
+    >>> unusual(np.array([0.5, -2.0])), unusual(sp.csr_array([[10_000.0]])), unusual([1e-8, 0.0])
+    (False, True, True)
+    """
+    largest = largest_of(values)
+    return largest > 0.0 and not USUAL[0] <= largest <= USUAL[1]
+
+
+def largest_of(values: Any) -> float:
+    """Return the largest absolute value, 0 if there is none.
+
+    >>> largest_of(sp.csr_array([[0.5, -2.0]])), largest_of([])
+    (2.0, 0.0)
     """
     values = values.data if sp.issparse(values) else np.asarray(values)
-    return bool(values.size) and max(float(values.max()), -float(values.min())) > USUAL
+    return max(float(values.max()), -float(values.min())) if values.size else 0.0
 
 
 def mean_and_deviation(

@@ -138,3 +138,30 @@ def test_true_and_false_are_numbers() -> None:
     for each in (table, sp.csr_array(table)):
         found = bl.GLMRegressor().fit(each, target)
         np.testing.assert_allclose(found.coef_, whole.coef_, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize(("of_X", "of_y"), [(1e-8, 1.0), (1.0, 1e-8), (1e-8, 1e-8)])
+def test_tiny_columns_and_targets_are_learned(of_X: float, of_y: float) -> None:
+    known = bl.GLMRegressor(alpha=0.0).fit(X, y)
+    found = bl.GLMRegressor(alpha=0.0).fit(of_X * X, of_y * y)
+    np.testing.assert_allclose(found.coef_ * of_X / of_y, known.coef_, rtol=0.05, atol=0.01)
+
+
+@pytest.mark.parametrize("name", ["X", "targets"])
+def test_numbers_that_float32_cannot_hold_are_refused(name: str) -> None:
+    data = {"X": (X * [1e39, 1.0, 1.0, 1.0], y), "targets": (X, y * 1e39)}[name]
+    with pytest.raises(bl.datasources.DataError, match=f"{name}: row .* finite float32"):
+        bl.GLMRegressor().fit(*data)
+
+
+@pytest.mark.parametrize("targets", [y.astype(str), np.full(600, np.datetime64("2020-01-01"))])
+def test_targets_that_are_no_numbers_are_refused(targets: Any) -> None:
+    with pytest.raises(ValueError, match="y has dtype .* must be numbers"):
+        bl.GLMRegressor().fit(X, targets)
+
+
+@pytest.mark.parametrize("weights", [[1.0, 2.0], np.ones((600, 1)), "a"])
+@pytest.mark.parametrize("kind", [bl.GLMRegressor, bl.GLMClassifier])
+def test_weights_that_are_not_of_the_rows_are_refused(kind: Any, weights: Any) -> None:
+    with pytest.raises(ValueError, match="sample_weight has (shape|dtype)"):
+        kind().fit(X, y > 0.0, sample_weight=weights)
