@@ -144,7 +144,7 @@ class GLM(Model):
         )
 
     def score(self, block: Block) -> Score:
-        """Score each target, and their means: see `glm_scores`.
+        """Score each target, and their means: see `scores.py`.
 
         Class weights are ignored.
         """
