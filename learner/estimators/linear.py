@@ -66,12 +66,9 @@ class LinearEstimator(LearnerEstimator):
         alpha = self._checked_alpha()
         if not alpha >= 0.0:
             raise ValueError(f"{type(self).__name__}: alpha={alpha}: must not be negative.")
-        if not 0.0 <= self.l1_ratio <= 1.0:
-            raise ValueError(
-                f"{type(self).__name__}: l1_ratio={self.l1_ratio}: must be from 0 to 1."
-            )
-        l2 = alpha * (1.0 - self.l1_ratio) if self._units is None else 0.0  # else see `_terms`
-        labels |= {"l1": alpha * self.l1_ratio, "l2": l2}
+        share = self._checked_share()
+        l2 = alpha * (1.0 - share) if self._units is None else 0.0  # else see `_terms`
+        labels |= {"l1": alpha * share, "l2": l2}
         labels |= {"link": links[self.loss], "output": output}
         return configured(self, self._kind, self._names, **labels)
 
@@ -79,6 +76,12 @@ class LinearEstimator(LearnerEstimator):
         if not isinstance(self.alpha, Real):
             raise ValueError(f"{type(self).__name__}: alpha={self.alpha!r}: must be a number.")
         return float(self.alpha)
+
+    def _checked_share(self) -> float:
+        name, share = type(self).__name__, self.l1_ratio
+        if not (isinstance(share, Real) and 0.0 <= share <= 1.0):
+            raise ValueError(f"{name}: l1_ratio={share!r}: must be a number from 0 to 1.")
+        return float(share)
 
     def _learned(self, tensors: Tensors) -> dict[str, Any]:
         W, b = tensors("W"), tensors("intercept").ravel()
@@ -141,9 +144,9 @@ class LinearEstimator(LearnerEstimator):
         name = type(self).__name__
         solver = self.solver
         if isinstance(solver, str) and solver == "auto":
-            smooth = self.loss != "hinge" and not self._checked_alpha() * self.l1_ratio
+            smooth = self.loss != "hinge" and not self._checked_alpha() * self._checked_share()
             solver = "lbfgs" if passes and smooth else "adagrad"
-        if isinstance(solver, str) and solver not in self.SOLVERS:
+        if not isinstance(solver, Optimizer) and solver not in self.SOLVERS:
             raise ValueError(
                 f"{name}: solver={solver!r}: must be auto, {', '.join(self.SOLVERS)}, or an "
                 "optimizer such as blocklearn.optimizers.AdaGrad(rate=0.5)."

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse as sp
 
 from blocklearn.answers import answered
 from blocklearn.models import SVD
@@ -22,6 +24,7 @@ from .scikit import (
 )
 
 TINY = float(np.finfo(np.float32).eps)  # least variance to divide by, as in scikit-learn
+FAR = 1e4  # times the variance, squares of means that leave float32 three digits of it
 SUMS = ("means", "sum_of_squares", "rows")
 
 
@@ -194,6 +197,25 @@ class PCA(Directions):
     """
 
     least_rows: ClassVar[int] = 2
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Train on X, from scratch; y is ignored.
+
+        Warns if X is sparse and its means are so far from 0 that float32 loses the variance: dense
+        rows are shifted, sparse ones are not.
+        """
+        super().fit(X)
+        mean, rows = self.mean_.astype(np.float64), float(self._sums["rows"][0, 0])
+        whole = float(self._sums["sum_of_squares"][0, 0])
+        if sp.issparse(X) and rows * (mean @ mean) > FAR * max(whole, 0.0):
+            warnings.warn(
+                "PCA: the means of columns are more than 100 times as large as their deviations. "
+                "Sparse rows are not centred, so few digits of the variances are left: give a "
+                "dense X, or subtract something near the mean first.",
+                UserWarning,
+                stacklevel=2,
+            )
+        return self
 
     @answered
     def __init__(

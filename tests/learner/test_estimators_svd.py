@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import blocklearn as bl
 
@@ -53,3 +55,12 @@ def test_exact_components_of_rows_far_from_0_need_a_second_pass() -> None:
     far = X + 3e4
     ours, theirs = bl.PCA(3, exact=True).fit(far), decomposition.PCA(3).fit(far)
     np.testing.assert_allclose(ours.explained_variance_, theirs.explained_variance_, rtol=1e-3)
+
+
+def test_sparse_rows_far_from_0_are_warned_of() -> None:
+    with pytest.warns(UserWarning, match="Sparse rows are not centred"):
+        bl.PCA(3, random_state=0).fit(sp.csr_array(X + 1e4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bl.PCA(3, random_state=0).fit(sp.csr_array(X))
+        bl.PCA(3, random_state=0).fit(X + 1e4)

@@ -165,3 +165,12 @@ def test_targets_that_are_no_numbers_are_refused(targets: Any) -> None:
 def test_weights_that_are_not_of_the_rows_are_refused(kind: Any, weights: Any) -> None:
     with pytest.raises(ValueError, match="sample_weight has (shape|dtype)"):
         kind().fit(X, y > 0.0, sample_weight=weights)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"solver": None}, {"solver": 1.5}, {"l1_ratio": "x"}, {"l1_ratio": None}]
+)
+@pytest.mark.parametrize("kind", [bl.GLMRegressor, bl.GLMClassifier, bl.FMClassifier])
+def test_parameters_of_a_wrong_type_are_named(kind: Any, wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=f"{kind.__name__}: {next(iter(wrong))}=.*: must be"):
+        kind(**wrong).fit(X, y > 0.0)
