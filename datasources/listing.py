@@ -5,6 +5,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+PARQUET = (".parquet", ".parq", ".pq")  # endings of its files
+
 
 def files_among(paths: Iterable[Path]) -> list[Path]:
     """Return those that are files, sorted.

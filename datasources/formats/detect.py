@@ -13,7 +13,7 @@ from ..blocks import BlockSource
 from ..blocks.manifest import FILE as MANIFEST
 from ..blocks.unfinished import FILE as JOURNAL
 from ..errors import DataError
-from ..listing import files_among, require_target
+from ..listing import PARQUET, files_among, require_target
 from ..packed.streams import kind_of
 from ..parsing.layout import Known, RowFile
 from ..parsing.npy import NpyFile
@@ -84,7 +84,7 @@ FORMATS = {
         "BIDMat matrix",
         BidmatFile,
     ),
-    "parquet": Format((".parquet", ".parq", ".pq"), "Parquet", parquet_rows),
+    "parquet": Format(PARQUET, "Parquet", parquet_rows),
     "blocks": Format((), "block dataset", block_rows),
 }
 """Formats by name. `learn convert` and `learn inspect` read these."""

@@ -7,10 +7,10 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from ..errors import DataError
+from ..listing import PARQUET
 from ..parquet import Dense, Nulls, ParquetSource, Sparse
 from ..parquet.files import BROKEN
 from ..parquet.footer import MAGIC, read_footer
-from ..parquet.source import ENDINGS
 from ..parquet.types import is_text
 from ..parquet.where import parse_condition
 from ..parsing.layout import COUNTED, Known, check_columns
@@ -98,7 +98,7 @@ def read_schema(path: str) -> pa.Schema:
     Raises `DataError` if it has none.
     """
     files, place, wild = resolve(path, PATIENCE)
-    first = find(files, place, ENDINGS, wild)[0]
+    first = find(files, place, PARQUET, wild)[0]
     name = files.name(first.path)
     try:
         status = files.status(first.path)

@@ -15,6 +15,7 @@ from blocklearn.answers import answered
 from ..arrays.copy_rows import count_up
 from ..block import BlockShape, HostBlock
 from ..errors import DataError
+from ..listing import PARQUET
 from ..memory.order import Shuffle
 from ..remote import PATIENCE, Files, HdfsDriver, Patience, Status, find, resolve
 from ..source import Described, check_request
@@ -30,7 +31,6 @@ from .sizes import Survey, survey
 from .where import Where
 
 MEMORY = 2**30
-ENDINGS = (".parquet", ".parq", ".pq")
 
 
 class ParquetSource(Described):
@@ -294,5 +294,5 @@ def parquet_files(
     found: list[tuple[Files, Status]] = []
     for path in paths:
         files, place, wild = resolve(str(path), patience, hdfs)
-        found += [(files, status) for status in find(files, place, ENDINGS, wild)]
+        found += [(files, status) for status in find(files, place, PARQUET, wild)]
     return found

@@ -11,11 +11,11 @@ import pyarrow.csv as csv
 from pyarrow import parquet
 
 from ..errors import DataError
+from ..listing import PARQUET
 from ..separators import separator_hint
 
 PACKED = (".gz", ".bz2", ".lz4", ".zst")
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
-PARQUET = (".parquet", ".parq", ".pq")
 BATCH_ROWS = 1 << 16
 MISSING = ("na", "n/a", "null", "none", "-", "?")  # as other programs write a missing number
 NO_NUMBER = re.compile(

@@ -280,7 +280,7 @@ def weights_of(rows: int, sample_weight: Any) -> Array:
         raise ValueError(
             f"sample_weight has shape {weights.shape}, but X has {rows:,} rows: give [{rows}]."
         )
-    return np.broadcast_to(weights, rows)
+    return weights if weights.ndim else np.full(rows, weights)
 
 
 def with_weights(X: Any, Y: Any, sample_weight: Any) -> tuple[Any, ...]:

@@ -138,10 +138,11 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
         X, Y, weights = data if len(data) == 3 else (*data, None)
         if weights is not None and not (np.isfinite(weights) & (weights >= 0.0)).all():
             return None  # the learner refuses them
-        if max(largest_of(X), largest_of(Y)) > FLOAT32:
-            return None  # so, too
+        of_X, of_Y = largest_of(X), largest_of(Y)
+        if max(of_X, of_Y) > FLOAT32:
+            return None  # it refuses these, too
         own = self.loss in IN_UNITS_OF_Y
-        if self.loss != "quantile" and not unusual(X) and not (own and unusual(Y)):
+        if self.loss != "quantile" and not unusual(of_X) and not (own and unusual(of_Y)):
             return None
         return Units.of(X, Y, weights, centred=self.fit_intercept, of_targets=own)
 
@@ -177,13 +178,14 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
 
     def _check_targets(self, X: Any, y: Any, *, reset: bool) -> Any:
         X, y = self._check_both(X, y, reset=reset, y_numeric=True)
+        name = type(self).__name__
         if y.dtype.kind not in "biuf":
-            raise ValueError(f"GLMRegressor: y has dtype {y.dtype}, but targets must be numbers.")
+            raise ValueError(f"{name}: y has dtype {y.dtype}, but targets must be numbers.")
         least = LINKS[self._links().get(self.loss, "linear")].range[0]
         if y.shape[0] and y.min() < least:
             must = "be positive" if least > 0 else "not be negative"
             raise ValueError(
-                f"GLMRegressor: y has {y.min():g}, but targets of loss {self.loss!r} must {must}."
+                f"{name}: y has {y.min():g}, but targets of loss {self.loss!r} must {must}."
             )
         self._single = y.ndim == 1
         return X, y

@@ -198,25 +198,6 @@ class PCA(Directions):
 
     least_rows: ClassVar[int] = 2
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Train on X, from scratch; y is ignored.
-
-        Warns if X is sparse and its means are so far from 0 that float32 loses the variance: dense
-        rows are shifted, sparse ones are not.
-        """
-        super().fit(X)
-        mean, rows = self.mean_.astype(np.float64), float(self._sums["rows"][0, 0])
-        whole = float(self._sums["sum_of_squares"][0, 0])
-        if sp.issparse(X) and rows * (mean @ mean) > FAR * max(whole, 0.0):
-            warnings.warn(
-                "PCA: the means of columns are more than 100 times as large as their deviations. "
-                "Sparse rows are not centred, so few digits of the variances are left: give a "
-                "dense X, or subtract something near the mean first.",
-                UserWarning,
-                stacklevel=2,
-            )
-        return self
-
     @answered
     def __init__(
         self,
@@ -240,6 +221,25 @@ class PCA(Directions):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.device = device
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Train on X, from scratch; y is ignored.
+
+        Warns if X is sparse and its means are so far from 0 that float32 loses the variance: dense
+        rows are shifted, sparse ones are not.
+        """
+        super().fit(X)
+        mean, rows = self.mean_.astype(np.float64), float(self._sums["rows"][0, 0])
+        whole = float(self._sums["sum_of_squares"][0, 0])
+        if sp.issparse(X) and rows * (mean @ mean) > FAR * max(whole, 0.0):
+            warnings.warn(
+                "PCA: the means of columns are more than 100 times as large as their deviations. "
+                "Sparse rows are not centred, so few digits of the variances are left: give a "
+                "dense X, or subtract something near the mean first.",
+                UserWarning,
+                stacklevel=2,
+            )
+        return self
 
     def inverse_transform(self, X: Any) -> Array:
         """Return X @ components_ + mean_, [n x features], from coordinates X [n x components].

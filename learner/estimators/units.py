@@ -19,7 +19,7 @@ from blocklearn.mixins import Mixin
 from .base import Array
 
 Numbers = NDArray[np.float64]
-USUAL = 1e-4, 10.0  # largest values that need no other units
+USUAL = 1e-4, 10.0  # sizes of the largest value that need no other units
 ROUNDING = 1e-7  # a column that varies less, relative to its mean, is constant
 
 
@@ -99,13 +99,12 @@ class Units:
         return found.astype(np.float32), shift.astype(np.float32)
 
 
-def unusual(values: Any) -> bool:
-    """Return whether steps for values of size 1 do not suit these: one is large, or all are tiny.
+def unusual(largest: float) -> bool:
+    """Return whether steps for values of size 1 do not suit those whose largest size is given.
 
-    >>> unusual(np.array([0.5, -2.0])), unusual(sp.csr_array([[10_000.0]])), unusual([1e-8, 0.0])
-    (False, True, True)
+    >>> unusual(2.0), unusual(10_000.0), unusual(1e-8), unusual(0.0)
+    (False, True, True, False)
     """
-    largest = largest_of(values)
     return largest > 0.0 and not USUAL[0] <= largest <= USUAL[1]
 
 

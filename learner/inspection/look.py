@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from blocklearn.datasources import DataError
+from blocklearn.datasources.listing import PARQUET
 from blocklearn.datasources.packed.streams import kind_of
 from blocklearn.datasources.ratings.column_names import called
 from blocklearn.datasources.ratings.text import first_comments
@@ -68,7 +69,7 @@ class Look:
 
 def is_table(path: Path) -> bool:
     """Return whether the ending of a file says that it is a table."""
-    return path.is_file() and kind_of(path) in (".csv", ".tsv", ".parquet", ".parq", ".pq")
+    return path.is_file() and kind_of(path) in (".csv", ".tsv", *PARQUET)
 
 
 def look_at(path: Path, *, commented: bool = False) -> Look:
