@@ -1,7 +1,8 @@
 """The learner: trains a model on the blocks of a source, pass after pass.
 
-Settings and data are resolved here; `training/` holds the parts: `assembly.py` makes the replicas,
-`live_model.py` holds them and their state, `loop.py` trains them, `best.py` keeps the best model.
+`training/` holds the parts: `run_data.py` opens the data, `execution.py` has the settings,
+`assembly.py` makes the replicas, `live_model.py` holds them and their state, `loop.py` trains them,
+`best.py` keeps the best model.
 
 Longer than 300 lines: most of them are signatures and descriptions of what users call.
 """
@@ -9,12 +10,12 @@ Longer than 300 lines: most of them are signatures and descriptions of what user
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 import numpy as np
 
@@ -24,15 +25,9 @@ from blocklearn.datasources import (
     DataSource,
     HostBlock,
     Reader,
-    Reading,
-    Sizing,
-    TwoSidedSource,
     row_names,
-    target_names,
 )
-from blocklearn.datasources.given import Known
-from blocklearn.datasources.source import dealt, first_rows
-from blocklearn.matcache import IndexedBy, ShapeError, Tables, make_backend
+from blocklearn.matcache import IndexedBy, Tables, make_backend
 from blocklearn.matcache.containers.backend import Backend
 from blocklearn.mixins import MIXINS, Mixin
 from blocklearn.models import MODELS, Model
@@ -54,24 +49,27 @@ from .hooks import Progress as Progress
 from .showing.facts import learner_html, learner_text
 from .showing.history import History
 from .showing.live import Shown, shown
-from .training.assembly import Assembly, Facts, Parts
+from .training.assembly import Assembly
 from .training.best import BestModel
 from .training.block_input import Use
-from .training.checks import check_fields, check_hooks, check_settings, check_whole
+from .training.checks import check_block_rows, check_fields, check_hooks, check_whole
 from .training.chosen_tables import choose_tables
-from .training.data import check_labelled, open_parts, open_source, share_of
-from .training.devices import IndexSetting, one_each
+from .training.data import share_of
+from .training.devices import IndexSetting
 from .training.evaluation import Evaluation, Evaluator, check_metric
+from .training.execution import Execution
 from .training.further import further, other_names, rows_before
-from .training.gpu_time import CARDS, Card, Update, pass_of
-from .training.index_choice import PassTimes, changes, pass_times
+from .training.gpu_time import CARDS
+from .training.index_choice import PassTimes
 from .training.leading import Leading, stand_by
 from .training.live_model import LiveModel
 from .training.loop import Training
+from .training.parts import Parts
 from .training.plan import Plan as Plan
 from .training.plan import feeds_of, make_plan
 from .training.reading import reader_of
 from .training.replica import Replica
+from .training.run_data import RunData
 from .training.scoring import own_blocks, score_blocks
 from .training.state import State as State
 from .training.state import check_rows
@@ -84,79 +82,96 @@ from .training.trial import try_blocks
 class Learner:
     """Trains `model` on the rows of `train`, and scores it on those of `eval`.
 
-    - model: or its name, such as "lda", or {"kind": "lda", "topics": 20}; names of own classes are
-      such as "kmeans.py:KMeans", relative to the working directory. So for `optimizer` and
-      `mixins`.
+    What is learned:
+
+    - model: a model; or its name, such as "lda"; or {"kind": "lda", "topics": 20}. A model of your
+      own is "kmeans.py:KMeans", a path from the working directory. `optimizer` and `mixins` take
+      the same three forms.
+    - optimizer: None: the model's own.
+    - mixins: terms added to the objective, and reports.
+
+    Data:
+
     - train, eval: X [rows x columns], rows being samples; a tuple (X, Y) or (X, Y, weights); or a
       DataSource, such as `MatrixSource(X, targets=Y, target_names=names)`. X is a NumPy array, a
       SciPy sparse matrix, a data frame or Arrow table of numbers, or documents: a list of texts, of
       lists of words, or of gensim's pairs (word, count). Y is [rows] or [rows x targets], dense or
-      sparse, a frame or series, or classes as texts; with weights it may be None. Names of columns,
-      words, targets and classes are kept. `evaluate` and `predict` take the same.
-    - eval: or a share above 0 and below 1, such as 0.1: so many rows of `train` are held out, or of
-      its entries, for models of rows and columns such as ALS.
-    - passes: over the training data.
+      sparse, a frame or series, or classes as texts; with weights it may be None. The learner keeps
+      the names of columns, words, targets and classes. `evaluate` and `predict` take the same.
+    - eval: or a share above 0 and below 1: 0.1 holds out a tenth of the rows of `train`; or of its
+      entries, for models of rows and columns such as ALS.
     - block_rows: rows of a block, for data given as matrices. "auto": chosen from the model and
-      the size of `train`, see `Model.rows_of_block`; the attribute `block_rows` is the number.
-    - seed: of the initial values, and of the order of rows. Rows of matrices are shuffled in every
-      pass, except for models that visit rows and columns in turn, such as ALS, and for optimizers
-      that step once per pass, such as L-BFGS.
-    - threads: None: all that the process may use. The number never changes a bit of the result.
-    - optimizer: None: the model's own.
-    - mixins: terms added to the objective, and reports.
+      the size of `train`, see `Model.rows_of_block`. `learner.data.block_rows` is the number.
+    - of_rows: rows of the whole data, if `train` is one part of them; None: `train` is all.
+
+    The course of training:
+
+    - passes: over the training data.
+    - seed: of the initial values, and of the order of rows. Each pass shuffles the rows of
+      matrices. Three kinds of training do not: models that visit rows and columns in turn, such as
+      ALS; optimizers that step once per pass, such as L-BFGS; models with `rows_in_order`.
+    - evaluation: when to score `eval`, and which score to watch; or the name of the score.
     - hooks: called on events of training.
     - checkpoint: folder of checkpoints, made when the first is saved: after each pass, and every
       `every_blocks` blocks. `fit` resumes from the newest one there, with the same bits as training
       that never stopped. None: no checkpoints. For other settings, and for errors, see
       `blocklearn.Checkpoints`, which is then the last of the `hooks`.
     - every_blocks: blocks between two checkpoints; None: only after passes.
-    - evaluation: when to score `eval`, and which score to watch; or the name of the score.
+    - verbose: whether `fit` shows its progress where that is seen: in a terminal or a notebook,
+      never in a pipe or a file.
+
+    Processors, GPUs and copies of the model; none of the first four changes a bit of the result:
+
+    - threads: None: all that the process may use.
+    - index: who makes the transposed index of a block, if the model reads it. "host": the threads
+      that read; the index is then copied with the block. "device": the GPU, which saves the host
+      work, and copying. "auto": whichever makes a pass faster, by calculation; as a rule the GPU,
+      if rows are shuffled in each pass. The CPU always uses "host".
+    - device_blocks: bytes of a GPU for what stays there: states of rows, all rows of a matrix in
+      memory, and blocks that are the same in every pass. "auto": half of what is free beside the
+      plan. Blocks are the same in every pass if they are of sparse matrices that are not shuffled,
+      or of `MatrixSource(X, shuffle="blocks")`; other blocks take their rows from the matrix.
+    - device_tables: bytes of a GPU for tables with a row for each column of the data. Rows that
+      do not fit lie in the host's memory, and the GPU reads them there, which is slower; those of
+      columns that occur first in the data lie on the GPU. None: all rows fit. One replica.
+    - device: "cpu", "cuda" (the first GPU), "cuda:N", or "auto": a GPU if CuPy sees one; or a list,
+      one for each replica. Results of a GPU and of the CPU differ in their bits.
+    - tables: "bfloat16": updates read topics, factors and weights from a 16-bit copy. This halves
+      the time of memory-bound kernels on a GPU. Parameters, sums, scores and predictions stay
+      float32. On the CPU the numbers are the same, without a gain in speed.
+    - replicas: copies of the model, each with a thread and a share of `threads`, or a device. Block
+      i goes to replica i mod replicas. "auto": one for each device of a list, or for each GPU that
+      CuPy sees if `device` is "cuda" or "auto"; else one.
+    - sync_every: blocks that each replica trains on between two merges. A merge also follows each
+      pass. Parameters become their mean, statistics their sum.
+    - sync_weight: in (0, 1], how far a merge within a pass moves a replica towards the mean. The
+      result depends on replicas, sync_every and sync_weight, but not on timing.
+
+    What is kept in files; the bits are those of memory:
+
     - row_folder: keeps the state of rows in files of the folder `row_folder/learner`, mapped into
       memory; None: in memory. One learner at a time holds that folder. The files are removed by
       `close`, when the learner is deleted, and when the process ends; after a kill, by the next
       learner there. Other files are never touched.
     - table_folder: keeps parameters and optimizer state that have a row for each column of the
       data in files of `table_folder/learner-tables`, or of several folders, which may lie on
-      several disks and share the pages of each table; None: in memory. The bits are the same. It
-      is for sparse data and models whose steps change only the rows that occur in a block, while
-      others may rest until the end of a pass; the rest are refused. The folder is held, and left,
-      like `row_folder`. `parameter` returns a file by column, read-only.
-    - device_tables: bytes of a GPU that such tables may take. Of larger ones, as many rows as fit
-      lie there, and the others in the host's memory, which the GPU reads in place: those of columns
-      that occur early, and so often, lie on the GPU. None: tables fit on the GPU. The bits are the
-      same. One replica; every model.
-    - replicas: copies of the model, each with a thread and a share of `threads`, or a device. Block
-      i goes to replica i mod replicas. "auto": one for each device of a list, or for each GPU that
-      CuPy sees if `device` is "cuda" or "auto"; else one.
-    - sync_every: rounds between merges of the replicas, which also follow each pass. Parameters
-      become their mean, statistics their sum.
-    - sync_weight: in (0, 1], how far a merge within a pass moves a replica towards the mean. The
-      result depends on replicas, sync_every and sync_weight, but not on timing.
-    - device: "cpu", "cuda" (the first GPU), "cuda:N", or "auto": a GPU if CuPy sees one; or a list,
-      one for each replica. Results of a GPU and of the CPU differ in their bits.
-    - index: where to make the transposed index of blocks, if the model reads it. "host": in the
-      reader's threads; it is then copied with the block. "device": on the GPU, which takes less
-      work of the host and less copying. "auto": where a model of the time says a pass is faster;
-      that is the GPU, as a rule, if rows are shuffled in each pass. The bits are the same; the CPU
-      always uses "host".
-    - device_blocks: bytes of a GPU for what stays there: states of rows, all rows of a matrix in
-      memory, and blocks that are the same in every pass. "auto": half of what is free beside the
-      plan. Such blocks are of sparse matrices that are not shuffled, or of
-      `MatrixSource(X, shuffle="blocks")`; other blocks take their rows from the matrix. Same bits.
-    - tables: "bfloat16": updates read topics, factors and weights from a 16-bit copy. This halves
-      the time of memory-bound kernels on a GPU. Parameters, sums, scores and predictions stay
-      float32. On the CPU the numbers are the same, without a gain in speed.
-    - engine: how several workers, each a process that makes this same learner, train one model:
-      "local": there is one. "mpi": the processes that `mpirun` starts. "auto": "mpi" if `mpirun`
-      started this process with others, else "local". Or an `Exchange`. Worker w reads blocks w,
+      several disks and share the pages of each table; None: in memory. It is for sparse data and
+      models whose steps change only the rows that occur in a block, while others may rest until
+      the end of a pass; the rest are refused. The folder is held, and left, like `row_folder`.
+      `parameter` returns a file by column, read-only.
+
+    Several workers, each of them a process with a learner of its own, train one model:
+
+    - engine: how they find each other. "local": there is one worker. "mpi": the processes that
+      `mpirun` started; each makes this learner. "ray": this process is worker 0, and Ray starts the
+      others: on this machine, or in the cluster of RAY_ADDRESS or of your `ray.init`; they end with
+      `close`. "auto": "mpi" if `mpirun` started this process with others, "ray" if RAY_ADDRESS is
+      set and `workers` are several, else "local". Or an `Exchange`. Worker w reads blocks w,
       w + workers, ... of each pass, and has so many replicas: the result has the bits that
-      replicas * workers replicas in one process have. All score `eval`; worker 0 calls hooks.
-      "ray": this process is worker 0, and Ray starts the others: on this machine, or in the
-      cluster of RAY_ADDRESS or of your `ray.init`. They end with `close`.
-    - workers: how many there must be; None: those that were started.
-    - of_rows: rows of the whole data, if `train` is one part of them; None: `train` is all.
-    - verbose: whether `fit` shows its progress where that is seen: in a terminal or a notebook,
-      never in a pipe or a file.
+      replicas * workers replicas in one process have. The workers share the blocks of `eval`;
+      worker 0 calls hooks.
+    - workers: their number. "ray" starts so many. For "mpi" it is checked; None: those that were
+      started.
 
     >>> import numpy as np, blocklearn as bl
     >>> X = np.random.default_rng(0).poisson(0.2, (200, 30))
@@ -197,26 +212,27 @@ class Learner:
         of_rows: int | None = None,
         verbose: bool = True,
     ) -> None:
-        check_settings(
-            passes=passes,
+        check_whole("passes", passes)
+        check_block_rows(block_rows)
+        self.execution = Execution.on(
+            device,
+            replicas,
             seed=seed,
             threads=threads,
-            block_rows=block_rows,
-            replicas=replicas,
-            sync_every=sync_every,
-            sync_weight=sync_weight,
             index=index,
             tables=tables,
             device_blocks=device_blocks,
-            device_tables=device_tables,
+            sync_every=sync_every,
+            sync_weight=sync_weight,
         )
         model = made("model", MODELS, model)
         check_fields(model)
-        self.model = model.untrained()
+        self.model, self.passes = model.untrained(), passes
         self.mixins = [made("mixins", MIXINS, mixin).model_copy() for mixin in listed(mixins)]
-        self.passes, self.seed = passes, seed
-        size = self.model.rows_of_block if block_rows == "auto" else block_rows
-        self.block_rows = Reading(size).rows_of_block()  # until there are data to train on
+        self.optimizer, self._chosen = None, optimizer is not None
+        if optimizer is not None:
+            self.optimizer = made("optimizer", OPTIMIZERS, optimizer).model_copy()
+        self._untrained = self.parts.copies()
         self.hooks = [*listed(hooks), *checkpoints_of(checkpoint, every_blocks)]
         check_hooks(self.hooks)
         check_folders(self.hooks)
@@ -226,98 +242,61 @@ class Learner:
         if not isinstance(engine, Crew):
             engine = crew_of(engine, workers, self._task, threads)
         self.crew = engine
+        check_devices(self.crew, self.execution.devices)
+        self.execution = replace(self.execution, threads=self.crew.exchange.threads(threads))
         if isinstance(row_folder, Path | str):
             row_folder = RowFolder(Path(row_folder), self.crew.folder_name("learner"))
         self.row_folder = row_folder
-        self.threads = self.crew.exchange.threads(threads)
-        self.devices = one_each(device, replicas)
-        check_devices(self.crew, self.devices)
-        self.replicas, self.index, self.tables = len(self.devices), index, tables
-        self.of_rows = of_rows
         self.placed_tables = choose_tables(
             table_folder,
             device_tables,
-            self.devices,
+            self.execution,
             workers=self.crew.size,
-            read=tables,
             keeps_best=self.evaluation.keep_best and self.evaluation.metric is not None,
         )
         starts = self.crew.exchange.starts  # else the data need not be kept
-        self._data = (train, eval) if starts else (None, None)
-        self.optimizer, self._chosen = None, optimizer is not None
-        if optimizer is not None:
-            self.optimizer = made("optimizer", OPTIMIZERS, optimizer).model_copy()
-        self._parts = {  # before training
-            "model": model.untrained(),
-            "optimizer": None if self.optimizer is None else self.optimizer.model_copy(),
-            "mixins": [mixin.model_copy() for mixin in self.mixins],
-        }
-        self._open(train, eval, size)
-        if not self._chosen:
-            self._take_default_optimizer()
-        self.sync_every, self.sync_weight = sync_every, sync_weight
-        self.device_blocks = device_blocks
+        self._given = (train, eval) if starts else (None, None)
+        self.data = RunData(
+            self.model,
+            seed=seed,
+            replicas=self.execution.replicas * self.crew.size,
+            block_rows=self.model.rows_of_block if block_rows == "auto" else block_rows,
+            of_rows=of_rows,
+        )
+        scored = self.evaluation.visits(passes)
+        self.data.open(train, eval, shuffle=self._shuffles(), passes=passes, scored=scored)
+        self._take_default_optimizer()
         self.verbose, self.history, self._shown = verbose, History(), Shown(None)
         self._begin()
 
-    def _open(self, train: Any, eval: Any, block_rows: int | Sizing) -> None:
-        """Open the data of training and of scores, and take their names."""
-        self.train: DataSource | None = None
-        self.across: DataSource | None = None  # the training data, transposed
-        self.eval: DataSource | None = None
-        # data of training and of scores, before the model weighs them or adds entries:
-        self.given: tuple[DataSource | None, DataSource | None] = (None, None)
-        self.names: Sequence[str] | None = None
-        self.target_names: Sequence[str] | None = None
-        self.row_names: Sequence[str] | None = None
-        self.targets: int | None = None
-        self.columns: int | None = None  # of the training data
-        visits = self.passes if self.model.steps_by_pass else 1  # blocks are the same in all
-        reading = Reading(block_rows, self._shuffles(), self.seed, visits)
-        held = replace(reading, shuffle=False, visits=self.evaluation.visits(self.passes))
-        source, other, share = None, None, share_of(eval)
-        if share is not None:
-            if train is None:
-                raise ValueError(f"Learner: eval={eval}: must come with data. Pass train=X, too.")
-            source, other = open_parts(train, share, reading, held, self.model)
-            check_labelled(self.model, other, "eval")
-        elif train is not None:
-            source = open_source(train, reading, self.model)
-        if source is not None:
-            check_labelled(self.model, source, "train")
-            self._train_on(source)
-        if eval is not None and other is None:
-            other = self._source(eval, "eval", visits=held.visits)
-        if source is not None and other is not None:
-            check_rows(self.model, source.shape.total_rows, self.row_names, other, "eval")
-        if other is not None:
-            self._score_on(other)
+    @property
+    def train(self) -> DataSource | None:
+        """The training data, as the model reads them; None: there are none."""
+        return self.data.train
 
-    def _train_on(self, source: DataSource) -> None:
-        """Take the data of training, and those of its names that are not known yet."""
-        two_sided = 1 in self.model.row_states.values()
-        self.given = source, self.given[1]
-        replicas = self.replicas * self.crew.size
-        if self.model.row_states or self.model.most_tokens:  # a row stays with its replica
-            source = dealt(source, replicas)
-        source = self.model.prepared(source, self.seed, train=True)
-        self.train, self.block_rows = source, source.shape.rows  # a source has its own block size
-        self.across = None
-        if two_sided and isinstance(source, TwoSidedSource):
-            self.across = dealt(source.transposed(), replicas)
-        self.names = self.names if self.names is not None else source.names
-        self.target_names = self.target_names or target_names(source)
-        self.row_names, self.targets = row_names(source), source.shape.targets
-        self.columns = source.shape.columns
+    @property
+    def eval(self) -> DataSource | None:
+        """The data of scores; None: there are none."""
+        return self.data.eval
 
-    def _score_on(self, source: DataSource) -> None:
-        """Take the data of scores."""
-        self.given = self.given[0], source
-        self.eval = self._prepared(source)
+    @property
+    def names(self) -> Sequence[str] | None:
+        """The names of columns; None: unknown."""
+        return self.data.names
+
+    @property
+    def target_names(self) -> Sequence[str] | None:
+        """The names of targets; None: unknown."""
+        return self.data.target_names
+
+    @property
+    def row_names(self) -> Sequence[str] | None:
+        """The names of the rows of training; None: unknown."""
+        return self.data.row_names
 
     def _begin(self) -> None:
         """Begin at the first pass of the data, without any learned numbers."""
-        blocks = sum(source.blocks for source in self._training())
+        blocks = sum(source.blocks for source in self.data.sides)
         self.progress = Progress(self.passes, blocks)
         self._live = LiveModel(self.progress, self.crew, self.row_folder, self.placed_tables)
         self._best = BestModel(self._live, self.progress, self.evaluation)
@@ -350,7 +329,7 @@ class Learner:
         return self
 
     def _fit(self) -> None:
-        source = self._training_source()
+        source = self.data.training
         team, progress = self._prepare(source.shape), self.progress
         if self.crew.size > 1:
             check_alike(self.crew, self._card())
@@ -365,13 +344,13 @@ class Learner:
             team.meet()
             readers = [
                 stack.enter_context(self._reader(source, "train", side))
-                for side, source in enumerate(self._training())
+                for side, source in enumerate(self.data.sides)
             ]
             score = stack.enter_context(self._scoring(team))
             if score is not None:
                 orders["score"] = score
             evaluator = Evaluator(self.evaluation, progress, score, self._tell)
-            sides = list(zip(self._training(), readers, strict=True))
+            sides = list(zip(self.data.sides, readers, strict=True))
             Training(team, sides, progress, evaluator, self._tell, self._heard, lead).run()
         lead(self._best.put_back)
         self._live.share(self._best.rows)
@@ -395,23 +374,22 @@ class Learner:
 
     def _task(self) -> Callable[[Exchange], None]:
         """Return what workers do that an engine starts itself: they make this learner, too."""
-        train, eval = self._data
+        train, eval = self._given
+        settings = self.execution
         given = {
-            **self._parts,
+            "model": self._untrained.model,
+            "optimizer": self._untrained.optimizer,
+            "mixins": self._untrained.mixins,
             "train": train,
             "eval": eval,
             "evaluation": self.evaluation,
             "passes": self.passes,
-            "block_rows": self.block_rows,
-            "seed": self.seed,
-            "threads": self.threads,
+            "block_rows": self.data.block_rows,
+            "threads": settings.threads,
             "row_folder": None if self.row_folder is None else self.row_folder.path.parent,
-            "replicas": self.replicas,
-            "sync_every": self.sync_every,
-            "sync_weight": self.sync_weight,
-            "index": self.index,
-            "tables": self.tables,
-            "of_rows": self.of_rows,
+            "index": settings.index,
+            "of_rows": self.data.of_rows,
+            **settings.decisive(),
         }
         return partial(_train_along, given)
 
@@ -437,26 +415,8 @@ class Learner:
 
     def _card(self) -> dict[str, Any]:
         """Return what must be the same on all workers."""
-        assert self.train is not None
-        optimizer, held_out = self.optimizer, self.eval
-        return {
-            "version": version("blocklearn"),
-            "model": self.model.model_dump(mode="json"),
-            "optimizer": None if optimizer is None else optimizer.model_dump(mode="json"),
-            "mixins": [mixin.model_dump(mode="json") for mixin in self.mixins],
-            "passes": self.passes,
-            "seed": self.seed,
-            "replicas": self.replicas,
-            "sync_every": self.sync_every,
-            "sync_weight": self.sync_weight,
-            "tables": self.tables,
-            "rows": self.train.shape.total_rows,
-            "columns": self.train.shape.columns,
-            "targets": self.train.shape.targets,
-            "block_rows": self.train.shape.rows,
-            "of_rows": self.of_rows,
-            "eval rows": None if held_out is None else held_out.shape.total_rows,
-        }
+        own = {"version": version("blocklearn"), "passes": self.passes}
+        return own | self.parts.json() | self.execution.decisive() | self.data.sizes()
 
     def _turn_to(self, train: Any, eval: Any, passes: int) -> None:
         """Continue at the end of the passes so far, with other data."""
@@ -465,35 +425,31 @@ class Learner:
             raise ValueError(
                 f"Learner.fit: eval={eval}: must be data: shares are of the first data."
             )
-        source = self._source(train, "train", shuffle=self._shuffles())
+        data = self.data
+        source = data.source(train, "train", shuffle=self._shuffles())
         state, before = None, 0
         if self._live.has_numbers:
-            names = other_names(self.row_names, row_names(source))
+            names = other_names(data.row_names, row_names(source))
             anew = self.optimizer is not None and self.optimizer.keeps_rows
             rows = source.shape.total_rows
             state = further(self.state(), self.model.row_states, rows, names, anew=anew)
             before = rows_before(self.progress)
-        self._check_columns(source.shape)
+        data.check_columns(source.shape)
         if self._live.team is not None:
             self._live.drop()
         self.crew.exchange.renew()  # the next workers get the new data
-        self._train_on(source)
+        data.train_on(source)
         if eval is not None:
-            self._score_on(self._source(eval, "eval"))
+            data.score_on(data.source(eval, "eval"))
         if self.crew.exchange.starts:
-            self._data = train, self.given[1] if eval is None else eval
-        if self.of_rows is None and before:
-            self.of_rows = before + source.shape.total_rows
-        if not self._chosen:
-            self._take_default_optimizer()
+            self._given = train, data.given[1] if eval is None else eval
+        if data.of_rows is None and before:
+            data.of_rows = before + source.shape.total_rows
+        self._take_default_optimizer()
         self.passes = self.progress.position[0] + passes
         self._begin()
         if state is not None:
             self.restore(state)
-
-    def _training(self) -> list[DataSource]:
-        """Return the training data, in each orientation that a pass visits."""
-        return [source for source in (self.train, self.across) if source is not None]
 
     def _reader(self, source: DataSource, use: Use, side: int = 0) -> Reader:
         return reader_of(self._live.ready(), source, use, side)
@@ -529,9 +485,11 @@ class Learner:
         """Return whether anything listens to single blocks."""
         return bool(self.hooks) or self._shown.seen
 
-    def __getattr__(self, name: str) -> Any:
-        """Raise AttributeError, which says what does this here."""
-        raise AttributeError(no_attribute("Learner", name), name=name, obj=self)
+    if not TYPE_CHECKING:  # else a checker of types would know any name
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Raise AttributeError, which says what does this here."""
+            raise AttributeError(no_attribute("Learner", name), name=name, obj=self)
 
     def __repr__(self) -> str:
         """Show the model, the data, the state of training and the scores."""
@@ -552,7 +510,7 @@ class Learner:
             columns.
         """
         result: np.ndarray[Any, Any] | None = None
-        source = self._source(X, side=side)
+        source = self.data.source(X, side=side)
         for ids, rows in self.predictions(source, side=side):
             if result is None:
                 result = np.empty((source.shape.total_rows, rows.shape[1]), rows.dtype)
@@ -570,7 +528,7 @@ class Learner:
         part: (i, n): only the blocks of part i of n nearly equal parts, one after another.
         """
         self._live.check_trained()
-        source = self._prepared(self._source(X, side=side))
+        source = self.data.prepared(self.data.source(X, side=side))
         team = self._prepare(source.shape, side=side)
         team.make_ready(source.shape, side)
 
@@ -591,7 +549,7 @@ class Learner:
             the scores, which have the bits of one worker. None: this one alone.
         """
         self._live.check_trained()
-        source = self._prepared(self._source(X, "evaluate"))
+        source = self.data.prepared(self.data.source(X, "evaluate"))
         team = self._prepare(source.shape)
         rows = team.first.shapes.total_rows
         check_rows(self.model, rows, self.row_names, source, "evaluate")
@@ -614,7 +572,7 @@ class Learner:
         if self.team is not None and self.team.first.cache.backend.kind != "cpu":
             beside: Backend = self.team.first.cache.backend.beside()
             return beside
-        return make_backend(self.devices[0], self.threads)
+        return make_backend(self.execution.devices[0], self.execution.threads)
 
     def report(self) -> list[str]:
         """Return the mixins' lines about the parameters."""
@@ -653,30 +611,22 @@ class Learner:
 
         workers: plan for the first of so many; None: for this one, of those that there are.
         """
-        source = self._training_source()
-        feeds = feeds_of(self.train, self.across, self.eval)
+        source, data = self.data.training, self.data
         draft = None
         if self.team is None:
-            assembly = self._assembly(workers=workers)
-            draft = assembly.draft(source.shape, self._live.restored)
+            draft = self.assembly(workers=workers).draft(source.shape, self._live.restored)
         plan = make_plan(
             draft or self._live.ready().first,
-            feeds,
-            devices=self.devices,
+            feeds_of(data.train, data.across, data.eval),
+            devices=self.execution.devices,
             shares=self._shares(workers),
             in_files=self.row_folder is not None,
             keeps_best=self._best.wanted,
-            apart=self.replicas * self.crew.size > 1 and self.sync_weight < 1.0,
+            apart=self.execution.replicas * self.crew.size > 1 and self.execution.sync_weight < 1.0,
         )
         if draft is not None:
             draft.close()
         return plan
-
-    def gpu_floor(self, card: Card) -> Update:
-        """Return the least that a pass over the training data takes on a card; none is needed."""
-        shape = self._training_source().shape
-        with closing(self._assembly().counting(shape, card.room)) as replica:
-            return pass_of(replica, self._training(), card)
 
     @cached_property
     def pass_times(self) -> PassTimes | None:
@@ -684,28 +634,16 @@ class Learner:
 
         None if it makes no difference.
         """
-        sources = self._training()
-        if self.devices[0] == "cpu" or not any(map(changes, sources)):
-            return None
-        card, assembly = CARDS["H200"], replace(self._assembly("host"), device_blocks=0)
-        with closing(assembly.counting(sources[0].shape, card.room)) as replica:
-            return pass_times(replica, sources, card, len(self.devices))
-
-    @property
-    def _indexed_by(self) -> IndexedBy:
-        """Who makes the transposed index of blocks."""
-        if self.index != "auto":
-            return self.index
-        return "host" if self.pass_times is None else self.pass_times.faster
+        return self.assembly("host").pass_times(CARDS["H200"])
 
     def trial(self, blocks: int = 3) -> Trial:
         """Estimate the cost of training from some blocks. Close the learner after it.
 
         Raises ConfigError if no score has the name of the metric.
         """
-        team = self._prepare(self._training_source().shape)
+        team = self._prepare(self.data.training.shape)
         self._live.trained = True
-        found = try_blocks(team, self._training(), self.eval, blocks)
+        found = try_blocks(team, self.data.sides, self.eval, blocks)
         if self.eval is not None and self.evaluation.metric is not None:
             with self._reader(self.eval, "score") as reader:
                 scores = score_blocks(
@@ -790,43 +728,11 @@ class Learner:
 
     # ------------------------------------------------------------- helpers
 
-    def _source(
-        self,
-        data: Any,
-        name: str | None = None,
-        *,
-        side: int = 0,
-        visits: int = 1,
-        shuffle: bool = False,
-    ) -> DataSource:
-        """Open `data` as a source.
-
-        name: the use that needs its targets, if any.
-        side: 1 if its rows are columns of the training data.
-        """
-        reading = Reading(self.block_rows, shuffle, self.seed, visits)
-        columns = None if self.train is None else self.train.shape.columns
-        rows = self.row_names if name in ("eval", "evaluate") else None
-        known = Known() if side else Known(self.names, columns, self.target_names, rows)
-        source = open_source(data, reading, self.model, known, side=side)
-        if name is not None:
-            check_labelled(self.model, source, name)
-        return source
-
-    def _prepared(self, source: DataSource) -> DataSource:
-        """Return `source` as the model scores it, or makes predictions for it."""
-        return self.model.prepared(source, self.seed, train=False)
-
-    def _default_optimizer(self) -> Optimizer | None:
-        """Return the model's default optimizer: for the training data, if there are any."""
-        if self.train is None:
-            return self.model.default_optimizer()
-        terms = [mixin for mixin in self.mixins if mixin.acts]
-        return self.model.optimizer_for(self._facts().shapes([self.train.shape]), terms)
-
     def _take_default_optimizer(self) -> None:
-        chosen = self._default_optimizer()
-        self.optimizer = None if chosen is None else chosen.model_copy()
+        """Step with the model's default optimizer for the data, unless one was chosen."""
+        if not self._chosen:
+            found = self.assembly("host").optimizer_for_data()
+            self.optimizer = None if found is None else found.model_copy()
 
     def _shuffles(self) -> bool:
         """Return whether the order of rows matters, so that every pass takes another one."""
@@ -835,12 +741,7 @@ class Learner:
         return not by_pass and 1 not in self.model.row_states.values()
 
     def _trainable(self) -> Team:
-        return self._prepare(self._training_source().shape)
-
-    def _training_source(self) -> DataSource:
-        if self.train is None:
-            raise ValueError("Learner: there is nothing to train on; pass train=X.")
-        return self.train
+        return self._prepare(self.data.training.shape)
 
     def _prepare(self, shape: BlockShape, side: int = 0) -> Team:
         """Return the replicas.
@@ -849,18 +750,18 @@ class Learner:
         """
         if self._live.team is not None:
             return self._live.team
-        self.block_rows = shape.rows
+        self.data.block_rows = shape.rows
         if side == 0:
-            self._check_columns(shape)
+            self.data.check_columns(shape)
         try:
-            replicas = self._assembly().replicas(shape, side, self._live.restored)
+            replicas = self.assembly().replicas(shape, side, self._live.restored)
         except BaseException:
             if self.placed_tables is not None:
                 self.placed_tables.release()
             raise
-        every, weight = self.sync_every, self.sync_weight
+        every, weight = self.execution.sync_every, self.execution.sync_weight
         team = Team(replicas, sync_every=every, sync_weight=weight, crew=self.crew)
-        self._live.open(team, self._shares(), seed=self.seed)
+        self._live.open(team, self._shares(), seed=self.execution.seed)
         self.model.show_shapes(self._live.shapes())
         if self.eval is not None:
             team.make_ready(self.eval.shape)
@@ -870,50 +771,37 @@ class Learner:
     def _shares(self, workers: int | None = None) -> list[RowShare]:
         """Return the rows of this worker, of each side; workers: the number of all."""
         rank, size = (self.crew.rank, self.crew.size) if workers is None else (0, workers)
-        return [RowShare(first_rows(source), rank, size) for source in self._training()]
+        return self.data.shares(rank, size)
 
-    def _assembly(self, index: IndexedBy | None = None, workers: int | None = None) -> Assembly:
+    @property
+    def parts(self) -> Parts:
+        """The model, its optimizer and its mixins."""
+        return Parts(self.model, self.optimizer, self.mixins)
+
+    def assembly(self, index: IndexedBy | None = None, workers: int | None = None) -> Assembly:
         """Return what makes the replicas, with the settings as they are now.
 
         index: who makes the transposed index; None: as chosen.
         workers: of the run; None: those that there are.
         """
-        workers = self.crew.size if workers is None else workers
         return Assembly(
-            Parts(self.model, self.optimizer, self.mixins),
-            self._facts(workers),
-            self.devices,
-            self.seed,
-            self.threads,
-            index or self._indexed_by,
-            self.tables,
-            self.device_blocks,
-            [partial(hook.plan, self) for hook in self.hooks],
-            workers,
-            self.placed_tables,
-        )
-
-    def _facts(self, workers: int = 1) -> Facts:
-        """Return what the model is told of the data and the run, of so many workers."""
-        return Facts(
-            self._training(),
-            self.eval,
-            self.names,
-            self.target_names,
-            self.targets,
-            self.of_rows,
-            self.passes,
-            on_gpu=self.devices[0] != "cpu",
+            self.parts,
+            self.data,
+            self.execution,
+            passes=self.passes,
+            index=index or self._indexed_by,
+            extras=[partial(hook.plan, self) for hook in self.hooks],
+            workers=self.crew.size if workers is None else workers,
             states_in_files=self.row_folder is not None,
-            rows_by_need=workers > 1 and list(self.devices) == ["cpu"],
+            files=self.placed_tables,
         )
 
-    def _check_columns(self, shape: BlockShape) -> None:
-        if self.names is not None and len(self.names) != shape.columns:
-            raise ShapeError(
-                f"data of {shape.columns:,} columns, but the model knows {len(self.names):,} names "
-                "of columns. Rows are samples, columns features: check the orientation."
-            )
+    @property
+    def _indexed_by(self) -> IndexedBy:
+        """Who makes the transposed index of blocks."""
+        if self.execution.index != "auto":
+            return self.execution.index
+        return "host" if self.pass_times is None else self.pass_times.faster
 
 
 def _train_along(given: Mapping[str, Any], exchange: Exchange) -> None:

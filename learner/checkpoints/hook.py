@@ -184,21 +184,16 @@ def watches(learner: Learner) -> bool:
 
 def settings_of(learner: Learner) -> dict[str, Any]:
     """Return the settings of a learner that decide its results, in the keys of a configuration."""
-    optimizer = learner.optimizer
+    execution, workers = learner.execution, learner.crew.size
     return {
-        "model": learner.model.model_dump(mode="json"),
-        "optimizer": None if optimizer is None else optimizer.model_dump(mode="json"),
-        "mixins": [mixin.model_dump(mode="json") for mixin in learner.mixins],
-        "data": {"block_rows": learner.block_rows},
+        **learner.parts.json(),
+        "data": {"block_rows": learner.data.block_rows},
         "learner": {
+            **execution.decisive(),
             "passes": learner.passes,
-            "seed": learner.seed,
-            "devices": list(learner.devices) * learner.crew.size,
-            "tables": learner.tables,
-            "replicas": learner.replicas * learner.crew.size,
-            "sync_every": learner.sync_every,
-            "sync_weight": learner.sync_weight,
-            "of_rows": learner.of_rows,
+            "devices": list(execution.devices) * workers,
+            "replicas": execution.replicas * workers,
+            "of_rows": learner.data.of_rows,
         },
-        "distributed": {"workers": learner.crew.size},
+        "distributed": {"workers": workers},
     }

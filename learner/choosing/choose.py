@@ -104,7 +104,7 @@ def choose(learner: Learner) -> Choice | None:
     check_source(model, train)
     assert train is not None
     begun = time.perf_counter()
-    parts = parts_of(train, learner.seed)
+    parts = parts_of(train, learner.execution.seed)
     candidates = model.settings_to_try(moments_of(train))
     passes = min(learner.passes, PASSES)
     judge = Evaluation(metric=model.judged_by)
@@ -152,22 +152,23 @@ def score_of(learner: Learner, model: Model, parts: Sequence[DataSource], passes
     NaN: the second part has no entry that can be scored.
     """
     hooks: list[Hook] = []
+    execution = learner.execution
     if "@" in model.judged_by:
         hooks = [RankingEvaluation(top=int(model.judged_by.split("@")[1]))]
     trial = Learner(
         model,
         *parts,
         passes=passes,
-        seed=learner.seed,
-        threads=learner.threads,
+        seed=execution.seed,
+        threads=execution.threads,
         optimizer=learner.optimizer,
         mixins=learner.mixins,
         hooks=hooks,
         evaluation=Evaluation(every_passes=passes),
         row_folder=learner.row_folder,
-        device=learner.devices[0],
-        index=learner.index,
-        tables=learner.tables,
+        device=execution.devices[0],
+        index=execution.index,
+        tables=execution.tables,
         verbose=False,
     )
     try:

@@ -147,8 +147,8 @@ def execute(
         from ..page import write_report
 
         sources = None
-        if trained is not None and trained.given[0] is not None:
-            sources = trained.given[0], trained.given[1]
+        if trained is not None and trained.data.given[0] is not None:
+            sources = trained.data.given[0], trained.data.given[1]
         write_report(folder.path, folder.report, sources=sources, model=type(run.model))
         options.say(f"the report is in {folder.report}")
     if plot is not None:

@@ -135,9 +135,9 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
         """Return a learner with the learned state, for `blocklearn.save`, `evaluate` and others."""
         check_is_fitted(self)
         learner, tensors = self._trained(MOST), self._tensors(1)
-        learner.names = getattr(self, "feature_names_in_", None)
+        learner.data.names = getattr(self, "feature_names_in_", None)
         users = getattr(self, "user_ids_", None)
-        learner.row_names = None if users is None else Ids(users.astype(str).tolist())
+        learner.data.row_names = None if users is None else Ids(users.astype(str).tolist())
         learner.restore(State(tensors, self._stream.position))
         show_parameters(learner, tensors)
         return learner

@@ -179,7 +179,7 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
         """Return a learner that names its targets after classes; of two classes, the second."""
         learner = super().to_learner()
         names = self.classes_[1:] if self._classes.kind == "binary" else self.classes_
-        learner.target_names = list(map(str, names))
+        learner.data.target_names = list(map(str, names))
         return learner
 
     def _links(self) -> Mapping[str, LinkName]:

@@ -95,7 +95,7 @@ class LinearEstimator(LearnerEstimator):
 
     def _trained(self, rows: int, model: Any = None) -> Learner:
         learner = super()._trained(rows, model)
-        learner.targets = int(np.size(self.intercept_))
+        learner.data.targets = int(np.size(self.intercept_))
         return learner
 
     def to_learner(self) -> Learner:

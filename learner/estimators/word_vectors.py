@@ -142,14 +142,14 @@ class WordVectors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LearnerEsti
     def to_learner(self) -> Learner:
         """Return a learner with the learned state, whose columns have the words as names."""
         learner = super().to_learner()
-        learner.names = list(self.vocabulary_)
+        learner.data.names = list(self.vocabulary_)
         return learner
 
     # ------------------------------------------------------------- details
 
     def _trained(self, rows: int, model: Model | None = None) -> Learner:
         learner = super()._trained(rows, model)
-        learner.targets = 1  # the words of windows
+        learner.data.targets = 1  # the words of windows
         return learner
 
     def _rows(self, words: str | Sequence[str]) -> list[int]:

@@ -71,7 +71,9 @@ def open_run_data(
 def fits(learner: Learner, source: DataSource) -> bool:
     """Return whether a source has the columns, targets and rows that the model knows."""
     shape = source.shape
-    if shape.columns != columns_of(learner) or shape.targets != (learner.targets or shape.targets):
+    if shape.columns != columns_of(learner) or shape.targets != (
+        learner.data.targets or shape.targets
+    ):
         return False
     if 0 in learner.model.row_states.values() and not learner.model.scores_new_rows:
         states = [name for name, side in learner.model.row_states.items() if side == 0]

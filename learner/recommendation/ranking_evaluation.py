@@ -74,7 +74,7 @@ class RankingEvaluation(Hook):
     def evaluated(self, learner: Learner, progress: Progress) -> None:
         """Add the scores to `progress.scores`."""
         if self._sample is None and learner.train is not None and learner.eval is not None:
-            users, held = self.sample(learner.eval, learner.seed)
+            users, held = self.sample(learner.eval, learner.execution.seed)
             self._sample = users, compact(entries_of(learner.train, users)), compact(held)
         if self._sample is not None:
             progress.scores |= self.scores(learner, *self._sample)

@@ -31,7 +31,7 @@ def fits_of(learner: Learner) -> list[Fit]:
         0,
         columns,
         0,
-        targets=learner.targets or 0,
+        targets=learner.data.targets or 0,
         names=learner.names,
         target_names=learner.target_names,
     )

@@ -91,8 +91,8 @@ def save(learner: Learner, path: Path | str) -> None:
             **({} if learner.progress.lost is None else {model_folder.LOST: learner.progress.lost}),
             **learner.progress.scores,
         },
-        targets=learner.targets or 0,
-        columns=learner.columns,
+        targets=learner.data.targets or 0,
+        columns=learner.data.columns,
         target_names=learner.target_names,
         row_names=learner.row_names if 0 in model.row_states.values() else None,
         outputs=outputs_of(learner),
@@ -184,9 +184,9 @@ def load(
         device=device,
         replicas=replicas,
     )
-    learner.names, learner.row_names = saved.names, saved.row_names
-    learner.targets, learner.target_names = saved.targets, saved.target_names
-    learner.columns = saved.columns
+    data = learner.data
+    data.names, data.row_names, data.columns = saved.names, saved.row_names, saved.columns
+    data.targets, data.target_names = saved.targets, saved.target_names
     position = {there: saved.metrics.get(name, 0) for name, there in POSITION.items()}
     position |= {name: saved.metrics[name] for name in STEPS if name in saved.metrics}
     learner.restore(State(tensors=saved.tensors, position=position))

@@ -53,7 +53,7 @@ def dry_run_lines(
         yield summary(config, learner, plan)
         if workers > 1:
             yield f"memory of each of {workers} workers:"
-        yield from _memory(config, plan, learner.replicas)
+        yield from _memory(config, plan, learner.execution.replicas)
         if workers > 1:
             yield from _owners(plan, learner.plan(1), workers)
         check_room(plan, config)
@@ -121,8 +121,8 @@ def _owners(plan: Plan, alone: Plan, workers: int) -> Iterator[str]:
 
 def _blocks(train: DataSource, learner: Learner, *, chosen: bool) -> Iterator[str]:
     blocks = f"{train.blocks:,} blocks of {train.shape.rows:,} rows"
-    if learner.across is not None:
-        across = learner.across
+    if learner.data.across is not None:
+        across = learner.data.across
         blocks += f", then {across.blocks:,} blocks of {across.shape.rows:,} columns"
     if chosen:
         blocks += " (data.block_rows: auto)"
@@ -146,11 +146,11 @@ def _time(config: RunConfig, learner: Learner) -> Iterator[str]:
 
 def _floor(learner: Learner) -> Iterator[str]:
     """Yield what a pass must take on the kind of the first GPU, if there is one."""
-    device = learner.devices[0]
+    device = learner.execution.devices[0]
     if device == "cpu":
         return
     name, card = card_of(device_name(device))
-    update = learner.gpu_floor(card)
+    update = learner.assembly().gpu_floor(card)
     yield (
         f"a pass on one {name}, calculated: at least {duration(update.seconds(card))} for "
         f"{size(int(update.nbytes))} moved and {update.flops / 1e9:,.1f} Gflop in "
@@ -163,9 +163,10 @@ def _index(learner: Learner) -> Iterator[str]:
     times = learner.pass_times
     if times is None:
         return
-    chosen = times.faster if learner.index == "auto" else learner.index
+    index = learner.execution.index
+    chosen = times.faster if index == "auto" else index
     yield (
-        f"the index of blocks is made by the {chosen} (learner.index: {learner.index}); a pass, "
+        f"the index of blocks is made by the {chosen} (learner.index: {index}); a pass, "
         f"calculated: at least {duration(times.host)} if the host makes it, "
         f"{duration(times.device)} if the device does"
     )

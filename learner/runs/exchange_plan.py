@@ -23,8 +23,8 @@ def exchange_lines(learner: Learner, workers: int, network: Network = ASSUMED) -
     """Yield the bytes and the seconds of a merge, for a learner that has tried some blocks."""
     if workers == 1 or learner.team is None or learner.train is None:
         return
-    first = learner.team.first
-    sizes = sizes_of(first, workers, learner.sync_every * learner.replicas)
+    first, execution = learner.team.first, learner.execution
+    sizes = sizes_of(first, workers, execution.sync_every * execution.replicas)
     dense = dense_seconds(sizes, network)
     yield (
         f"a merge of {workers} workers: {size(int(sizes.dense_bytes))} of each, about "
@@ -42,8 +42,8 @@ def exchange_lines(learner: Learner, workers: int, network: Network = ASSUMED) -
         f"{duration(sparse)}"
         + (f", in layers of {' x '.join(map(str, layers))} workers" if len(layers) > 1 else "")
     )
-    alone = learner.replicas == 1 and learner.sync_weight == 1.0
-    needs = needs_of(first, workers, learner.sync_every) if alone else None
+    alone = execution.replicas == 1 and execution.sync_weight == 1.0
+    needs = needs_of(first, workers, execution.sync_every) if alone else None
     if needs is not None:
         needed = needed_seconds(needs, network)
         yield (

@@ -79,7 +79,7 @@ def open_for(
         what = "ratings" if ratings else "neither JSON lines nor a table"
         raise DataError(f"{path}: {what}, so it has no text field {text!r}.")
     same_users = labelled and ranks
-    rows = data.rows_of_block(learner.block_rows) if data else learner.block_rows
+    rows = data.rows_of_block(learner.data.block_rows) if data else learner.data.block_rows
     folders = [place_of(name, PATIENCE) for name in path.split(",")]  # of a dataset in stripes
     if all((folder / MANIFEST).is_file() for folder in folders):
         return open_dataset(learner, folders, targets)
@@ -232,7 +232,7 @@ def open_counts(learner: Learner, path: Path, targets: Path | None) -> DataSourc
     if targets is not None:
         require(targets)
     counts = learner.model.takes_counts or learner.model.nonnegative
-    signed = bool(learner.targets) or not counts
+    signed = bool(learner.data.targets) or not counts
     corpus = read_counts(path, learner.names, targets=targets, signed=signed)
     known = float(corpus.counts.sum())
     if corpus.dropped and not corpus.counts.nnz:
@@ -242,4 +242,4 @@ def open_counts(learner: Learner, path: Path, targets: Path | None) -> DataSourc
             f"{path}: {corpus.dropped:,} of {corpus.dropped + known:,.0f} words are unknown to "
             "the model and left out"
         )
-    return corpus.samples().source(Reading(learner.block_rows))
+    return corpus.samples().source(Reading(learner.data.block_rows))

@@ -87,8 +87,8 @@ def columns_of(learner: Learner) -> int:
     """Return the number of columns that data for a loaded model must have."""
     if learner.names is not None:
         return len(learner.names)
-    if learner.columns is not None:
-        return learner.columns
+    if learner.data.columns is not None:
+        return learner.data.columns
     for name, side in learner.model.row_states.items():
         if side == 1:
             return len(learner.row_state(name))

@@ -64,7 +64,7 @@ class Served:
         config = config_of(run)
         self.data: DataKind | None = None if config is None else config.data.train
         if config is not None:  # blocks as `learn predict` has them
-            self.learner.block_rows = config.data.rows_of_block(self.learner.block_rows)
+            self.learner.data.block_rows = config.data.rows_of_block(self.learner.data.block_rows)
         self.columns = Columns(self.learner.names, columns_of(self.learner))
         self.reader = RowReader(
             self.columns,
@@ -199,7 +199,9 @@ class Served:
     def _predicted(self, rows: Sequence[Any], *, skip_unknown: bool) -> tuple[Any, list[int]]:
         """Return the predictions [rows x k], and the number of unknown names of each row."""
         X, unknown = self.reader.read(rows, skip_unknown=skip_unknown)
-        return self.learner.predict(MatrixSource(X, block_rows=self.learner.block_rows)), unknown
+        return self.learner.predict(
+            MatrixSource(X, block_rows=self.learner.data.block_rows)
+        ), unknown
 
     def _known(
         self, what: str, columns: Columns, names: list[str], *, skip: bool

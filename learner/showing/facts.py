@@ -64,6 +64,6 @@ def learner_html(learner: Any, history: History, *, trained: bool) -> str:
         "scores": scores(progress),
         "speed": f"{progress.rows_per_s:,.0f} rows/s" if progress.rows_per_s else "-",
         "memory": size(progress.cache_bytes) if progress.cache_bytes else "-",
-        "devices": ", ".join(learner.devices),
+        "devices": ", ".join(learner.execution.devices),
     }
     return card("Learner", facts, history.chart())

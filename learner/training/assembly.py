@@ -3,97 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from blocklearn.datasources import BlockShape, DataSource
-from blocklearn.matcache import IndexedBy, Tables
+from blocklearn.datasources import BlockShape
+from blocklearn.matcache import IndexedBy
 from blocklearn.matcache.devices import IDLE
-from blocklearn.mixins import Mixin
 from blocklearn.models import Model, RowStore, Shapes
 from blocklearn.optimizers import Optimizer
 
 from ..files.placed_tables import PlacedTables
 from .checks import check_kept_rows
 from .data import count_labels, count_tokens, sum_values
-from .devices import Kept, share
+from .devices import Kept
+from .execution import Execution
+from .gpu_time import Card, Update, pass_of
+from .index_choice import PassTimes, changes, pass_times
+from .parts import Parts
 from .replica import Replica
 from .row_sample import take_rows
+from .run_data import RunData
 from .state import State, block_shapes
-
-
-@dataclass(frozen=True)
-class Parts:
-    """The model, its optimizer, and the terms of the objective."""
-
-    model: Model
-    optimizer: Optimizer | None
-    mixins: Sequence[Mixin]
-
-    def copies(self) -> Parts:
-        """Return copies, for another replica."""
-        optimizer = None if self.optimizer is None else self.optimizer.model_copy()
-        mixins = [mixin.model_copy() for mixin in self.mixins]
-        return Parts(self.model.model_copy(), optimizer, mixins)
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What a model is told of the data and the run before its memory is planned.
-
-    training: the training data, in each orientation that a pass visits.
-    eval: the data for scores.
-    targets: their number; None: unknown.
-    of_rows: rows of the whole data, if the training data are one part of them.
-    on_gpu: whether replicas are on GPUs.
-    states_in_files: whether states of rows lie in files.
-    rows_by_need: whether other workers have states of rows, too: see `Shapes`.
-    """
-
-    training: Sequence[DataSource]
-    eval: DataSource | None
-    names: Sequence[str] | None
-    target_names: Sequence[str] | None
-    targets: int | None
-    of_rows: int | None
-    passes: int
-    on_gpu: bool
-    states_in_files: bool
-    rows_by_need: bool
-
-    def shapes(self, blocks: Sequence[BlockShape], **found: Any) -> Shapes:
-        """Return the shapes for the model. found: sums over the data."""
-        return Shapes(
-            rows=blocks[0].rows,
-            columns=blocks[0].columns,
-            on_gpu=self.on_gpu,
-            states_in_files=self.states_in_files,
-            rows_by_need=self.rows_by_need,
-            total_rows=blocks[0].total_rows,
-            of_rows=self.of_rows,
-            targets=blocks[0].targets,
-            names=self.names,
-            target_names=self.target_names,
-            passes=self.passes,
-            sides=len(self.training) or len(blocks),
-            dense=blocks[0].dense,
-            **found,
-        )
-
-    def blocks(
-        self, model: Model, shape: BlockShape, side: int, restored: State | None
-    ) -> list[BlockShape]:
-        """Return the block shapes of each side, with room for blocks of `shape` and of all data."""
-        if self.targets is not None:
-            shape = replace(shape, targets=self.targets)
-        if not side:
-            known = [data.shape.nnz for data in (*self.training[:1], self.eval) if data is not None]
-            shape = replace(shape, nnz=max([shape.nnz, *known]))
-        return block_shapes(model, shape, side, [data.shape for data in self.training], restored)
 
 
 class _Unsent(RowStore):
@@ -107,32 +42,59 @@ class _Unsent(RowStore):
 class Assembly:
     """Makes replicas of `parts`.
 
-    devices: of each replica.
-    threads: of all replicas; None: all that the process may use.
-    index, tables, device_blocks: see `Learner`.
+    data: a model is told of them before its memory is planned.
+    passes: over the data.
+    index: who makes the transposed index of blocks.
     extras: computations beside training: see `Replica`.
     workers: of the run.
+    states_in_files: whether states of rows lie in files.
     files: keep the tables; None: they lie with the other memory.
     """
 
     parts: Parts
-    facts: Facts
-    devices: Sequence[str]
-    seed: int
-    threads: int | None
+    data: RunData
+    execution: Execution
+    passes: int
     index: IndexedBy
-    tables: Tables
-    device_blocks: int | Literal["auto"]
     extras: Sequence[Callable[[Replica], None]]
-    workers: int = 1
-    files: PlacedTables | None = None
+    workers: int
+    states_in_files: bool
+    files: PlacedTables | None
+
+    def shapes(self, blocks: Sequence[BlockShape], **found: Any) -> Shapes:
+        """Return the shapes for the model. found: sums over the data."""
+        data, on_gpu = self.data, self.execution.on_gpu
+        return Shapes(
+            rows=blocks[0].rows,
+            columns=blocks[0].columns,
+            on_gpu=on_gpu,
+            states_in_files=self.states_in_files,
+            rows_by_need=self.workers > 1 and self.execution.replicas == 1 and not on_gpu,
+            total_rows=blocks[0].total_rows,
+            of_rows=data.of_rows,
+            targets=blocks[0].targets,
+            names=data.names,
+            target_names=data.target_names,
+            passes=self.passes,
+            sides=len(data.sides) or len(blocks),
+            dense=blocks[0].dense,
+            **found,
+        )
+
+    def optimizer_for_data(self) -> Optimizer | None:
+        """Return the model's default optimizer for the training data, if there are any."""
+        model, mixins = self.parts.model, self.parts.mixins
+        if self.data.train is None:
+            return model.default_optimizer()
+        terms = [mixin for mixin in mixins if mixin.acts]
+        return model.optimizer_for(self.shapes([self.data.train.shape]), terms)
 
     def replicas(self, shape: BlockShape, side: int, restored: State | None) -> list[Replica]:
         """Return one replica for each device; the first has `parts`, the others copies.
 
         They take blocks of `shape` on that side. restored: the state that they will load, if any.
         """
-        others = [self.parts.copies() for _ in self.devices[1:]]
+        others = [self.parts.copies() for _ in self.execution.devices[1:]]
         return [
             self._replica(parts, number, shape, side, restored)
             for number, parts in enumerate([self.parts, *others])
@@ -147,29 +109,60 @@ class Assembly:
 
         room: bytes of its memory. No GPU is needed, and none of that memory.
         """
-        facts, devices = replace(self.facts, on_gpu=True), [f"{IDLE}{room}"] * len(self.devices)
-        replica = replace(self, facts=facts, devices=devices).draft(shape, None)
+        idle = replace(self.execution, devices=[f"{IDLE}{room}"] * self.execution.replicas)
+        replica = replace(self, execution=idle).draft(shape, None)
         replica.cache.commit()
         for state in replica.model.states.values():
             state.connect(_Unsent(*state.shape, state.dtype))
         return replica
 
+    def gpu_floor(self, card: Card) -> Update:
+        """Return the least that a pass over the training data takes on a card; none is needed."""
+        with closing(self.counting(self.data.training.shape, card.room)) as replica:
+            return pass_of(replica, self.data.sides, card)
+
+    def pass_times(self, card: Card) -> PassTimes | None:
+        """Return the least times of a pass on a card, by who makes the index of blocks.
+
+        None if it makes no difference. An `index` made by the host is required.
+        """
+        sources = self.data.sides
+        if not self.execution.on_gpu or not any(map(changes, sources)):
+            return None
+        execution = replace(self.execution, device_blocks=0)
+        bare = replace(self, execution=execution)
+        with closing(bare.counting(sources[0].shape, card.room)) as replica:
+            return pass_times(replica, sources, card, execution.replicas)
+
     @cached_property
     def _tokens(self) -> tuple[NDArray[np.int64] | None, str]:
         """The tokens before each row of the training data, and why there are none."""
         most = self.parts.model.most_tokens
-        if not most or not self.facts.training:
+        if not most or self.data.train is None:
             return None, ""
         if any(mixin.acts for mixin in self.parts.mixins):
             return None, "terms of mixins act on sums, not on single tokens"
-        if self.facts.of_rows is not None:
+        if self.data.of_rows is not None:
             return None, "the data are a part of those that are trained on"
-        return count_tokens(self.facts.training[0], most)
+        return count_tokens(self.data.train, most)
 
     def _kept(self, device: str) -> Kept:
         """Return what may stay on a device."""
-        facts, sharing = self.facts, self.devices.count(device)
-        return Kept(facts.training, facts.eval, facts.passes > 1, self.device_blocks, sharing)
+        data, execution = self.data, self.execution
+        sharing = execution.devices.count(device)
+        return Kept(data.sides, data.eval, self.passes > 1, execution.device_blocks, sharing)
+
+    def _blocks(
+        self, model: Model, shape: BlockShape, side: int, restored: State | None
+    ) -> list[BlockShape]:
+        """Return the block shapes of each side, with room for blocks of `shape` and of all data."""
+        data = self.data
+        if data.targets is not None:
+            shape = replace(shape, targets=data.targets)
+        if not side:
+            known = [each.shape.nnz for each in (data.train, data.eval) if each is not None]
+            shape = replace(shape, nnz=max([shape.nnz, *known]))
+        return block_shapes(model, shape, side, [each.shape for each in data.sides], restored)
 
     def _replica(
         self,
@@ -181,15 +174,15 @@ class Assembly:
         *,
         commit: bool = True,
     ) -> Replica:
-        model, blocks = parts.model, self.facts.blocks(parts.model, shape, side, restored)
-        train = self.facts.training[0] if commit and self.facts.training else None
-        trains = bool(self.facts.training or parts.mixins) or restored is None or not restored.exact
-        optimizer = parts.optimizer
-        check_kept_rows(optimizer, self.facts.training, len(self.devices) * self.workers)
+        model, optimizer, sides = parts.model, parts.optimizer, self.data.sides
+        blocks = self._blocks(model, shape, side, restored)
+        train = self.data.train if commit else None
+        trains = bool(sides or parts.mixins) or restored is None or not restored.exact
+        check_kept_rows(optimizer, sides, self.execution.replicas * self.workers)
         counted = model.needs_counts or (optimizer is not None and optimizer.keeps_rows)
         tokens, why = self._tokens
         wanted = model.sample_rows if train and restored is None else 0
-        shapes = self.facts.shapes(  # counting is a pass over the data: not for a draft
+        shapes = self.shapes(  # counting is a pass over the data: not for a draft
             blocks,
             tokens=tokens,
             why_no_tokens=why,
@@ -198,20 +191,16 @@ class Assembly:
             value_sums=sum_values(train) if train and model.needs_value_sums else None,
             sample=take_rows(train, wanted) if train and wanted else None,
         )
+        device = self.execution.devices[number]
         return Replica(
-            model,
-            parts.optimizer,
-            parts.mixins,
+            parts,
             shapes,
             blocks,
-            seed=self.seed,
-            threads=share(self.threads, len(self.devices)),
-            device=self.devices[number],
+            self.execution,
+            device=device,
             index=self.index,
-            tables=self.tables,
-            replicas=len(self.devices),
             workers=self.workers,
-            kept=self._kept(self.devices[number]),
+            kept=self._kept(device),
             extras=self.extras,
             files=self.files,
             trains=trains,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 from numbers import Integral
-from typing import Any, Literal, get_args
+from typing import Any
 
 from pydantic_core import PydanticSerializationError
 
 from blocklearn.datasources import DataSource
 from blocklearn.datasources.source import rows_last
-from blocklearn.matcache import ShapeError, Tables
+from blocklearn.matcache import ShapeError
 from blocklearn.matcache.containers.lazy import Lazy, Transposed
 from blocklearn.matcache.containers.local import columns_of_data
 from blocklearn.matcache.containers.recording import Recording, difference
@@ -26,8 +26,6 @@ from blocklearn.optimizers import (
     SparseEstimate,
 )
 
-from .devices import IndexSetting
-
 
 def check_whole(name: str, value: object, least: int = 1, remedy: str = "") -> None:
     """Raise ValueError unless a setting of a `Learner` is a whole number from `least`."""
@@ -37,48 +35,12 @@ def check_whole(name: str, value: object, least: int = 1, remedy: str = "") -> N
         )
 
 
-def check_settings(
-    *,
-    passes: int,
-    seed: int,
-    threads: int | None,
-    block_rows: int | Literal["auto"],
-    replicas: int | Literal["auto"],
-    sync_every: int,
-    sync_weight: float,
-    index: str,
-    tables: str,
-    device_blocks: int | str,
-    device_tables: int | None,
-) -> None:
-    """Raise ValueError for a setting of a `Learner` that is out of its range."""
-    if isinstance(block_rows, str) and block_rows != "auto":
-        raise ValueError(f"Learner: block_rows={block_rows!r}: must be a number, or 'auto'.")
-    for name, value in [
-        ("passes", passes),
-        ("block_rows", 1 if block_rows == "auto" else block_rows),
-        ("replicas", 1 if replicas == "auto" else replicas),
-        ("sync_every", sync_every),
-    ]:
-        check_whole(name, value)
-    check_whole("seed", seed, least=0)
-    if seed >= 2**63:
-        raise ValueError(f"Learner: seed={seed}: must be below 2**63.")
-    if threads is not None:
-        check_whole("threads", threads, remedy=" Write threads=None to use all that there are.")
-    if device_blocks != "auto":
-        check_whole("device_blocks", device_blocks, least=0, remedy=" Write 'auto' for what fits.")
-    if device_tables is not None:
-        remedy = " Write None for tables that lie on the device as a whole."
-        check_whole("device_tables", device_tables, least=0, remedy=remedy)
-    if not 0.0 < sync_weight <= 1.0:
-        raise ValueError(f"Learner: sync_weight={sync_weight}: must be above 0, and at most 1.")
-    for name, text, known in [
-        ("tables", tables, get_args(Tables)),
-        ("index", index, get_args(IndexSetting)),
-    ]:
-        if text not in known:
-            raise ValueError(f"Learner: {name}={text!r}: must be one of {known}.")
+def check_block_rows(value: object) -> None:
+    """Raise ValueError unless `block_rows` of a `Learner` is a number, or "auto"."""
+    if isinstance(value, str) and value != "auto":
+        raise ValueError(f"Learner: block_rows={value!r}: must be a number, or 'auto'.")
+    if value != "auto":
+        check_whole("block_rows", value)
 
 
 def check_hooks(hooks: Sequence[object]) -> None:

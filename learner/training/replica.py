@@ -22,17 +22,14 @@ from blocklearn.matcache import (
     IndexedBy,
     MatCache,
     ShapeError,
-    Tables,
     make_backend,
     named,
     plan_merge,
 )
 from blocklearn.matcache.containers.recording import Recording, recorded
 from blocklearn.matcache.containers.tape import Tape
-from blocklearn.mixins import Mixin
 from blocklearn.models import (
     Block,
-    Model,
     Randomness,
     RowState,
     RowStore,
@@ -59,8 +56,10 @@ from .checks import (
 )
 from .committing import commit_plan
 from .devices import Kept
+from .execution import Execution
 from .learned import OPTIMIZER, Learned
 from .paged_tables import check_tables, of_rows_alone, tables_bytes
+from .parts import Parts
 from .planning import plan_extras, plan_kept, plan_program
 from .replay import NotedBlock, Replays
 from .terms import terms_of
@@ -90,33 +89,27 @@ class Replica:
 
     def __init__(
         self,
-        model: Model,
-        optimizer: Optimizer | None,
-        mixins: Sequence[Mixin],
+        parts: Parts,
         shapes: Shapes,
         blocks: Sequence[BlockShape],
+        execution: Execution,
         *,
-        seed: int,
-        threads: int | None,
-        device: str = "cpu",
-        index: IndexedBy = "host",
-        tables: Tables = "float32",
-        replicas: int = 1,
-        workers: int = 1,
-        kept: Kept = Kept(),  # noqa: B008 (immutable)
-        extras: Sequence[Callable[[Replica], None]] = (),
-        files: PlacedTables | None = None,
-        trains: bool = True,
-        lent: Mapping[str, NDArray[Any]] | None = None,
-        commit: bool = True,
+        device: str,
+        index: IndexedBy,
+        workers: int,
+        kept: Kept,
+        extras: Sequence[Callable[[Replica], None]],
+        files: PlacedTables | None,
+        trains: bool,
+        lent: Mapping[str, NDArray[Any]],
+        commit: bool,
     ) -> None:
         """Plan the memory of the model, and allocate it.
 
         shapes: for the model's `allocate`.
         blocks: shapes of the blocks of each side.
+        execution: of this worker.
         device, index: see `make_backend`.
-        tables: how an update reads tables.
-        replicas: the number of replicas of this worker.
         workers: of the run.
         kept: blocks to keep on the device.
         extras: add computations beside training to the plan; `of_extras` gets the labels of their
@@ -127,14 +120,16 @@ class Replica:
         lent: arrays that parameters of these names lie in, if the device is the CPU.
         commit: whether to allocate the memory; False plans only.
         """
+        model, optimizer, replicas = parts.model, parts.optimizer, execution.replicas
         check_meaning(model, optimizer)
-        self.model, self.mixins, self.trains = model, mixins, trains
+        self.model, self.mixins, self.trains = model, parts.mixins, trains
         self.optimizer = optimizer if trains else None
-        self.shapes, self.seed, self.device = shapes, seed, device
-        self.tables, self.files = tables, files
-        self.lent = LentTables({} if lent is None or device != "cpu" else lent, shapes.columns)
+        self.shapes, self.seed, self.device = shapes, execution.seed, device
+        self.tables, self.files = execution.tables, files
+        self.lent = LentTables(lent if device == "cpu" else {}, shapes.columns)
         self.watched: Sequence[Watched] = ()  # files of states of rows
-        self.cache = MatCache(backend=make_backend(device, threads, index), reserving=True)
+        backend = make_backend(device, execution.threads_each, index)
+        self.cache = MatCache(backend=backend, reserving=True)
         self.complete = True  # whether the plan covers everything
         self.counter = Counter()  # of training
         self.intakes = [Intake(self.cache, shape, side) for side, shape in enumerate(blocks)]

@@ -110,7 +110,7 @@ def trained(case: Case, size: Any, budget: float) -> tuple[int, list[dict[str, A
     learner = bl.Learner(case.model(), case.train, case.held, passes=60, block_rows=size, threads=1,
                          hooks=[clock], verbose=False)  # fmt: skip
     learner.fit().close()
-    return learner.block_rows, clock.curve
+    return learner.data.block_rows, clock.curve
 
 
 def cases(X: Any, k: int) -> dict[str, Case]:

@@ -41,7 +41,7 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
     card = CARDS[args.card]
     for name, (model, data, options) in models(args, X).items():
         learner = bl.Learner(model, data, block_rows=args.rows, verbose=False, **options)
-        update = learner.gpu_floor(card)
+        update = learner.assembly().gpu_floor(card)
         learner.close()
         quality = {
             "bytes": update.nbytes,

@@ -141,7 +141,7 @@ def run_ours(job: Job, X: Any) -> None:
     job.settings |= learner.model.model_dump(exclude={"kind", "topics"})
     job.settings |= {
         "optimizer": None if learner.optimizer is None else learner.optimizer.model_dump(),
-        "block_rows": learner.block_rows,
+        "block_rows": learner.data.block_rows,
     }
 
 

@@ -324,7 +324,7 @@ def test_devices_that_are_not_there() -> None:
         pytest.skip("there is one")
     with pytest.raises(DeviceError, match="cuda:0, but .*pip install cupy-cuda12x"):
         trained("nmf", "cuda")
-    assert trained("nmf", "auto", passes=1).devices == ["cpu"]
+    assert trained("nmf", "auto", passes=1).execution.devices == ["cpu"]
     with pytest.raises(DeviceError, match="cpu, cuda, cuda:N"):
         trained("nmf", "gpu")
     with pytest.raises(DeviceError, match="1 devices for 2 replicas"):

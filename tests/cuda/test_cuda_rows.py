@@ -199,10 +199,13 @@ def test_what_is_planned() -> None:
 def test_the_floor_of_a_pass_copies_row_numbers() -> None:
     with idle_devices():
         blocks = -(-ROWS // BLOCK)
-        assert learner("glm").gpu_floor(CARDS["H200"]).copied == 8 * BLOCK * blocks
+        assert learner("glm").assembly().gpu_floor(CARDS["H200"]).copied == 8 * BLOCK * blocks
         targets = learner("glm", device_blocks=bytes_of(source("glm"), features=False))
         bare = learner("glm", device_blocks=0)
-        saved = bare.gpu_floor(CARDS["H200"]).copied - targets.gpu_floor(CARDS["H200"]).copied
+        saved = (
+            bare.assembly().gpu_floor(CARDS["H200"]).copied
+            - targets.assembly().gpu_floor(CARDS["H200"]).copied
+        )
         assert saved == 4 * 3 * BLOCK * blocks
 
 

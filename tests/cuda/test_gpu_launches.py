@@ -61,7 +61,7 @@ def test_a_pass_of_training_makes_as_many(
             variant.model, data_for(variant), device="cuda:0", passes=PASSES, block_rows=30,
             threads=1, verbose=False, **options,
         )  # fmt: skip
-        expected = learner.gpu_floor(CARDS["H200"]).launches
+        expected = learner.assembly().gpu_floor(CARDS["H200"]).launches
         monkeypatch.setattr(Launcher, "flush", counted)
         monkeypatch.setattr(Launcher, "add_apart", counted_apart)
         monkeypatch.setattr(Replica, "train", noted)

@@ -107,7 +107,7 @@ def test_a_pass_grows_with_blocks_and_model(name: str) -> None:
         data = MatrixSource(sp.vstack([counts(50)] * (rows // 50)), targets=labels, block_rows=50)
         made = model.model_copy(update=changes)
         learner = bl.Learner(made, data, block_rows=50, **options)
-        found = learner.gpu_floor(SLOW)
+        found = learner.assembly().gpu_floor(SLOW)
         assert learner.team is None  # nothing is allocated
         return found
 
@@ -129,7 +129,7 @@ def test_the_e_step_is_what_the_page_says() -> None:
     learner = bl.Learner(
         bl.models.LDA(topics=k, inference="vb", inner_iterations=5), X, block_rows=2000
     )
-    found = learner.gpu_floor(SLOW)
+    found = learner.assembly().gpu_floor(SLOW)
     n, r, v = X.nnz, 2000, 30
     assert found.nbytes >= 4 * n * k * 5
     assert found.nbytes <= 4 * n * k * 8 + 12 * n * 8 + 60 * r * k + 60 * v * k

@@ -33,8 +33,8 @@ def test_the_device_makes_it_for_rows_that_are_shuffled_in_each_pass() -> None:
         made = learner(LDA, source(True))
         times = made.pass_times
         assert times is not None and times.device < times.host and times.faster == "device"
-        assert made._indexed_by == "device"
-        assert learner(LDA, source(True), index="host")._indexed_by == "host"
+        assert made.assembly().index == "device"
+        assert learner(LDA, source(True), index="host").assembly().index == "host"
         made.fit()
         assert made.team is not None and not made.team.first.intakes[0].indexed_for
         made.close()
@@ -55,7 +55,7 @@ def test_it_makes_no_difference(model: Any, data: Any, device: str) -> None:
     with idle_devices():
         made = learner(model, data, device)
         assert made.pass_times is None
-        assert made._indexed_by == "host"
+        assert made.assembly().index == "host"
 
 
 @pytest.mark.parametrize("devices", [1, 4])
@@ -64,7 +64,7 @@ def test_the_longest_work_decides(devices: int) -> None:
     with idle_devices():
         data = source(True)
         made = learner(LDA, data)
-        with closing(made._assembly("host").counting(data.shape, NO_TIME.room)) as replica:
+        with closing(made.assembly("host").counting(data.shape, NO_TIME.room)) as replica:
             entries = data.blocks * data.shape.nnz
             found = index_choice.pass_times(replica, [data], NO_TIME, devices)
             assert found is not None

@@ -218,12 +218,12 @@ def test_a_worker_trains_its_rows_further() -> None:
     """After `close` each has its own rows, from which `fit` trains further."""
     variant = CASES["nmf batch"]
     first = trained(variant, replicas=2, passes=1)
-    expected = learnt(first.fit(first.given[0], passes=2))
+    expected = learnt(first.fit(first.data.given[0], passes=2))
 
     def work(own: Exchange) -> dict[str, Any]:
         learner = trained(variant, engine=own, passes=1)
         learner.close()
-        return learnt(learner.fit(learner.given[0], passes=2))
+        return learnt(learner.fit(learner.data.given[0], passes=2))
 
     assert results(2, work) == [expected] * 2
 

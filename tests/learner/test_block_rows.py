@@ -32,15 +32,15 @@ def test_a_learner_has_the_number(threads: int) -> None:
     learner = bl.Learner("lda", X, eval=0.1, threads=threads)
     assert learner.train is not None and learner.eval is not None
     rows = learner.train.shape.total_rows
-    assert learner.block_rows == learner.train.shape.rows == rows_for(50, rows, least=16)
-    assert learner.eval.shape.rows == learner.block_rows
+    assert learner.data.block_rows == learner.train.shape.rows == rows_for(50, rows, least=16)
+    assert learner.eval.shape.rows == learner.data.block_rows
     learner.close()
-    assert bl.Learner(bl.models.LDA(topics=2)).block_rows == 1024  # no data yet
+    assert bl.Learner(bl.models.LDA(topics=2)).data.block_rows == 1024  # no data yet
 
 
 def test_the_number_is_as_if_it_were_given() -> None:
     chosen = bl.Learner("nmf", X, passes=2).fit()
-    given = bl.Learner("nmf", X, passes=2, block_rows=chosen.block_rows).fit()
+    given = bl.Learner("nmf", X, passes=2, block_rows=chosen.data.block_rows).fit()
     assert np.array_equal(chosen.parameter("H"), given.parameter("H"))
 
 

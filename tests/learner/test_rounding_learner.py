@@ -111,7 +111,10 @@ def test_it_is_one_line_of_a_configuration() -> None:
     given: dict[str, Any] = {"model": {"kind": "lda"}, "data": {"train": {"kind": "python-docs"}}}
     config = RunConfig.model_validate(given | {"learner": {"tables": "bfloat16"}})
     learner = build(config, MatrixSource(sp.csr_array(np.eye(9, dtype=np.float32))), None, [])
-    assert (learner.tables, bl.Learner(bl.models.LDA()).tables) == ("bfloat16", "float32")
+    assert (learner.execution.tables, bl.Learner(bl.models.LDA()).execution.tables) == (
+        "bfloat16",
+        "float32",
+    )
     with pytest.raises(ValidationError, match=r"learner\.tables"):
         RunConfig.model_validate(given | {"learner": {"tables": "float16"}})
     with pytest.raises(ValueError, match="tables='half'"):

@@ -126,7 +126,7 @@ def test_drawn_rows_may_be_those_of_another_table(tmp_path: Path) -> None:
 
 def test_zeros_of_a_new_table_are_not_written(tmp_path: Path) -> None:
     learner = glm(tmp_path, {"kind": "ftrl"}, passes=1)
-    team = learner._prepare(learner._training_source().shape)
+    team = learner._prepare(learner.data.training.shape)
     replica = team.first
     names = replica.files.tables.keys()  # type: ignore[union-attr]
     assert names == {"W", "optimizer.W.z", "optimizer.W.n"}

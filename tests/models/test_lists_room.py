@@ -74,7 +74,7 @@ def test_ranking_is_part_of_the_plan(drivers: Any, device: str, replicas: int) -
     assert lines["largest products"].shape == (100, 4)
     trained.fit()
     assert allocations.found == [[1] * replicas] * 2  # the slab of each
-    users, held = ranking.sample(trained.eval, trained.seed)  # type: ignore[arg-type]
+    users, held = ranking.sample(trained.eval, trained.execution.seed)  # type: ignore[arg-type]
     seen = ratings()[users]
     planned = ranking.scores(trained, users, seen, held)
     assert planned == {name: trained.progress.scores[name] for name in planned}

@@ -74,7 +74,7 @@ def test_a_model_sees_each_row_with_its_target(
 def test_data_as_tuples() -> None:
     X, Y, w = data()
     learner = bl.Learner(Sums(), (X, Y, w), (X, Y), passes=2, block_rows=8, threads=1).fit()
-    assert learner.model.shapes.targets == learner.targets == 3
+    assert learner.model.shapes.targets == learner.data.targets == 3
     assert learner.progress.scores["mean"] == pytest.approx(Y.sum() / 50)
     assert learner.evaluate((X, Y, w))["mean"] == pytest.approx((Y * w[:, None]).sum() / w.sum())
     assert learner.evaluate((X[:5], Y[:5]))["mean"] == pytest.approx(Y[:5].sum() / 5)
@@ -144,7 +144,7 @@ def test_names_reach_the_model_and_its_folder(
     bl.save(learner, tmp_path / "m")
     assert "Targets: p, q, r." in (tmp_path / "m" / "README.md").read_text()
     again = bl.load(tmp_path / "m")
-    assert (again.targets, again.target_names) == (3, ["p", "q", "r"])
+    assert (again.data.targets, again.target_names) == (3, ["p", "q", "r"])
     np.testing.assert_array_equal(again.predict(X), learner.predict(X))  # without targets
     assert again.evaluate((X, Y)) == learner.evaluate((X, Y))
     assert again.model.shapes.target_names == ["p", "q", "r"]
@@ -206,7 +206,7 @@ def test_the_command_line_takes_labelled_and_hashed_data(
         return int(stop.value.code or 0)
 
     assert learn("--config", "a.yaml", "--out", "m") == 0
-    assert bl.load("m").names == HashedWords(12) and bl.load("m").targets == 1
+    assert bl.load("m").names == HashedWords(12) and bl.load("m").data.targets == 1
     capsys.readouterr()
     assert learn("evaluate", "m", "--data", "docs.txt", "--targets", "y.npy") == 0
     assert "perplexity" in capsys.readouterr().out

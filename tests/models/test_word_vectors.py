@@ -84,8 +84,8 @@ def test_predictions_are_means_of_vectors() -> None:
 def test_rows_keep_their_order_and_must_be_words() -> None:
     X = texts(200, 12, 3)
     learner = bl.Learner(WordVectors(dimensions=2), X, block_rows=50, verbose=False)
-    block = HostBlock(learner.given[0].shape)  # type: ignore[union-attr]
-    learner.given[0].read(1, 1, block)  # type: ignore[union-attr]
+    block = HostBlock(learner.data.given[0].shape)  # type: ignore[union-attr]
+    learner.data.given[0].read(1, 1, block)  # type: ignore[union-attr]
     assert block.row_ids.tolist() == list(range(50, 100))
     with pytest.raises(bl.datasources.DataError, match="row 0 has several words"):
         bl.Learner(WordVectors(), sp.csr_array(np.ones((9, 3))), verbose=False).fit()

@@ -1,0 +1,35 @@
+"""What a run trains: a model, its optimizer, and the terms of the objective."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from blocklearn.mixins import Mixin
+from blocklearn.models import Model
+from blocklearn.optimizers import Optimizer
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The model, its optimizer, and the terms of the objective."""
+
+    model: Model
+    optimizer: Optimizer | None
+    mixins: Sequence[Mixin]
+
+    def copies(self) -> Parts:
+        """Return copies, for another replica."""
+        optimizer = None if self.optimizer is None else self.optimizer.model_copy()
+        mixins = [mixin.model_copy() for mixin in self.mixins]
+        return Parts(self.model.model_copy(), optimizer, mixins)
+
+    def json(self) -> dict[str, Any]:
+        """Return the fields of each, in values for JSON, in the keys of a configuration."""
+        optimizer = self.optimizer
+        return {
+            "model": self.model.model_dump(mode="json"),
+            "optimizer": None if optimizer is None else optimizer.model_dump(mode="json"),
+            "mixins": [mixin.model_dump(mode="json") for mixin in self.mixins],
+        }
