@@ -52,7 +52,7 @@ from .showing.live import Shown, shown
 from .training.assembly import Assembly
 from .training.best import BestModel
 from .training.block_input import Use
-from .training.checks import check_block_rows, check_fields, check_hooks, check_whole
+from .training.checks import check_block_rows, check_fields, check_hooks, check_rows, check_whole
 from .training.chosen_tables import choose_tables
 from .training.data import share_of
 from .training.devices import IndexSetting
@@ -72,7 +72,6 @@ from .training.replica import Replica
 from .training.run_data import RunData
 from .training.scoring import own_blocks, score_blocks
 from .training.state import State as State
-from .training.state import check_rows
 from .training.team import Team
 from .training.topics import topic_words
 from .training.trial import Trial as Trial

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic_core import PydanticSerializationError
 
-from blocklearn.datasources import DataSource
+from blocklearn.datasources import DataSource, Ids, row_names
 from blocklearn.datasources.source import rows_last
 from blocklearn.matcache import ShapeError
 from blocklearn.matcache.containers.lazy import Lazy, Transposed
@@ -69,6 +69,27 @@ def check_fields(model: Model) -> None:
                     "parameters; what need not be saved is a Field(..., exclude=True)."
                 ) from error
         raise
+
+
+def check_rows(
+    model: Model, rows: int, names: Sequence[str] | None, source: DataSource, what: str
+) -> None:
+    """Raise ShapeError unless `source` has the rows whose state `model` keeps.
+
+    rows, names: number and names of the rows that the model was trained on.
+    what: the use of the data, for the message.
+    """
+    if model.scores_new_rows or 0 not in model.row_states.values():
+        return
+    count, others = source.shape.total_rows, row_names(source)
+    if count != rows or not (names is None or others is None or Ids(names) == Ids(others)):
+        found = f"{count:,} rows" if count != rows else "rows with other names"
+        raise ShapeError(
+            f"{what}: data of {found}, but {type(model).__name__} was trained on {rows:,} rows, "
+            "and is scored by further entries of the same rows, in the same order. Pass a file of "
+            "ratings (kind: ratings), whose ids put it in order, hold out entries of one (by: "
+            "entries), or evaluate nothing (data.eval: null)."
+        )
 
 
 def check_score(model: Model, score: Any) -> None:

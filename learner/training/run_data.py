@@ -21,8 +21,8 @@ from blocklearn.matcache import ShapeError
 from blocklearn.models import Model
 from blocklearn.models.row_share import RowShare
 
+from .checks import check_rows
 from .data import check_labelled, open_parts, open_source, share_of
-from .state import check_rows
 
 
 class RunData:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from blocklearn.datasources import BlockShape, DataSource, Ids, row_names
+from blocklearn.datasources import BlockShape
 from blocklearn.matcache import Mat, ShapeError
 from blocklearn.models import Model, RowStore
 
@@ -212,27 +212,6 @@ def _copied(array: np.ndarray[Any, Any], into: np.ndarray[Any, Any] | None) -> n
 def _shown(mat: Mat) -> np.ndarray[Any, Any]:
     found: np.ndarray[Any, Any] = mat.cache.backend.host(mat.slot.data())
     return found
-
-
-def check_rows(
-    model: Model, rows: int, names: Sequence[str] | None, source: DataSource, what: str
-) -> None:
-    """Raise ShapeError unless `source` has the rows whose state `model` keeps.
-
-    rows, names: number and names of the rows that the model was trained on.
-    what: the use of the data, for the message.
-    """
-    if model.scores_new_rows or 0 not in model.row_states.values():
-        return
-    count, others = source.shape.total_rows, row_names(source)
-    if count != rows or not (names is None or others is None or Ids(names) == Ids(others)):
-        found = f"{count:,} rows" if count != rows else "rows with other names"
-        raise ShapeError(
-            f"{what}: data of {found}, but {type(model).__name__} was trained on {rows:,} rows, "
-            "and is scored by further entries of the same rows, in the same order. Pass a file of "
-            "ratings (kind: ratings), whose ids put it in order, hold out entries of one (by: "
-            "entries), or evaluate nothing (data.eval: null)."
-        )
 
 
 def block_shapes(
