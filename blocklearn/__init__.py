@@ -57,8 +57,8 @@ if TYPE_CHECKING:
     from .learner.recommendation.recommend import similar_users as similar_users
     from .learner.results.persistence import load as load
     from .learner.results.persistence import save as save
-    from .learner.training.evaluation import Evaluation as Evaluation
-    from .learner.training.progress import Progress as Progress
+    from .learner.training.settings.evaluation import Evaluation as Evaluation
+    from .learner.training.settings.progress import Progress as Progress
     from .matcache.errors import BlocklearnError as BlocklearnError
     from .models.base import Model as Model
     from .models.inputs import Block as Block
@@ -79,7 +79,7 @@ _NAMES = {
     "GaussianMixture": ".learner.estimators",
     "GLMClassifier": ".learner.estimators",
     "GLMRegressor": ".learner.estimators",
-    "Evaluation": ".learner.training.evaluation",
+    "Evaluation": ".learner.training.settings.evaluation",
     "Hook": ".learner.hooks",
     "KMeans": ".learner.estimators",
     "LatentDirichletAllocation": ".learner.estimators",
@@ -89,7 +89,7 @@ _NAMES = {
     "NMF": ".learner.estimators",
     "PCA": ".learner.estimators",
     "PageRank": ".learner.estimators",
-    "Progress": ".learner.training.progress",
+    "Progress": ".learner.training.settings.progress",
     "Ranking": ".learner.estimators",
     "RankingEvaluation": ".learner.recommendation.ranking_evaluation",
     "TriangleCount": ".learner.estimators",
@@ -146,7 +146,7 @@ def sparse(array: Any) -> "scipy.sparse.csr_array":
         return SparseMatrix(array)
     except ValueError:
         from .datasources.given.samples import matrix_of
-        from .learner.training.data import refuse_texts
+        from .learner.training.inputs.data import refuse_texts
 
         refuse_texts(array)
         matrix_of(array)  # names the row that is longer or shorter than the first

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .training.progress import Progress as Progress
+from .training.settings.progress import Progress as Progress
 
 if TYPE_CHECKING:
     from .learner import Learner
-    from .training.replica import Replica
+    from .training.replicas.replica import Replica
 
 
 class Hook:

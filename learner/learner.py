@@ -49,33 +49,39 @@ from .hooks import Progress as Progress
 from .showing.facts import learner_html, learner_text
 from .showing.history import History
 from .showing.live import Shown, shown
-from .training.assembly import Assembly
-from .training.best import BestModel
-from .training.block_input import Use
-from .training.checks import check_block_rows, check_fields, check_hooks, check_rows, check_whole
-from .training.chosen_tables import choose_tables
-from .training.data import share_of
-from .training.devices import IndexSetting
-from .training.evaluation import Evaluation, Evaluator, check_metric
-from .training.execution import Execution
-from .training.further import further, other_names, rows_before
-from .training.gpu_time import CARDS
-from .training.index_choice import PassTimes
-from .training.leading import Leading, stand_by
-from .training.live_model import LiveModel
+from .training.inputs.data import share_of
+from .training.inputs.run_data import RunData
 from .training.loop import Training
-from .training.parts import Parts
-from .training.plan import Plan as Plan
-from .training.plan import feeds_of, make_plan
-from .training.reading import reader_of
-from .training.replica import Replica
-from .training.run_data import RunData
+from .training.plans.assembly import Assembly
+from .training.plans.gpu_time import CARDS
+from .training.plans.index_choice import PassTimes
+from .training.plans.plan import Plan as Plan
+from .training.plans.plan import feeds_of, make_plan
+from .training.plans.trial import Trial as Trial
+from .training.plans.trial import try_blocks
+from .training.replicas.block_input import Use
+from .training.replicas.parts import Parts
+from .training.replicas.replica import Replica
 from .training.scoring import own_blocks, score_blocks
-from .training.state import State as State
-from .training.team import Team
+from .training.settings.checks import (
+    check_block_rows,
+    check_fields,
+    check_hooks,
+    check_rows,
+    check_whole,
+)
+from .training.settings.chosen_tables import choose_tables
+from .training.settings.devices import IndexSetting
+from .training.settings.evaluation import Evaluation, Evaluator, check_metric
+from .training.settings.execution import Execution
+from .training.states.best import BestModel
+from .training.states.further import further, other_names, rows_before
+from .training.states.live_model import LiveModel
+from .training.states.state import State as State
+from .training.teams.leading import Leading, stand_by
+from .training.teams.reading import reader_of
+from .training.teams.team import Team
 from .training.topics import topic_words
-from .training.trial import Trial as Trial
-from .training.trial import try_blocks
 
 
 class Learner:

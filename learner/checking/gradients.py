@@ -13,7 +13,7 @@ from blocklearn.matcache import Mat, MatCache, colsum, scalar, total
 from blocklearn.models import Sum
 from blocklearn.optimizers import Gradient, LinearLoss, Objective, Optimizer
 
-from ..training.replica import Replica
+from ..training.replicas.replica import Replica
 from .runs import Case
 
 STEPS = (3e-2, 3e-3, 3e-4)

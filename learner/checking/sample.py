@@ -15,7 +15,7 @@ from blocklearn.datasources import BlockShape, HostBlock, Reading, TwoSidedSourc
 from blocklearn.datasources.source import check_request
 from blocklearn.models import Model
 
-from ..training.data import check_labelled, open_source
+from ..training.inputs.data import check_labelled, open_source
 
 LEAST = 8
 """Rows of the smallest sample: three blocks, the last of which is not full."""

@@ -27,8 +27,8 @@ from ..storage.page_logs import PageLogs, read_logs, write_logs
 from ..storage.row_parts import PARTS, open_parts, seal_of
 from ..storage.schemas import REMEDY, CheckpointManifest, shown
 from ..storage.tensor_file import check_finite, read_tensors, write_tensors
-from ..training.learned import OPTIMIZER
-from ..training.state import State
+from ..training.replicas.learned import OPTIMIZER
+from ..training.states.state import State
 from .parts import check_parts
 
 FORMAT = Format("blocklearn checkpoint", 2)

@@ -12,8 +12,8 @@ from blocklearn.answers import answered, shown
 from ..configuration.config import CheckpointConfig
 from ..errors import ConfigError, ModelFolderError, ModelMissingError
 from ..hooks import Hook, Progress
-from ..training.checks import check_whole
-from ..training.state import State
+from ..training.settings.checks import check_whole
+from ..training.states.state import State
 from . import checkpoint
 from .same_run import check_same
 from .saving import SaveCheckpoints

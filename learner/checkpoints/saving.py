@@ -15,8 +15,8 @@ from ..engines.rows import SharedRows
 from ..errors import ModelFolderError, ModelMissingError, WorkerError
 from ..hooks import Hook, Progress
 from ..training.divergence import check_finite
-from ..training.evaluation import Evaluation
-from ..training.schedule import Cadence
+from ..training.settings.evaluation import Evaluation
+from ..training.settings.schedule import Cadence
 from . import checkpoint
 from .checkpoint import Checkpoint, where
 from .stored_checkpoints import stored

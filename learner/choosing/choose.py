@@ -21,7 +21,7 @@ from ..figures import number
 from ..hooks import Hook
 from ..learner import Learner
 from ..recommendation.ranking_evaluation import RankingEvaluation
-from ..training.evaluation import Evaluation
+from ..training.settings.evaluation import Evaluation
 
 SHARE = 0.1  # of the entries, held out
 PASSES = 5  # of a trial, at most

@@ -9,7 +9,7 @@ from blocklearn.answers import shown
 from blocklearn.fields import Fields
 from blocklearn.synonyms import nearest
 
-from ..training.evaluation import Evaluation
+from ..training.settings.evaluation import Evaluation
 
 Made = TypeVar("Made", bound=Fields)
 

@@ -24,8 +24,8 @@ from blocklearn.mixins import MIXINS, Mixin
 from blocklearn.models import MODELS, Model
 from blocklearn.optimizers import OPTIMIZERS, Optimizer
 
-from ..training.devices import IndexSetting
-from ..training.evaluation import Evaluation
+from ..training.settings.devices import IndexSetting
+from ..training.settings.evaluation import Evaluation
 from .distributed import DistributedConfig
 from .references import Referring
 from .section import Section

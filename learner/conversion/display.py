@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ..figures import size
-from ..training.schedule import Interval
+from ..training.settings.schedule import Interval
 
 
 class Watch(Protocol):

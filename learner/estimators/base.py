@@ -18,7 +18,7 @@ from blocklearn.optimizers import Optimizer
 from ..hooks import Hook
 from ..learner import Learner
 from ..results.persistence import show_parameters
-from ..training.state import State
+from ..training.states.state import State
 from .callbacks import TellCallbacks
 from .parameters import seed_of, threads_of, whole
 from .scikit import HAS_CALLBACKS, BaseEstimator, CallbackSupportMixin, check_is_fitted

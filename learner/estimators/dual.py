@@ -13,7 +13,7 @@ from blocklearn.matcache import available_threads, resolve
 from blocklearn.models.glm.dual import DualAscent, Link
 from blocklearn.models.glm.links import HINGES
 
-from ..training.state import State
+from ..training.states.state import State
 from .base import Array
 from .callbacks import TellCallbacks
 from .parameters import seed_of, threads_of, whole

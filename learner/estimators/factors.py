@@ -14,7 +14,7 @@ from blocklearn.matcache import resolve
 from ..choosing.choose import choose
 from ..learner import Learner
 from ..recommendation.recommend import as_csr
-from ..training.data import native_csr, refuse_texts
+from ..training.inputs.data import native_csr, refuse_texts
 from .base import Array, LearnerEstimator
 from .held_out import score_of
 from .recommender import Recommender, id_array

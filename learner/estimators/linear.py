@@ -20,7 +20,7 @@ from blocklearn.models.glm.links import LinkName
 from blocklearn.optimizers import FTRL, LBFGS, OPTIMIZERS, Optimizer
 
 from ..learner import Learner
-from ..training.data import refuse_texts
+from ..training.inputs.data import refuse_texts
 from .base import MOST, Array, LearnerEstimator, Tensors, in_chunks, rows_of
 from .gaps import refuse_gaps
 from .parameters import configured, whole

@@ -9,7 +9,7 @@ import numpy as np
 from blocklearn.answers import answered
 from blocklearn.models import GaussianMixture as MixtureModel
 
-from ..training.data import refuse_texts
+from ..training.inputs.data import refuse_texts
 from .base import MOST, Array, LearnerEstimator, Tensors
 from .parameters import configured
 from .scikit import DensityMixin, check_is_fitted, validate_data, with_callbacks

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from blocklearn.answers import answered
 from blocklearn.models import SVD
 
-from ..training.data import refuse_texts
+from ..training.inputs.data import refuse_texts
 from .base import Array, LearnerEstimator, Tensors
 from .parameters import configured
 from .scikit import (

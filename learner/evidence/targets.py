@@ -13,7 +13,7 @@ from blocklearn.models.glm.targets import Fit
 from ..learner import Learner
 from ..reports.targets import PATH_METRICS, different_columns
 from ..results.outputs import fits_of
-from ..training.evaluation import HIGHER
+from ..training.settings.evaluation import HIGHER
 from .opened import RunData, predicted_blocks
 from .score_bins import Scale, ScoreBins
 

@@ -17,7 +17,7 @@ from ..results.persistence import POSITION, STEPS
 from ..runs.run_folder import MARK, RunFolder
 from ..storage import model_folder
 from ..storage.schemas import ModelMetrics, PlanFile, TriedFile, read_json
-from ..training.plan import Plan
+from ..training.plans.plan import Plan
 from ..watch.events import events_of, scores_of
 
 Tree = Mapping[str, Any]

@@ -20,7 +20,7 @@ from ..figures import number
 from ..learner import Learner
 from ..reports.targets import PATH_METRICS, different_columns
 from ..results.outputs import fits_of
-from ..training.evaluation import HIGHER
+from ..training.settings.evaluation import HIGHER
 from .frame import figure, figures, folded, section
 
 TARGETS = 24  # in a figure

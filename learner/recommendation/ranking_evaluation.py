@@ -21,7 +21,7 @@ from ..configuration.config import RankingConfig, RunConfig
 from ..errors import ConfigError
 from ..hooks import Hook, Progress
 from ..learner import Learner
-from ..training.replica import Replica
+from ..training.replicas.replica import Replica
 from .factors import factors_of
 from .parts import cuts, entries_for, lists_of, of_matrix, size_of
 from .top_lists import TopLists

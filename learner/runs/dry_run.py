@@ -15,8 +15,8 @@ from ..figures import duration, size
 from ..files.row_folder import RowFolder
 from ..files.table_files import TableFiles
 from ..learner import Learner
-from ..training.gpu_time import card_of
-from ..training.plan import ROW_STATE, Plan
+from ..training.plans.gpu_time import card_of
+from ..training.plans.plan import ROW_STATE, Plan
 from .build import StateFiles, build, table_folders
 from .decided import planned
 from .exchange_plan import exchange_lines

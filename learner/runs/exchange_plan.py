@@ -15,8 +15,8 @@ from ..engines.cost import (
 )
 from ..figures import duration, size
 from ..learner import Learner
-from ..training.merged_sizes import sizes_of
-from ..training.needed_tables import needs_of
+from ..training.teams.merged_sizes import sizes_of
+from ..training.teams.needed_tables import needs_of
 
 
 def exchange_lines(learner: Learner, workers: int, network: Network = ASSUMED) -> Iterator[str]:

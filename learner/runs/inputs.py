@@ -24,7 +24,7 @@ from ..conversion.folder import states
 from ..errors import ConfigError
 from ..figures import size
 from ..memory import memory_limits
-from ..training.devices import one_each
+from ..training.settings.devices import one_each
 
 
 def open_data(config: RunConfig) -> tuple[DataSource, DataSource | None]:

@@ -11,7 +11,7 @@ from ..configuration.config import RunConfig
 from ..figures import size
 from ..memory import memory_limits, resident_bytes
 from ..recommendation.ranking_evaluation import ranking_of
-from ..training.plan import OF_BLOCKS, ON_HOST, Plan, Planned
+from ..training.plans.plan import OF_BLOCKS, ON_HOST, Plan, Planned
 
 NAMED = 5  # arrays that a message lists
 BIASES = 2  # numbers that a model may keep in addition to the configured ones

@@ -30,7 +30,7 @@ from ..learner import Learner
 from ..results.persistence import save
 from ..storage import model_folder
 from ..terminal import say
-from ..training.plan import Plan
+from ..training.plans.plan import Plan
 from ..watch import events as metrics
 from ..watch.display import LiveTable, display
 from ..watch.prometheus import Prometheus

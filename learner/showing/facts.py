@@ -9,7 +9,7 @@ from blocklearn.datasources import DataSource
 from blocklearn.fields import Fields
 
 from ..figures import size
-from ..training.progress import Progress
+from ..training.settings.progress import Progress
 from .history import History
 from .progress import scores
 

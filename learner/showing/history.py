@@ -11,7 +11,7 @@ from blocklearn.models.topic_quality import QUALITY
 
 from ..drawing.charts import Curve, line_chart
 from ..figures import number, overall
-from ..training.progress import Progress
+from ..training.settings.progress import Progress
 
 OWN = ("pass", "block", "rows", "seconds", "rows_per_s")
 """Columns that every row has; the others are scores, and those of training data as train_NAME."""

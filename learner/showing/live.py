@@ -13,8 +13,8 @@ from typing import Any, Protocol, TextIO
 from rich.console import Console, RenderableType
 from rich.live import Live
 
-from ..training.progress import Progress
-from ..training.schedule import Interval
+from ..training.settings.progress import Progress
+from ..training.settings.schedule import Interval
 from .progress import done_of, line, text
 
 REFRESH_SECONDS = 0.25

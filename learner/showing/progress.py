@@ -7,8 +7,8 @@ from blocklearn.models.topic_quality import QUALITY
 
 from ..figures import duration, number, overall, size
 from ..memory import resident_bytes
-from ..training.progress import Progress
-from ..training.work import Work
+from ..training.settings.progress import Progress
+from ..training.settings.work import Work
 
 
 def done_of(progress: Progress) -> tuple[int, int]:

@@ -12,10 +12,10 @@ from blocklearn.models import Model, RowState
 from ..errors import DivergedError
 from ..files.spread_tables import SpreadTables
 from ..files.table_files import TableFiles
-from .paged_tables import tables_of
-from .progress import Progress
-from .replica import Replica
-from .team import Team
+from .replicas.paged_tables import tables_of
+from .replicas.replica import Replica
+from .settings.progress import Progress
+from .teams.team import Team
 
 SHARE = 0.01  # bytes checked, at most, per byte that training reads
 CHECK_BYTES = 2**17  # read in the time that a check of a tiny model takes

@@ -11,12 +11,12 @@ from blocklearn.datasources import DataSource, HostBlock, Reader
 from ..files.table_files import TableFiles
 from ..memory import resident_bytes
 from .divergence import FiniteCheck, blocks_between
-from .evaluation import Evaluator
-from .progress import Progress
-from .replica import Replica
+from .replicas.replica import Replica
 from .scoring import TrainingScores
-from .team import Team
-from .work import Work, together
+from .settings.evaluation import Evaluator
+from .settings.progress import Progress
+from .settings.work import Work, together
+from .teams.team import Team
 
 Lead = Callable[[Callable[[], None]], None]
 

@@ -14,10 +14,10 @@ from blocklearn.models.score import Tally
 
 from ..engines.crew import Crew
 from ..errors import DivergedError
-from .progress import Progress
-from .replica import Replica
-from .shared_scores import packed, unpacked
-from .team import Team
+from .replicas.replica import Replica
+from .settings.progress import Progress
+from .teams.shared_scores import packed, unpacked
+from .teams.team import Team
 
 
 def score_blocks(

@@ -9,8 +9,8 @@ from ..hooks import Hook, Progress
 from ..learner import Learner
 from ..showing.live import Shown, TerminalScreen
 from ..showing.progress import heartbeat, scores, speed, table
-from ..training.schedule import Interval
-from ..training.work import Work
+from ..training.settings.schedule import Interval
+from ..training.settings.work import Work
 
 
 def display(stream: TextIO, every: float) -> Hook:

@@ -22,8 +22,8 @@ from ..learner import Learner
 from ..memory import disk_traffic, resident_bytes
 from ..storage.manifest import finite
 from ..storage.schemas import REMEDY, check_content
-from ..training.schedule import Interval
-from ..training.work import Work
+from ..training.settings.schedule import Interval
+from ..training.settings.work import Work
 
 Sink = Callable[[Mapping[str, Any]], None]
 """Takes events with the names and values of `metrics.jsonl`."""

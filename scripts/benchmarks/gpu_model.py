@@ -2,7 +2,7 @@
 
     scripts/bench gpu-model --card H200
 
-It is a floor, not a measurement: see `learner/training/gpu_time.py`.
+It is a floor, not a measurement: see `learner/training/plans/gpu_time.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import blocklearn as bl
-from blocklearn.learner.training.gpu_time import CARDS
+from blocklearn.learner.training.plans.gpu_time import CARDS
 
 from .data import facts, power_law
 from .machine import describe

@@ -18,7 +18,7 @@ import numpy as np
 
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
-from blocklearn.learner.training.row_sample import take_rows
+from blocklearn.learner.training.inputs.row_sample import take_rows
 from blocklearn.models import GaussianMixture
 from blocklearn.models.mixture.start import Start, first_components
 

@@ -17,7 +17,7 @@ from typing import Any
 from unittest.mock import patch
 
 import blocklearn as bl
-from blocklearn.learner.training.block_input import Intake
+from blocklearn.learner.training.replicas.block_input import Intake
 from blocklearn.models import LDA, NMF, KMeans, Model
 
 from .data import facts, power_law

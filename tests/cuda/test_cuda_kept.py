@@ -10,8 +10,8 @@ import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
-from blocklearn.learner.training.all_rows import bytes_of
-from blocklearn.learner.training.devices import Kept
+from blocklearn.learner.training.replicas.all_rows import bytes_of
+from blocklearn.learner.training.settings.devices import Kept
 from tests.cuda.test_cuda_learner import ROWS, counts, drivers, labels  # noqa: F401
 from tests.support import cuda_host
 from tests.support.cuda_device import HostDriver

@@ -10,9 +10,9 @@ import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.datasources import HostBlock, MatrixSource
-from blocklearn.learner.training.all_rows import bytes_of
-from blocklearn.learner.training.devices import Kept
-from blocklearn.learner.training.gpu_time import CARDS
+from blocklearn.learner.training.plans.gpu_time import CARDS
+from blocklearn.learner.training.replicas.all_rows import bytes_of
+from blocklearn.learner.training.settings.devices import Kept
 from blocklearn.matcache.cuda import kernels as sources
 from scripts.benchmarks.idle_device import idle_devices
 from tests.cuda.test_cuda_kernels import THREADS, module

@@ -14,7 +14,7 @@ from blocklearn.learner.configuration.config import RunConfig
 from blocklearn.learner.errors import DivergedError
 from blocklearn.learner.runs.memory_check import check_room
 from blocklearn.learner.runs.training import RunOptions, train
-from blocklearn.learner.training.plan import ON_HOST, Plan
+from blocklearn.learner.training.plans.plan import ON_HOST, Plan
 from blocklearn.matcache import DeviceError, MemoryPlanError
 from blocklearn.matcache.cuda import advice, devices
 from blocklearn.matcache.cuda.backend import Cuda

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import blocklearn as bl
-from blocklearn.learner.training.gpu_time import CARDS
-from blocklearn.learner.training.replica import Replica
+from blocklearn.learner.training.plans.gpu_time import CARDS
+from blocklearn.learner.training.replicas.replica import Replica
 from blocklearn.learner.training.scoring import TrainingScores
 from blocklearn.matcache.cuda import launcher
 from blocklearn.matcache.cuda.launcher import Launcher

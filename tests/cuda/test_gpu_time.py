@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
-from blocklearn.learner.training.gpu_time import CARDS, Card, Update, card_of
+from blocklearn.learner.training.plans.gpu_time import CARDS, Card, Update, card_of
 from blocklearn.matcache import (
     MatCache,
     Rows,

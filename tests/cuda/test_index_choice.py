@@ -11,8 +11,8 @@ import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
-from blocklearn.learner.training import gpu_time, index_choice
-from blocklearn.learner.training.gpu_time import Card
+from blocklearn.learner.training.plans import gpu_time, index_choice
+from blocklearn.learner.training.plans.gpu_time import Card
 from scripts.benchmarks.idle_device import idle_devices
 
 X = sp.random_array((4000, 3000), density=0.03, rng=np.random.default_rng(0), dtype=np.float32)

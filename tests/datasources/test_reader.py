@@ -27,7 +27,7 @@ from blocklearn.datasources.arrays.validate import (
     check_weights,
     csr_is_good,
 )
-from blocklearn.learner.training.block_input import DEVICE_READERS, readers_for
+from blocklearn.learner.training.replicas.block_input import DEVICE_READERS, readers_for
 from blocklearn.matcache.cpu.transpose import transpose_by_counting, transpose_csr
 from tests.support.often import rarely
 

@@ -13,7 +13,7 @@ from scipy import sparse
 import blocklearn as bl
 from blocklearn.datasources import BlockShape, DataError, HostBlock, MatrixSource, Reader
 from blocklearn.datasources.read_ahead import Task
-from blocklearn.learner.training.replica import Replica
+from blocklearn.learner.training.replicas.replica import Replica
 
 pytestmark = pytest.mark.usefixtures("reader_threads", "no_block_is_small")
 Threads = Callable[[], list[threading.Thread]]

@@ -16,7 +16,7 @@ from blocklearn.learner.engines.cost import Needs, Network, Sizes, needed_second
 from blocklearn.learner.engines.crew import Crew
 from blocklearn.learner.engines.exchange import Exchange
 from blocklearn.learner.engines.needed_rows import NeededRows
-from blocklearn.learner.training import needed_tables
+from blocklearn.learner.training.teams import needed_tables
 from blocklearn.models import FM, GLM, LDA, Model
 from blocklearn.optimizers import FTRL, LBFGS, AdaGrad, Adam
 from tests.engines.test_workers import Stops, learnt

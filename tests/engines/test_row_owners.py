@@ -17,8 +17,8 @@ from blocklearn.learner.engines.exchange import Exchange
 from blocklearn.learner.engines.row_pieces import RowPieces
 from blocklearn.learner.engines.rows import SharedRows, gathered, hand_out
 from blocklearn.learner.errors import DivergedError
-from blocklearn.learner.training import needed_states, trained_rows
-from blocklearn.learner.training.lane import Lane
+from blocklearn.learner.training.teams import needed_states, trained_rows
+from blocklearn.learner.training.teams.lane import Lane
 from blocklearn.matcache import MatCache, ShapeError
 from blocklearn.models import RowState, RowStore, TokenState, row_state
 from blocklearn.models.row_share import RowShare

@@ -13,7 +13,7 @@ import blocklearn as bl
 from blocklearn.learner.engines.crew import Crew
 from blocklearn.learner.engines.exchange import Exchange
 from blocklearn.learner.memory import resident_bytes
-from blocklearn.learner.training.shared_scores import packed, unpacked
+from blocklearn.learner.training.teams.shared_scores import packed, unpacked
 from blocklearn.models.score import Sum
 from tests.engines.test_workers import CASES, FIRST, data_of, trained
 from tests.support.workers import results

@@ -87,5 +87,7 @@ def test_a_block_visits_few_files(monkeypatch: pytest.MonkeyPatch) -> None:
         threading.setprofile(None)
         learner.close()
     files = "\n".join(way.files)
-    assert {"datasources/memory/matrix.py", "learner/training/replica.py"} <= set(way.files), files
+    assert {"datasources/memory/matrix.py", "learner/training/replicas/replica.py"} <= set(
+        way.files
+    ), files
     assert len(way.files) <= MOST, files

@@ -22,9 +22,9 @@ from blocklearn.learner.engines.row_pieces import RowPieces
 from blocklearn.learner.errors import ConfigError, DivergedError, ModelFolderError, RunInterrupted
 from blocklearn.learner.learner import State
 from blocklearn.learner.runs.signals import Requests, StopOnSignal
-from blocklearn.learner.training import schedule as interval
-from blocklearn.learner.training.progress import Best, Progress
-from blocklearn.learner.training.schedule import Cadence
+from blocklearn.learner.training.settings import schedule as interval
+from blocklearn.learner.training.settings.progress import Best, Progress
+from blocklearn.learner.training.settings.schedule import Cadence
 from blocklearn.learner.watch import events as metrics
 from blocklearn.learner.watch.events import Event, Metrics, rewind
 from blocklearn.models import ALS, GLM

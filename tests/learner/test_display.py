@@ -9,7 +9,7 @@ from rich.console import Console
 
 from blocklearn.learner.hooks import Progress
 from blocklearn.learner.showing.progress import memory, scores
-from blocklearn.learner.training.work import Work
+from blocklearn.learner.training.settings.work import Work
 from blocklearn.learner.watch.display import LiveTable, PlainLines, display
 
 LEARNER: Any = None

@@ -117,7 +117,7 @@ def test_looks_come_after_fixed_blocks(
     """Whatever the clock says, and wherever the run was stopped."""
     clock = itertools.count()
     monkeypatch.setattr(
-        "blocklearn.learner.training.work.perf_counter", lambda: next(clock) * second
+        "blocklearn.learner.training.settings.work.perf_counter", lambda: next(clock) * second
     )
     monkeypatch.setattr("blocklearn.learner.training.loop.blocks_between", lambda *_: 4)
     more = {"replicas": replicas, "sync_every": 1}

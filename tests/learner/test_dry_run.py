@@ -21,9 +21,10 @@ from blocklearn.datasources import MatrixSource
 from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.configuration.config import MemoryLimit
 from blocklearn.learner.memory import memory_limits
-from blocklearn.learner.training import trial, work
-from blocklearn.learner.training.plan import Plan
-from blocklearn.learner.training.trial import Trial
+from blocklearn.learner.training.plans import trial
+from blocklearn.learner.training.plans.plan import Plan
+from blocklearn.learner.training.plans.trial import Trial
+from blocklearn.learner.training.settings import work
 from tests.support.corpora import planted
 
 LDA = """

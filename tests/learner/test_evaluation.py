@@ -11,8 +11,8 @@ import pytest
 import blocklearn as bl
 from blocklearn.fields import FieldError
 from blocklearn.learner.errors import ConfigError
-from blocklearn.learner.training.evaluation import Evaluation, Evaluator
-from blocklearn.learner.training.progress import Best, Progress
+from blocklearn.learner.training.settings.evaluation import Evaluation, Evaluator
+from blocklearn.learner.training.settings.progress import Best, Progress
 from blocklearn.models import GLM, LDA
 from blocklearn.optimizers import SGD, Adam
 from tests.learner.test_resume import labelled

@@ -367,7 +367,7 @@ def test_a_second_interrupt_does_not_wait_for_replicas(folder: Path, which: str)
     slow = f"""\
 {HEARD}
 import threading, time
-from blocklearn.learner.training.replica import Replica
+from blocklearn.learner.training.replicas.replica import Replica
 def update(*given):
     if "{which}" in threading.current_thread().name:
         ready()

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 import blocklearn as bl
-from blocklearn.learner.training.state import State
+from blocklearn.learner.training.states.state import State
 from blocklearn.matcache import ShapeError
 from tests.support.corpora import planted
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.learner.files.paging import PAGE, pages_of
-from blocklearn.learner.training.committing import in_lent
+from blocklearn.learner.training.replicas.committing import in_lent
 from blocklearn.models import ALS, GLM
 
 FEATURES, ROWS = 3000, 200

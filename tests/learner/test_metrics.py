@@ -23,7 +23,7 @@ import blocklearn as bl
 from blocklearn.datasources import HostBlock, MatrixSource
 from blocklearn.learner.hooks import Progress
 from blocklearn.learner.memory import resident_bytes
-from blocklearn.learner.training.work import Work
+from blocklearn.learner.training.settings.work import Work
 from blocklearn.learner.watch.events import Event, Metrics, events_of, scores_of
 from blocklearn.learner.watch.prometheus import Prometheus, sample
 from blocklearn.learner.watch.tensorboard import TensorBoard, crc32c, varint
@@ -75,7 +75,7 @@ CLOCK = Clock()
 @pytest.fixture
 def said_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Training looks at `CLOCK`."""
-    monkeypatch.setattr("blocklearn.learner.training.work.perf_counter", CLOCK)
+    monkeypatch.setattr("blocklearn.learner.training.settings.work.perf_counter", CLOCK)
 
 
 class Slow(MatrixSource):

@@ -28,7 +28,7 @@ from blocklearn.learner.results.predictions import (
     predict_blocks,
     write_predictions,
 )
-from blocklearn.learner.training.replica import Replica
+from blocklearn.learner.training.replicas.replica import Replica
 from tests.support.learn_command import Learn
 
 X = sparse.csr_array(np.random.default_rng(0).poisson(0.3, (100, 12)).astype(np.float32))

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.learner.hooks import Hook
-from blocklearn.learner.training.replay import PATIENCE
+from blocklearn.learner.training.replicas.replay import PATIENCE
 from blocklearn.learner.training.scoring import TrainingScores
 from blocklearn.matcache import StaleValueError, colsum, total
 from blocklearn.models import ALS, GLM, LDA, NMF

@@ -15,7 +15,7 @@ import blocklearn as bl
 from blocklearn.datasources import MatrixSource
 from blocklearn.learner.reports.clusters import clusters
 from blocklearn.learner.reports.lines import summary_lines
-from blocklearn.learner.training.row_sample import take_rows
+from blocklearn.learner.training.inputs.row_sample import take_rows
 from blocklearn.matcache.operations import local as sizes
 from blocklearn.models import KMeans
 from blocklearn.models.kmeans.start import first_centres

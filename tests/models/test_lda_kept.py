@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.datasources import HostBlock, IterableSource, MatrixSource
-from blocklearn.learner.training.data import count_tokens
+from blocklearn.learner.training.inputs.data import count_tokens
 from blocklearn.matcache.operations import kept_topics as sampling
 from blocklearn.mixins import CosineSimilarity
 from blocklearn.models import LDA, kept_topics

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
-from blocklearn.learner.training.row_sample import take_rows
+from blocklearn.learner.training.inputs.row_sample import take_rows
 from blocklearn.models import GaussianMixture
 from blocklearn.models.inputs import Sample
 from blocklearn.models.mixture.start import first_components

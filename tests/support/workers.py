@@ -11,7 +11,7 @@ import pytest
 
 from blocklearn.learner.engines.exchange import Exchange
 from blocklearn.learner.engines.threads import thread_exchanges
-from blocklearn.learner.training import needed_tables, trained_rows
+from blocklearn.learner.training.teams import needed_tables, trained_rows
 
 PATIENCE = 60.0  # far more than any test needs
 

@@ -1,0 +1,1 @@
+"""The data of a run, opened, checked and counted."""

@@ -1,0 +1,1 @@
+"""Replicas made, and what they will take: memory and time."""

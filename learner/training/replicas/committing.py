@@ -1,0 +1,69 @@
+"""Allocate the memory of a planned replica: in one slab, in lent arrays, or apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blocklearn.matcache import Mat
+
+from ...files.placed_tables import PlacedTables
+from ...files.spread_tables import SpreadTables
+from .paged_tables import check_initial, in_order, is_new, tables_of
+
+if TYPE_CHECKING:
+    from .replica import Replica
+
+Made = dict[int, Callable[[], NDArray[Any]]]  # what makes an array, by the GUID of its container
+
+
+def commit_plan(replica: Replica) -> None:
+    """Allocate the planned memory, and give parameters their initial values."""
+    files = replica.files
+    elsewhere = _apart(replica) if files is None else _placed(replica, files)
+    replica.cache.commit(elsewhere=elsewhere)
+    replica.allocate()
+    for name, mat in in_lent(replica).items():
+        mat.lie_in(replica.lent.arrays[name])
+    drawn = replica.model.drawn
+    if files is not None and not files.in_order:
+        files.begins_with({name: drawn[name].rows for name in files.tables.keys() & drawn})
+    check_initial(replica)
+    if files is not None:
+        files.renew(name for name, mat in tables_of(replica).items() if not is_new(mat.slot))
+    if replica.complete:
+        replica.cache.freeze()
+
+
+def _placed(replica: Replica, files: PlacedTables) -> Made:
+    """Return what makes the arrays of tables that lie apart."""
+    files.in_order = in_order(replica)
+    if isinstance(files, SpreadTables) and (spread := replica.cache.backend.spread()) is not None:
+        files.lie_on(spread, tables_of(replica))
+    return {
+        mat.guid: partial(files.new, name, mat.shape, mat.dtype)
+        for name, mat in tables_of(replica).items()
+    }
+
+
+def _apart(replica: Replica) -> Made:
+    """Return what makes the first arrays of parameters that take no memory.
+
+    They will lie in lent arrays, or only training needs them. The first are zeros, which take no
+    memory until they are written to.
+    """
+    model, found = replica.model, list(in_lent(replica).values())
+    if replica.device == "cpu" and not replica.trains:
+        found += [model.parameters[name] for name in model.unsaved]
+    return {mat.guid: partial(np.zeros, mat.shape, mat.dtype) for mat in found}
+
+
+def in_lent(replica: Replica) -> dict[str, Mat]:
+    """Return the parameters that lie in lent arrays, by name."""
+    lent = {name: (array.shape, array.dtype) for name, array in replica.lent.arrays.items()}
+    found = replica.model.parameters.items()
+    return {name: mat for name, mat in found if lent.get(name) == (mat.shape, mat.dtype)}

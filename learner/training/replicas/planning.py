@@ -1,0 +1,163 @@
+"""Plan the memory and the kernels of a replica: run its program on shapes, before any data."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from blocklearn.matcache import ReadDuringPlanError, ShapeError
+from blocklearn.matcache.containers.recording import Recording
+
+from ...files.spread_tables import SpreadTables
+from ..settings.checks import check_repeats, check_updates, computed
+from ..settings.devices import Kept, fixed_bytes
+from .block_input import Use
+from .paged_tables import tables_of
+
+if TYPE_CHECKING:
+    from blocklearn.models import Model
+
+    from .replica import Replica
+
+log = logging.getLogger("blocklearn.learner")
+
+
+def plan_program(replica: Replica) -> None:
+    """Run the whole program on shapes: the cache notes the arrays and kernels it needs.
+
+    Kernels that the first block does not need are compiled when they are first called. If the plan
+    is not `complete`, the first block allocates the rest.
+    """
+    replica.allocate()
+    parts = [_plan_scores, _plan_predictions]
+    if replica.trains:
+        parts = [_plan_pass, *parts, _plan_phases]
+    for part in parts:
+        try:
+            part(replica)
+        except ReadDuringPlanError as error:
+            if replica.complete:
+                text = "the memory plan is incomplete, the first block allocates the rest: %s"
+                log.warning(text, error)
+            replica.complete = False
+            for intake in replica.intakes:
+                intake.note_all()
+    if replica.complete:
+        with replica.cache.seal(), replica.cache.backend.later():
+            _try_partial(replica)
+
+
+def _plan_pass(replica: Replica) -> None:
+    for intake in replica.trained:
+        runs = Recording(), Recording()
+        for run in runs:
+            replica.rehearse(intake.blank(replica.key), record=run)
+        check_repeats(replica.model, *runs)
+    replica.end_pass()
+    _note(replica, "train")
+
+
+@contextmanager
+def _leaving_parameters(model: Model, method: str) -> Iterator[None]:
+    """Raise ShapeError if a parameter is assigned to within this `with` block."""
+    before = {name: mat.slot.version for name, mat in model.parameters.items()}
+    yield
+    changed = [name for name, was in before.items() if model.parameters[name].slot.version != was]
+    if changed:
+        raise ShapeError(
+            f"{type(model).__name__}.{method}: assigns to the parameter {changed[0]!r}, so an "
+            "evaluation would change the training. Only `update` may: here write to a scratch "
+            "matrix, or use the expression."
+        )
+
+
+def _plan_scores(replica: Replica) -> None:
+    replica.scores_of_mixins()
+    blank = replica.intakes[0].blank(replica.key)
+    with _leaving_parameters(replica.model, "score"):
+        computed(replica.score(blank))
+        if replica.model.has_resting_rows:
+            computed(replica.score(replace(blank, resting=True)))
+    states = replica.model.states
+    replica.row_tables = {name for name, state in states.items() if state.is_table}
+    _note(replica, "score")
+
+
+def _plan_predictions(replica: Replica) -> None:
+    with replica.cache.backend.later() if replica.trains else nullcontext():
+        for intake in replica.intakes:
+            with _leaving_parameters(replica.model, "predict"):
+                replica.predict(intake.blank(replica.key)).mat()  # it will be read
+    _note(replica, "predict")
+
+
+def _plan_phases(replica: Replica) -> None:
+    """Plan the updates of each phase again: a first step may leave work for the next."""
+    for phase, start in enumerate(replica.model.phases()):
+        with replica.cache.backend.later() if phase else nullcontext():
+            for intake in replica.trained:
+                replica.rehearse(intake.blank(replica.key, start, phase))
+        _note(replica, "train", phase)
+    check_updates(replica.model, replica.optimizer, replica.filled)
+
+
+def _try_partial(replica: Replica) -> None:
+    """Run the program with blocks that are not full: it must need no more memory."""
+    for phase, start in enumerate(replica.model.phases()):
+        for intake in replica.trained:
+            replica.rehearse(intake.blank(replica.key, start, phase, full=False))
+    computed(replica.score(replica.intakes[0].blank(replica.key, full=False)))
+    for intake in replica.intakes:
+        replica.predict(intake.blank(replica.key, full=False)).mat()
+
+
+def plan_extras(replica: Replica, extras: Sequence[Callable[[Replica], None]]) -> set[str]:
+    """Plan computations beside training; return the labels of their arrays."""
+    before = _labels(replica)
+    with replica.cache.backend.later():
+        for plan in extras:
+            plan(replica)
+    return _labels(replica) - before
+
+
+def plan_kept(replica: Replica, kept: Kept, *, alone: bool) -> set[str]:
+    """Plan what stays on a device: states of rows, then data; return the labels of its arrays.
+
+    alone: whether no other replica changes the states.
+    """
+    cache = replica.cache
+    backend, before = cache.backend, _labels(replica)
+    if backend.free_bytes is None:
+        return set()
+    planned = sum(array.nbytes for array in cache.plan())
+    if isinstance(replica.files, SpreadTables):
+        planned -= replica.files.far_bytes(tables_of(replica))
+    left = kept.limit(backend.free_bytes - planned)
+    for state in replica.model.states.values():
+        if alone and state.held_bytes <= left:
+            left -= state.held_bytes
+            state.hold()
+    first = replica.intakes[0]
+    indexed = "score" in first.indexed_for
+    blocks = fixed_bytes(kept.eval, indexed=indexed, nnz=first.shape.nnz)
+    for intake, source in zip(replica.trained, kept.training, strict=False):
+        indexed = "train" in intake.indexed_for
+        fixed = fixed_bytes(source, indexed=indexed, nnz=intake.shape.nnz)
+        blocks += fixed
+        if kept.rows:
+            left -= intake.hold(source, left, features=not fixed)
+    if room := min(blocks, left):
+        backend.keep_blocks(cache, room)
+    return _labels(replica) - before
+
+
+def _labels(replica: Replica) -> set[str]:
+    return {array.label for array in replica.cache.plan()}
+
+
+def _note(replica: Replica, use: Use, phase: int = 0) -> None:
+    for intake in replica.intakes:
+        intake.note(use, phase)

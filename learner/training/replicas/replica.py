@@ -1,0 +1,543 @@
+"""One copy of a model, with its cache and its optimizer, which one thread owns.
+
+Longer than 300 lines: binding, training, scoring and predicting share one set of containers.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar
+from weakref import WeakSet
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blocklearn.datasources import BlockShape, DataSource, HostBlock
+from blocklearn.datasources.block import KeptBlock
+from blocklearn.matcache import (
+    IndexedBy,
+    MatCache,
+    ShapeError,
+    make_backend,
+    named,
+    plan_merge,
+)
+from blocklearn.matcache.containers.recording import Recording, recorded
+from blocklearn.matcache.containers.tape import Tape
+from blocklearn.models import (
+    Block,
+    Randomness,
+    RowState,
+    RowStore,
+    Shapes,
+    TokenState,
+    TrainingState,
+)
+from blocklearn.models.errors import TargetError
+from blocklearn.models.row_share import RowShare
+from blocklearn.models.score import Score
+from blocklearn.optimizers import Optimizer
+
+from ...files.lent_tables import LentTables
+from ...files.lost_pages import Watched
+from ...files.placed_tables import PlacedTables
+from ...files.table_files import TableFiles
+from ..settings.checks import (
+    check_meaning,
+    check_prediction,
+    check_score,
+    check_update_shapes,
+    computed,
+)
+from ..settings.devices import Kept
+from ..settings.execution import Execution
+from ..settings.work import Counter
+from .block_input import Intake, check_nonnegative
+from .committing import commit_plan
+from .learned import OPTIMIZER, Learned
+from .paged_tables import check_tables, of_rows_alone, tables_bytes
+from .parts import Parts
+from .planning import plan_extras, plan_kept, plan_program
+from .replay import NotedBlock, Replays
+from .terms import terms_of
+
+Piece = TypeVar("Piece")
+Result = TypeVar("Result")
+
+log = logging.getLogger("blocklearn.learner")
+
+
+class Look(Protocol):
+    """Looks at blocks that a replica is about to train on."""
+
+    def due(self, replica: Replica, side: int) -> bool:
+        """Return whether to look at the present block, which is of this side."""
+
+    def take(self, replica: Replica, block: Block) -> None:
+        """Look at the block, when the parameters are as the model will read them."""
+
+
+class Replica:
+    """A model bound to a cache, which is planned, allocated in one slab, then frozen.
+
+    reads_rows_alone: whether training reads and changes only rows of tables that occur in a block.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        shapes: Shapes,
+        blocks: Sequence[BlockShape],
+        execution: Execution,
+        *,
+        device: str,
+        index: IndexedBy,
+        workers: int,
+        kept: Kept,
+        extras: Sequence[Callable[[Replica], None]],
+        files: PlacedTables | None,
+        trains: bool,
+        lent: Mapping[str, NDArray[Any]],
+        commit: bool,
+    ) -> None:
+        """Plan the memory of the model, and allocate it.
+
+        shapes: for the model's `allocate`.
+        blocks: shapes of the blocks of each side.
+        execution: of this worker.
+        device, index: see `make_backend`.
+        workers: of the run.
+        kept: blocks to keep on the device.
+        extras: add computations beside training to the plan; `of_extras` gets the labels of their
+            arrays, as `of_kept` those of kept blocks.
+        files: keep the tables of `tables_of`, if these are larger than their `memory`; None: they
+            lie with the other memory.
+        trains: whether it will train; False plans scores and predictions only, without optimizer.
+        lent: arrays that parameters of these names lie in, if the device is the CPU.
+        commit: whether to allocate the memory; False plans only.
+        """
+        model, optimizer, replicas = parts.model, parts.optimizer, execution.replicas
+        check_meaning(model, optimizer)
+        self.model, self.mixins, self.trains = model, parts.mixins, trains
+        self.optimizer = optimizer if trains else None
+        self.shapes, self.seed, self.device = shapes, execution.seed, device
+        self.tables, self.files = execution.tables, files
+        self.lent = LentTables(lent if device == "cpu" else {}, shapes.columns)
+        self.watched: Sequence[Watched] = ()  # files of states of rows
+        backend = make_backend(device, execution.threads_each, index)
+        self.cache = MatCache(backend=backend, reserving=True)
+        self.complete = True  # whether the plan covers everything
+        self.counter = Counter()  # of training
+        self.intakes = [Intake(self.cache, shape, side) for side, shape in enumerate(blocks)]
+        self._side = 0  # of the present block
+        self._states: list[RowState | TokenState] = []  # of its rows
+        self.row_tables: set[str] = set()  # states of rows that are read as tables
+        self._pass, self._phase = -1, 0  # of the present block
+        self._row_ids = np.empty(0, np.int64)  # of its true rows
+        self._listed = np.empty(0, np.int32)  # the columns of its entries, on the host
+        self._checked: WeakSet[KeptBlock] = WeakSet()  # kept blocks that are not negative
+        self.filled = False  # whether an update had work for the optimizer
+        self.replays = Replays(self.cache, type(model).__name__)
+        plan_program(self)
+        self.of_extras = plan_extras(self, extras) if self.complete else set()
+        if replicas > 1:
+            plan_merge(self.cache, self.learned.merged(), replicas)
+        if files is not None and files.may_stay(tables_bytes(self)):
+            self.files = files = None
+        if files is not None:  # the host must know which columns occur
+            kept = kept._replace(rows=False)
+        self.of_kept = plan_kept(self, kept, alone=replicas * workers == 1)
+        if isinstance(files, TableFiles):
+            check_tables(self)
+        self.reads_rows_alone = of_rows_alone(self)
+        if commit:
+            commit_plan(self)
+
+    @property
+    def trained(self) -> list[Intake]:
+        """Where blocks of training come in, by side."""
+        return self.intakes[: self.shapes.sides] if self.trains else []
+
+    def allocate(self) -> None:
+        """Make the containers of the model and the optimizer; later calls find them again."""
+        self.model.attach(self.cache)
+        self.model.lent, self.model.trains = self.lent.arrays.keys(), self.trains
+        drawn_later = self.files is not None and not self.files.in_order
+        self.model.rows_in_files = self.shapes.columns if drawn_later else None
+        self.model.few_occur = self.intakes[0].few_occur
+        self.model.allocate(self.shapes, Randomness(self.cache, self.seed))
+        self.model.allocated = True
+        if not self.model.needs_optimizer:
+            self.optimizer = None
+        self.learned = Learned(self.model, self.optimizer, self.files, self.shapes.columns)
+        terms = terms_of(self.model, self.optimizer, self.mixins)
+        if self.optimizer is not None:
+            self.optimizer.attach(
+                self.cache, self.model.parameters, terms=terms, rates=self.model.rates
+            )
+            self._keep_rows(self.optimizer)
+            if self.intakes[0].few_occur:
+                self.model.column_sums = self.optimizer.let_rest(self.model.resting)
+        self._find_states()
+        self.key = named(self.cache, "key of the block (seed, pass, block)", (1, 3), np.int64)
+        self._key_array = np.array([[self.seed, 0, 0]], np.int64)
+
+    def _keep_rows(self, optimizer: Optimizer) -> None:
+        """Make the states of rows that the optimizer keeps."""
+        states, shapes = self.model.states, self.shapes
+        kept: dict[str, Any] = {}
+        for name, columns in optimizer.row_columns().items():
+            own, size = f"{OPTIMIZER}{name}", (shapes.total_rows, columns)
+            if own not in states:
+                states[own] = TrainingState(self.cache, own, 0, size, shapes.rows, 0.0)
+            kept[name] = states[own]
+        weight = shapes.total_rows if shapes.counts is None else shapes.counts.weight
+        optimizer.keep_rows(kept, shapes.total_rows, float(weight))
+
+    def connect(self, stores: Mapping[str, RowStore], shares: Mapping[str, RowShare]) -> None:
+        """Use these stores, one for each of the model's states of rows.
+
+        shares: of this worker, by the name of the state.
+        """
+        for name, state in self.model.states.items():
+            state.connect(stores[name], shares[name], whole=self.has_whole(name, shares[name]))
+
+    def has_whole(self, name: str, share: RowShare) -> bool:
+        """Return whether a worker with this share of the rows needs the whole of a state."""
+        return share.size == 1 or not self.complete or name in self.row_tables
+
+    def bind(self, host: HostBlock, side: int = 0, *, new: bool = False) -> Block:
+        """Return the block in `host` for the model, valid until the next is bound.
+
+        new: whether its rows are new, so that the model keeps no state of them.
+        """
+        self._begin_rows()
+        self._receive(host, side, new=new)
+        return self.intakes[side].block(self.key)
+
+    def bring(self, source: DataSource, side: int = 0) -> None:
+        """Copy all rows of training data to the device, if they stay there.
+
+        Raises DataError if the model does not take them.
+        """
+        rows = self.intakes[side].all_rows
+        if rows is not None:
+            rows.bring(source, self._check)
+
+    def _check(self, host: HostBlock, *, new: bool = False) -> None:
+        """Raise DataError if the model does not take these rows."""
+        if self.model.nonnegative:
+            if host.kept is None:
+                check_nonnegative(host)
+            elif host.kept not in self._checked:
+                check_nonnegative(host)
+                self._checked.add(host.kept)
+        if host.shape.targets and host.pass_ == 0 and not new:
+            try:
+                self.model.check_targets(host.targets[: host.rows])
+            except TargetError as error:
+                if error.row is not None:
+                    error.add_note(f"in row {host.row_ids[error.row]} of the data, counted from 0")
+                raise
+
+    def _receive(
+        self, host: HostBlock, side: int, *, new: bool = False, training: bool = False
+    ) -> None:
+        """Bring the block in `host` to the containers of its side.
+
+        training: whether it was read for training, without what stays on the device.
+        """
+        rows = self.intakes[side].all_rows if training else None
+        if rows is None or not rows.features:
+            self._check(host, new=new)
+        self.turn_to(side)
+        if not new:
+            self._row_ids = host.row_ids[: host.rows]
+        if not host.shape.dense:
+            self._listed = host.indices[: host.nnz]
+        self._key_array[0, 1], self._key_array[0, 2] = host.pass_, host.index
+        self.key.refill(self._key_array, self.key.slot.where)
+        self.intakes[side].receive(host, rows)
+        if not new:
+            for state in self._states:
+                if training or state.saved:  # others belong to the rows of training
+                    state.load(self._row_ids, self.intakes[side].row_ids)
+
+    def in_block(self, work: Callable[[Replica, Piece], Result], piece: Piece) -> Result:
+        """Return `work(self, piece)`; the device takes it for a block of its own."""
+        backend = self.cache.backend
+        self._begin_rows()
+        backend.begin_block()
+        result = work(self, piece)
+        backend.end_block()
+        self.check_lost()
+        return result
+
+    def _begin_rows(self) -> None:
+        """Draw rows of tables whose columns have occurred, also in blocks that are read ahead."""
+        if self.files is not None:
+            self.files.ready()
+
+    def check_lost(self) -> None:
+        """Raise PageError if a page of a state of rows or of a lent array was lost."""
+        for each in (*self.lent.watched, *self.watched):
+            each.check()
+
+    def finish(self) -> None:
+        """Wait until the device is done with all blocks."""
+        self.counter.start()
+        self.cache.backend.drain()
+        self.counter.lap("compute")
+
+    def turn_to(self, side: int) -> None:
+        """Expect blocks of this side: the states of the other one are as the last pass left them.
+
+        A replica without blocks of a side is told so, too: it reads states that others changed.
+        """
+        if side != self._side:
+            self._side = side
+            self._find_states()
+            self.refresh()
+            for state in self.model.states.values():
+                state.expect(side)
+                state.check()
+
+    def refresh(self) -> None:
+        """Update the tables of row state from their stores."""
+        for state in self.model.states.values():
+            state.refresh()
+
+    def _find_states(self) -> None:
+        """Note the states of the present block's rows."""
+        self._states = [each for each in self.model.states.values() if each.side == self._side]
+
+    def train(self, host: HostBlock, side: int = 0, look: Look | None = None) -> None:
+        """Train on the block in `host`, and count the work.
+
+        look: shown the block when the parameters are as the model will read them, if it is due.
+        """
+        counter, backend = self.counter, self.cache.backend
+        counter.start()
+        self._begin_rows()
+        backend.begin_block()
+        counter.lap("compute")  # of earlier blocks
+        self._receive(host, side, training=True)
+        counter.lap("copy")
+        self.update(look)
+        if not self.cache.frozen:
+            self.cache.freeze()
+        counter.lap("compute")
+        backend.end_block()
+        self.check_lost()
+        counter.lap("copy")
+        counter.blocks += 1
+        counter.rows += host.rows
+        counter.nbytes += self.intakes[side].data_bytes
+
+    def update(self, look: Look | None) -> None:
+        """Train on the present block. look: see `train`."""
+        if self.files is None:
+            self._update(look)
+        else:
+            with self._changing(self.files):
+                self._update(look)
+        for state in self._states:
+            state.save(self._row_ids, self.intakes[self._side].row_ids)
+
+    def _changing(self, files: PlacedTables) -> AbstractContextManager[None]:
+        """Return the change of tables by the present block."""
+        optimizer = self.optimizer
+        by_all = optimizer is not None and optimizer.begins_with_all
+        if by_all or not self.reads_rows_alone:
+            return files.changing_all()
+        return files.changing(self.occurring)
+
+    def _update(self, look: Look | None) -> None:
+        now = self.intakes[self._side].numbers
+        self._enter(now["pass_"])
+        if look is not None and look.due(self, self._side):
+            self._interpret(None, look)
+        elif (kind := self._kind()) is None:
+            self._interpret(None)
+        elif (tape := self.replays.fitting(now, kind)) is not None:
+            tape.run(now)
+        else:
+            self.replays.interpret(now, kind, self._interpret)
+
+    @property
+    def prepare(self) -> Callable[[HostBlock], None] | None:
+        """What readers do with each block, ahead of its use: for tables in files; None: nothing."""
+        if self.files is not None:
+            return self.files.place
+        return self.lent.fetch if self.lent.paged and not self.shapes.dense else None
+
+    @property
+    def occurring(self) -> NDArray[np.int32]:
+        """The columns that occur in the present block, which must be sparse.
+
+        They may be listed several times.
+        """
+        if self.device != "cpu":
+            return self._listed
+        pattern = self.intakes[self._side].block(self.key).X.pattern
+        found: NDArray[np.int32] = pattern.indices[: pattern.nnz]
+        return found if pattern.active is None else pattern.active[: pattern.active_count]
+
+    def _interpret(self, tape: Tape | None, look: Look | None = None) -> None:
+        """Run the update of the present block. tape: records it."""
+        block = self.intakes[self._side].block(self.key, self._phase)
+        self._run(block if tape is None else NotedBlock.of(block, tape), look)
+
+    def _kind(self) -> Hashable | None:
+        """Return what the launches of an update may depend on; None: it must be interpreted."""
+        optimizer = self.optimizer
+        form = () if optimizer is None else optimizer.form
+        if form is None or not self._records:
+            return None
+        return self._side, self.intakes[self._side].labelled, self._phase, form
+
+    @property
+    def _records(self) -> bool:
+        """Whether programs are recorded now."""
+        repeats = self.complete and self.cache.backend.repeats
+        return self.model.recorded and repeats and bool(self.cache.frozen)
+
+    def _enter(self, pass_: int) -> None:
+        """Find the phase of the model that a pass belongs to, and tell the optimizer."""
+        if pass_ != self._pass:
+            self._pass, self._phase = pass_, self._phase_of(pass_)
+            self._tell_phase()
+
+    def _phase_of(self, pass_: int) -> int:
+        return bisect_right(self.model.phases(), pass_) - 1
+
+    def reads_index(self, pass_: int, side: int) -> bool:
+        """Return whether blocks of a side must bring their transposed index in this pass.
+
+        An update that may launch something else for each block may read it at any time.
+        """
+        return not self.model.recorded or self.intakes[side].reads_index(self._phase_of(pass_))
+
+    def _tell_phase(self) -> None:
+        if self.optimizer is not None and self._phase != self.optimizer.phase:
+            self.optimizer.enter(self._phase)
+
+    def rehearse(self, block: Block, record: Recording | None = None) -> None:
+        """Run the update of a block of shapes, in its phase. record: what it launches."""
+        self._phase = block.phase
+        self._tell_phase()
+        self._run(block, record=record)
+
+    def _run(self, block: Block, look: Look | None = None, record: Recording | None = None) -> None:
+        """Run the update of the model and the step of the optimizer."""
+        self.model.updates.clear()
+        self.model.objective = None
+        if self.optimizer is not None:
+            self.optimizer.begin(block.X)
+        if look is not None:
+            look.take(self, replace(block, resting=self.model.has_resting_rows))
+        recording = nullcontext() if record is None else recorded(self.cache, record)
+        with self._training(block.side), recording:
+            self.model.update(block.reading(self.tables))
+        self.filled = self.filled or bool(self.model.updates)
+        if self.model.updates and self.optimizer is None:
+            raise ShapeError(
+                f"{type(self.model).__name__}.update fills self.updates, but there is no "
+                "optimizer: pass one to the Learner, or let the model's default_optimizer() return "
+                "one."
+            )
+        if self.optimizer is not None:
+            if not self.cache.frozen:  # in the plan; if that is incomplete, in the first block, too
+                check_update_shapes(self.model)
+            self.optimizer.step(self.model.updates, self.model.objective)
+
+    @contextmanager
+    def _training(self, side: int) -> Iterator[None]:
+        """Mark the states of this side as changing, within the `with` statement."""
+        own = [state for state in self.model.states.values() if state.side == side]
+        self.intakes[side].begin(own)
+        for state in own:
+            state.updating = True
+        try:
+            yield
+        finally:
+            for state in own:
+                state.updating = False
+
+    def score(self, block: Block) -> Score:
+        """Return the model's score of a bound block.
+
+        Raises TypeError unless it holds sums.
+        """
+        self.intakes[0].begin(self.model.states.values())
+        found = self.model.score(block)
+        check_score(self.model, found)
+        return found
+
+    def score_of(self, host: HostBlock) -> Score:
+        """Return the model's score of the block in `host`. Read it before the next block."""
+        self._receive(host, 0, new=self.model.scores_new_rows)
+        if not self._records:
+            return self._score(None)
+        now, kind = self.intakes[0].numbers, ("score", self.intakes[0].labelled)
+        tape = self.replays.fitting(now, kind)
+        if tape is None:
+            return self.replays.interpret(now, kind, self._score, name="score")
+        tape.run(now)
+        found: Score = tape.result
+        return found
+
+    def _score(self, tape: Tape | None) -> Score:
+        """Return the score of the present block. tape: records it."""
+        block = self.intakes[0].block(self.key)
+        if tape is None:
+            return self.score(block)
+        found = computed(self.score(NotedBlock.of(block, tape)))
+        parts = [(name, type(part), *vars(part).values()) for name, part in found.items()]
+        tape.returns(found, parts)
+        return found
+
+    def predict(self, block: Block) -> Any:
+        """Return the model's prediction for a bound block, a row for each of its rows.
+
+        Raises TypeError or ShapeError if the model returns anything else.
+        """
+        self.intakes[block.side].begin(self.model.states.values())
+        found = self.model.predict(block)
+        check_prediction(self.model, found, block.X.shape[0])
+        return found
+
+    def end_pass(self) -> None:
+        """Finish a pass."""
+        self.counter.start()
+        with (
+            nullcontext() if self.files is None else self.files.changing_all(),
+            self.learned.refreshed(),
+        ):
+            self.model.end_pass()
+            self.model.settle()
+            if self.optimizer is not None:
+                self.optimizer.end_pass()
+        self.counter.lap("compute")
+
+    @property
+    def converged(self) -> bool:
+        """Whether further passes would gain nothing."""
+        by_optimizer = self.optimizer is not None and self.optimizer.converged
+        return by_optimizer or self.model.converged
+
+    def scores_of_mixins(self) -> dict[str, Any]:
+        """Return the scores of the mixins: 1 x 1 Mats or expressions, by name."""
+        found: dict[str, Any] = {}
+        for mixin in self.mixins:
+            for name, value in mixin.scores().items():
+                found[name if name not in found else f"{name} ({mixin.kind})"] = value.mat()
+        return found
+
+    def close(self) -> None:
+        """Free the memory."""
+        self.cache.close()

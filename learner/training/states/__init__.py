@@ -1,0 +1,1 @@
+"""What was learned: taken, given back, kept in memory or files."""

@@ -1,0 +1,66 @@
+"""Give the other workers the state from which the leader continues."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from blocklearn.models import RowStore
+
+from ...engines.crew import Crew
+from ...engines.row_pieces import PartedRows, Rows
+from ...engines.rows import hand_out
+from ...storage.row_parts import Seal, open_parts
+from ..teams.team import Team
+from .state import State
+
+
+def shared(
+    state: State | None, team: Team, stores: Mapping[str, RowStore], kept: Mapping[str, Rows]
+) -> State | None:
+    """Return the state of the worker that leads; None: it has none.
+
+    state: of this worker. stores: take the states of rows that other workers receive.
+    kept: states of this worker's rows, where the leader has its own only.
+    """
+    crew, states = team.crew, team.first.model.states
+    head: dict[str, Any] | None = None
+    if crew.leads and state is not None:
+        tensors = {name: (array.shape, array.dtype.str) for name, array in state.tensors.items()}
+        fresh = sorted(state.fresh)
+        sealed = [each for each in state.tensors.values() if isinstance(each, PartedRows)]
+        seal = sealed[0].source if sealed else None
+        head = {"position": state.position, "tensors": tensors, "fresh": fresh, "seal": seal}
+    head = crew.told(head)
+    if head is None:
+        return None
+    parts = _parts_of(head["seal"], crew)
+    for name, rows in kept.items():
+        np.copyto(stores[name].array, rows)
+        stores[name].changed()
+    if state is None or not crew.leads:
+        state = State({}, head["position"], frozenset(head["fresh"]))
+        for name, (shape, dtype) in head["tensors"].items():
+            room = stores[name].array if name in stores else np.empty(shape, dtype)
+            fits = room.shape == tuple(shape) or (name in stores and not states[name].whole)
+            state.tensors[name] = room if fits else np.empty(shape, dtype)
+    for name, array in state.tensors.items():
+        if name in parts:
+            state.tensors[name] = parts[name]
+        elif name not in stores or states[name].whole:
+            crew.spread(array.whole() if isinstance(array, PartedRows) else array)
+        elif tuple(head["tensors"][name][0]) == states[name].shape:
+            hand_out(states[name], array if crew.leads else None, crew)
+    return state
+
+
+def _parts_of(seal: Any, crew: Crew) -> dict[str, PartedRows]:
+    """Return the states of rows in parts of a checkpoint that all workers see; else none.
+
+    seal: of the checkpoint; None: it has no parts.
+    """
+    if seal is None or not all(crew.gather(Seal(*seal).fits())):
+        return {}
+    return open_parts(Seal(*seal))

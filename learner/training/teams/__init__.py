@@ -1,0 +1,1 @@
+"""Replicas of all workers: in turn, merged, fetching rows from one another."""

@@ -1,0 +1,156 @@
+"""Tables of which workers exchange only the rows that blocks need: which ones, and when it pays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blocklearn.datasources import HostBlock
+from blocklearn.matcache import Mat
+from blocklearn.matcache.merge import opened
+from blocklearn.optimizers import Optimizer
+
+from ...engines.choice import FEW, Choice
+from ...engines.cost import Needs, dense_seconds, needed_seconds, sparse_seconds
+from ...engines.crew import Crew
+from ...engines.needed_rows import NeededRows
+from ..replicas.paged_tables import tables_of
+from ..replicas.replica import Replica
+from .merged_sizes import sizes_of
+
+Ids = NDArray[np.int32]
+
+
+def needs_of(replica: Replica, workers: int, sync_every: int) -> Needs | None:
+    """Return what workers of one replica each would exchange; None: they cannot do so.
+
+    Training must read and change those rows of tables only that occur in a block. Merges must take
+    the mean of float32: then a row that no block has read stays as it is, or rests `at_rest`.
+    """
+    if not vars(type(replica.model)).get("reads_occurring") or replica.mixins:
+        return None
+    rules = {replica.learned.rule(name) for name in tables_of(replica)} - {"same"}
+    merged, optimizer = merged_tables(replica), replica.optimizer
+    if (
+        replica.cache.backend.kind != "cpu"
+        or replica.files is not None
+        or replica.shapes.sides > 1
+        or rules != {"mean"}
+        or {mat.dtype.str for mat in merged.values()} != {np.dtype(np.float32).str}
+        or not replica.reads_rows_alone
+        or optimizer is None
+        or (optimizer.rests and optimizer.at_rest.keys() != merged.keys())
+    ):
+        return None
+    touched = min(replica.shapes.columns, sync_every * replica.intakes[0].shape.nnz)
+    return Needs(workers, sync_every, touched, sum(4 * mat.shape[1] for mat in merged.values()))
+
+
+def merged_tables(replica: Replica) -> dict[str, Mat]:
+    """Return the tables that are merged, by name."""
+    tables = tables_of(replica)
+    return {name: mat for name, mat in tables.items() if replica.learned.rule(name) == "mean"}
+
+
+def needed_tables(
+    replicas: Sequence[Replica], crew: Crew, sync_every: int, sync_weight: float
+) -> NeededTables | None:
+    """Return the tables whose rows travel where blocks need them; None: all that differ do.
+
+    It is decided by sizes, so all workers decide the same.
+    """
+    first = replicas[0]
+    if crew.size == 1 or len(replicas) > 1 or sync_weight < 1.0:
+        return None
+    needs = needs_of(first, crew.size, sync_every)
+    if needs is None or sum(prod(mat.shape) for mat in merged_tables(first).values()) < FEW:
+        return None
+    sizes = sizes_of(first, crew.size, sync_every)
+    if needed_seconds(needs) >= min(sparse_seconds(sizes), dense_seconds(sizes)):
+        return None
+    return NeededTables(first, crew, needs)
+
+
+class Resting:
+    """Brings copies of rows of tables up to date, all of which are `at_rest`: see `Rest`."""
+
+    def __init__(self, optimizer: Optimizer, tables: Mapping[str, Mat]) -> None:
+        self._optimizer, self._parts, start = optimizer, [], 0
+        for name, mat in tables.items():
+            columns = slice(start, start + mat.shape[1])
+            self._parts.append((optimizer.at_rest[name], columns))
+            start = columns.stop
+
+    @property
+    def now(self) -> float:
+        """See `Rest`."""
+        return float(self._optimizer.pause()["time"])
+
+    def settle(self, ids: Ids, rows: NDArray[np.float32]) -> None:
+        """See `Rest`."""
+        for rest, columns in self._parts if self.now else ():
+            part = np.ascontiguousarray(rows[:, columns])
+            rest.settle_elsewhere(ids, part, self.now)
+            rows[:, columns] = part
+
+    def wake(self, ids: Ids, rows: NDArray[np.float32], now: float) -> None:
+        """See `Rest`."""
+        for rest, columns in self._parts if now else ():
+            part = np.ascontiguousarray(rows[:, columns])
+            rest.wake_elsewhere(ids, part, now)
+            rows[:, columns] = part
+
+
+class NeededTables:
+    """The tables of the only replica of a worker that `NeededRows` merges.
+
+    names: of these Mats.
+    """
+
+    def __init__(self, replica: Replica, crew: Crew, needs: Needs) -> None:
+        tables = merged_tables(replica)
+        self.names, self._mats = tables.keys(), list(tables.values())
+        swap = Choice(crew.exchange).swap(int(needs.touched * needs.row_bytes))
+        optimizer = replica.optimizer
+        assert optimizer is not None
+        self._optimizer = optimizer
+        rest = Resting(optimizer, tables) if optimizer.rests else None
+        self._rows = NeededRows(crew, replica.shapes.columns, swap, rest)
+
+    @property
+    def behind(self) -> bool:
+        """Whether workers may have old rows. It is the same on all."""
+        return self._rows.behind
+
+    def brought(self, blocks: Iterator[HostBlock], rounds: int) -> Iterator[HostBlock]:
+        """Yield each block when the tables have its rows.
+
+        rounds: blocks of the worker that has the most: all take part in what it fetches.
+        """
+        for block in blocks:
+            rounds -= 1
+            self._rows.fetch(self._tables(), block.occurring())
+            yield block
+        for _ in range(rounds):
+            self._rows.fetch(self._tables(), np.empty(0, np.int32))
+
+    def merge(self) -> None:
+        """Merge the rows that blocks have read since the last merge; rows that rest wake in it."""
+        self._rows.merge(self._tables())
+        self._optimizer.settled_elsewhere()
+
+    def gather(self) -> None:
+        """Give all workers the rows that have changed."""
+        self._rows.gather(self._tables())
+
+    def alike(self) -> None:
+        """Note that all workers have the same tables."""
+        self._rows.alike()
+
+    def _tables(self) -> list[NDArray[Any]]:
+        arrays = opened(self._mats)
+        return [array.reshape(mat.shape) for array, mat in zip(arrays, self._mats, strict=True)]
