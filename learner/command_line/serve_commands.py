@@ -9,7 +9,7 @@ import typer
 
 from ..serving.limits import Limits
 from ..terminal import say, show_lines
-from .model_commands import DeviceOption, RunArgument
+from .model_options import DeviceOption, RunArgument
 from .options import ModelClassOption, VerboseOption, model_class, with_options
 
 MISSING = "learn serve needs starlette and uvicorn: pip install 'blocklearn[serve]'"
