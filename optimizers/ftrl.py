@@ -25,7 +25,10 @@ from .schedules import Constant
 
 
 class FTRL(GradientOptimizer):
-    """Takes gradients. Parameters start at 0, whatever the model has set."""
+    """Follows the regularised leader: L1 penalties make weights exactly zero.
+
+    Takes gradients. Parameters start at 0, whatever the model has set.
+    """
 
     kind: Literal["ftrl"] = "ftrl"
     beta: float = Field(1.0, gt=0, description="keeps the first steps small")

@@ -30,9 +30,10 @@ PASS = 2**31 - 2  # of the key of noise: no training reaches it, and first value
 
 
 class SGLD(GradientOptimizer):
-    """Takes gradients. Each step moves all weights, also those of features that a block lacks.
+    """Draws weights from a posterior: steps against gradients, with noise.
 
-    With `average_from`, the parameters of a pass are means over draws: the posterior mean.
+    Takes gradients. Each step moves all weights, also those of features that a block lacks. With
+    `average_from`, the parameters of a pass are means over draws: the posterior mean.
     """
 
     kind: Literal["sgld"] = "sgld"
