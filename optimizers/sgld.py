@@ -39,7 +39,7 @@ class SGLD(GradientOptimizer):
     kind: Literal["sgld"] = "sgld"
     rate: float = Field(0.01, gt=0, description="step size")
     rows: float = Field(gt=0, description="rows of the training data, or the sum of their weights")
-    seed: int = Field(0, ge=0, lt=2**63, description="of the noise")
+    seed: int = Field(0, ge=0, lt=2**63, description="seed of the noise")
     step_per: Literal["block"] = Field("block", description="always one step per block")
 
     @model_validator(mode="after")
