@@ -13,8 +13,10 @@ from .containers.matrices import Mat
 from .cpu.jit import kernel
 
 Merge = Literal["mean", "sum", "max", "same"]
-"""How replicas are combined: the mean of weights, the sum of statistics, the maximum of bounds;
-"same": they are equal already."""
+"""How replicas are combined.
+
+"mean" of weights, "sum" of statistics, "max" of bounds; "same": they are equal already.
+"""
 
 CHUNK = 2**13  # numbers merged at a time: 64 KiB, which fit into the processor's caches
 _kernel = kernel()  # no contraction: each product is rounded separately

@@ -22,7 +22,7 @@ TINY = 1e-30
 
 
 class CosineSimilarity(Mixin):
-    """Penalises similar columns; weight 0 only reports.
+    """Penalises similar columns, such as topics; weight 0 only reports.
 
     It needs the whole table in every step. Optimizers that take gradients therefore refuse it with
     sparse data; LDA and NMF take it with any data. Scores: `cosine`, the root mean square of the

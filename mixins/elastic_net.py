@@ -15,7 +15,7 @@ from .base import Mixin, Weights
 
 
 class ElasticNet(Mixin):
-    """L1 and L2 in one term.
+    """Adds L1 and L2 in one term.
 
     Scores: `elastic_net`, the term; `zeros`, the share of zeros.
     """

@@ -20,7 +20,7 @@ TINY = 1e-30
 
 
 class GroupLasso(Mixin):
-    """Makes rows exactly zero.
+    """Adds a penalty that makes whole rows of weights exactly zero.
 
     Scores: `group_lasso`, the term; `zero_rows`, their share.
     """

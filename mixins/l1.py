@@ -16,7 +16,7 @@ from .base import Mixin, Weights
 
 
 class L1(Mixin):
-    """The lasso penalty.
+    """Adds the lasso penalty, which makes weights exactly zero.
 
     Scores: `l1`, the term; `zeros`, the share of weights that are 0.
     """

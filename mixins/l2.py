@@ -17,7 +17,10 @@ from .base import Mixin, Weights
 
 
 class L2(Mixin):
-    """The ridge penalty. Scores: `l2`, the term."""
+    """Adds the ridge penalty, which makes weights smaller.
+
+    Scores: `l2`, the term.
+    """
 
     kind: Literal["l2"] = "l2"
     weight: Weights = Field(1e-4, description="one number, or one for each column (target)")

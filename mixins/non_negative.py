@@ -13,7 +13,10 @@ from .base import Mixin
 
 
 class NonNegative(Mixin):
-    """W >= 0. Scores: `at_bound`, the share of weights that are 0."""
+    """Keeps all weights at 0 or above.
+
+    Scores: `at_bound`, the share of weights that are 0.
+    """
 
     kind: Literal["non-negative"] = "non-negative"
     projects: ClassVar[bool] = True

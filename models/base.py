@@ -66,14 +66,13 @@ class Model(Fields):
     prediction_columns: names of the columns of predictions, for tables; None: they are numbered.
     steps_by_pass: `update` only adds up, and `end_pass` learns, so rows are not shuffled.
     rows_in_order: rows are not shuffled, for a row belongs to those before and after it.
-    steps_of_pass, least_block, largest_block: what `block_rows: auto` stands for, see
-        `rows_of_block`: about so many equal blocks, of at least and at most so many rows.
+    steps_of_pass, least_block, largest_block: what `block_rows: auto` aims at: the number of equal
+        blocks in a pass, and the least and largest rows of a block. See `rows_of_block`.
     recorded: after the first blocks, launches of `update` are repeated without calling it; False:
         it is called for every block.
-
-    reads_occurring: of parameters with a row for each column, `update` and scores of training read
-        only rows of columns that occur in the block. Several workers may then have old rows of
-        others. A subclass must say so itself.
+    reads_occurring: where a parameter has a row for each column, `update` and scores of training
+        read only the rows whose columns occur in the block. A worker may then let its other rows
+        become old. Subclasses do not inherit this: each sets it for itself.
 
     Attributes of a replica, see `attach`: `parameters` are saved, merged and resumed. `update` may
     fill `updates`, expressions by parameter, for the optimizer.

@@ -28,7 +28,7 @@ __hands_on__ = True  # a matrix is named where the model asks for it, see `sourc
 
 
 class LabelCounts(NamedTuple):
-    """Sums over all training rows.
+    """Sums of weights and targets over all training rows.
 
     weight: sum of the rows' weights.
     sums: [targets], weighted sums of the targets.

@@ -198,14 +198,14 @@ class LDA(Model):
     )
     alpha: Positive | list[Positive] | Literal["auto"] = Field(
         0.05,
-        description="prior of a document's topics: one number; K; or `auto`, K that are learned, "
-        "from 0.05 on",
+        description="prior of a document's topics: one number; K numbers; or `auto`: K numbers are "
+        "learned, which begin at 0.05",
     )
     eta: Positive | list[Positive] | PriorTable | Literal["auto"] = Field(
         0.05,
         description="prior of a topic's words: one number; one a word; one for each word in each "
-        "topic, `{path: FILE}`, in Python an array [words x topics]; or `auto`, one that is "
-        "learned, from 0.05 on",
+        "topic, `{path: FILE}`, in Python an array [words x topics]; or `auto`: one number is "
+        "learned, which begins at 0.05",
     )
     seeds: dict[str, list[str]] = Field(
         {}, description="words that anchor topics, by the topic's name; the first topics have them"
@@ -224,15 +224,15 @@ class LDA(Model):
     )
     warm_up: Annotated[int, Ge(0)] = Field(
         default_factory=_warm_up,
-        description="gibbs: passes of cvb0 before it, the last pass always samples; by default 1 "
-        "with fresh assignments and up to 200 topics, else 0: it learns much in the first pass, "
-        "and leaves topics that many passes later are still worse",
+        description="gibbs: number of first passes that use cvb0 instead; the last pass always "
+        "samples. Default: 1 with fresh assignments and up to 200 topics, else 0. With 1 the first "
+        "pass learns more; with 0 topics are better after many passes",
     )
     fresh_passes: Annotated[int, Ge(0)] = Field(
         default_factory=_fresh_passes,
-        description="gibbs with kept assignments: passes after `warm_up` that draw them afresh, "
-        "which find topics sooner; by default 8 up to 200 topics, else 0, since each costs as many "
-        "sweeps of all topics",
+        description="gibbs with kept assignments: number of passes after `warm_up` that draw "
+        "topics afresh. They find topics sooner; each costs `burn_in + sweeps` sweeps of all "
+        "topics. Default: 8 up to 200 topics, else 0",
     )
     burn_in: Annotated[int, Ge(0), Lt(2**31)] = Field(
         1, description="gibbs: sweeps that are not counted"
@@ -244,8 +244,8 @@ class LDA(Model):
     )
     same: Annotated[list[Replicas], MinLen(1)] | Replicas = Field(
         1,
-        description="gibbs with fresh assignments: topics that each token has at a time (SAME); a "
-        "list has one for each sampled pass, and its last number for all later ones",
+        description="gibbs with fresh assignments: number of topics that each token has at a time "
+        "(SAME). A list gives a number for each sampled pass; its last one is for all later passes",
     )
 
     @field_validator("eta", mode="before")

@@ -37,7 +37,7 @@ class PageRank(LinkModel):
     nonnegative: ClassVar[bool] = True
     prediction_columns: ClassVar[Sequence[str] | None] = ("score",)
     kind: Literal["pagerank"] = "pagerank"
-    damping: float = Field(0.85, ge=0, lt=1, description="chance to follow a link")
+    damping: float = Field(0.85, ge=0, lt=1, description="probability of following a link")
     tolerance: float = Field(
         1e-6, ge=0, lt=1, description="training ends when the scores change by less in a pass"
     )

@@ -60,12 +60,14 @@ class WordVectors(Model):
     rows_in_order: ClassVar[bool] = True
     kind: Literal["word-vectors"] = "word-vectors"
     dimensions: int = Field(100, ge=1, description="length of a vector")
-    window: int = Field(5, ge=1, le=1000, description="farthest word to both sides")
-    negatives: float = Field(5, gt=0, le=1000, description="weight of random words per word")
+    window: int = Field(5, ge=1, le=1000, description="words to each side that count as near")
+    negatives: float = Field(5, gt=0, le=1000, description="weight of random words, per near word")
     draws: int = Field(15, ge=1, le=1000, description="random words drawn for a whole window")
     popularity: float = Field(0.75, ge=0, le=2, description="draw words by counts to this power")
-    sample: float = Field(1e-3, ge=0, le=1, description="thin out words above this share; 0: none")
-    rate: float = Field(0.05, gt=0, lt=1e3, description="of the first steps")
+    sample: float = Field(
+        1e-3, ge=0, le=1, description="skip words above this share at random; 0: no"
+    )
+    rate: float = Field(0.05, gt=0, lt=1e3, description="size of the first steps")
 
     def rows_of_block(self, rows: int | None) -> int:
         """Return a few thousand words; fewer would leave a step too little to do."""

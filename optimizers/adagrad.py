@@ -22,9 +22,10 @@ from .managed import ALL, Slot
 
 
 class AdaGrad(GradientOptimizer):
-    """Takes gradients. A feature that does not occur has none, so G is exact.
+    """Divides each weight's steps by the root of the sum of its squared gradients.
 
-    A weight without any gradient so far has the rate `rate / eps`: any penalty sets it to 0.
+    Takes gradients. A feature that does not occur has none, so G is exact. A weight without any
+    gradient so far has the rate `rate / eps`: any penalty sets it to 0.
     """
 
     kind: Literal["adagrad"] = "adagrad"

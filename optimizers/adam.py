@@ -24,7 +24,10 @@ from .managed import ALL, ONE, Slot
 
 
 class Adam(GradientOptimizer):
-    """Takes gradients. m, v and t of a row rest while its feature does not occur."""
+    """Steps along a running mean of gradients, with a rate for each weight.
+
+    Takes gradients. m, v and t of a row rest while its feature does not occur.
+    """
 
     kind: Literal["adam"] = "adam"
     rate: float = Field(0.001, gt=0, description="step size")

@@ -18,7 +18,10 @@ from .full_pass import FullPass
 
 
 class ConjugateGradient(FullPass):
-    """Takes gradients of the blocks' mean losses; parameters move once per pass."""
+    """Moves once a pass, along directions that are conjugate to the ones before.
+
+    Takes gradients of the blocks' mean losses.
+    """
 
     kind: Literal["conjugate-gradient"] = "conjugate-gradient"
     curvature: ClassVar[float] = 0.1

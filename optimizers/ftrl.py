@@ -25,15 +25,18 @@ from .schedules import Constant
 
 
 class FTRL(GradientOptimizer):
-    """Takes gradients. Parameters start at 0, whatever the model has set."""
+    """Follows the regularised leader: L1 penalties make weights exactly zero.
+
+    Takes gradients. Parameters start at 0, whatever the model has set.
+    """
 
     kind: Literal["ftrl"] = "ftrl"
     beta: float = Field(1.0, gt=0, description="keeps the first steps small")
     l1: float = Field(
-        0.0, ge=0, description="penalty, beside the sum of all losses, not their mean"
+        0.0, ge=0, description="L1 penalty, added to the sum of all losses, not to their mean"
     )
     l2: float = Field(
-        0.0, ge=0, description="penalty, beside the sum of all losses, not their mean"
+        0.0, ge=0, description="L2 penalty, added to the sum of all losses, not to their mean"
     )
     schedule: Constant = Field(
         Constant(), description="constant: the rates of FTRL fall by themselves"

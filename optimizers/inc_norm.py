@@ -22,7 +22,10 @@ from .estimates import StatisticsOptimizer
 
 
 class IncNorm(StatisticsOptimizer):
-    """Takes estimates of a parameter whose columns are distributions."""
+    """Averages estimates of blocks, and divides each column by its sum.
+
+    Takes estimates of a parameter whose columns are distributions.
+    """
 
     normalises: ClassVar[bool] = True
     kind: Literal["inc-norm"] = "inc-norm"

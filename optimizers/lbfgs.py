@@ -29,7 +29,10 @@ SMALLEST = 1e-30  # of 1 / D: where a parameter neither moved nor has a gradient
 
 
 class LBFGS(FullPass):
-    """Takes gradients of the blocks' mean losses; parameters move once per pass."""
+    """Moves once a pass, by curvature that the last passes showed.
+
+    Takes gradients of the blocks' mean losses.
+    """
 
     kind: Literal["lbfgs"] = "lbfgs"
     memory: int = Field(10, ge=1, le=100, description="pairs (s, y) that are kept")

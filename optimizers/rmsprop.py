@@ -20,9 +20,9 @@ from .managed import ALL, Slot
 
 
 class RMSProp(GradientOptimizer):
-    """Takes gradients.
+    """Divides each weight's steps by the root of a running mean of squared gradients.
 
-    G of a feature is the mean over the blocks that have the feature.
+    Takes gradients. G of a feature is the mean over the blocks that have the feature.
     """
 
     kind: Literal["rmsprop"] = "rmsprop"

@@ -19,7 +19,10 @@ from .managed import ALL, Slot
 
 
 class SGD(GradientOptimizer):
-    """Takes gradients. v of a row rests while its feature does not occur."""
+    """Steps against the gradient of each block, with or without momentum.
+
+    Takes gradients. v of a row rests while its feature does not occur.
+    """
 
     kind: Literal["sgd"] = "sgd"
     momentum: float = Field(0.0, ge=0, lt=1, description="mu, weight of the earlier steps")

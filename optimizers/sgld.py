@@ -30,15 +30,16 @@ PASS = 2**31 - 2  # of the key of noise: no training reaches it, and first value
 
 
 class SGLD(GradientOptimizer):
-    """Takes gradients. Each step moves all weights, also those of features that a block lacks.
+    """Draws weights from a posterior: steps against gradients, with noise.
 
-    With `average_from`, the parameters of a pass are means over draws: the posterior mean.
+    Takes gradients. Each step moves all weights, also those of features that a block lacks. With
+    `average_from`, the parameters of a pass are means over draws: the posterior mean.
     """
 
     kind: Literal["sgld"] = "sgld"
     rate: float = Field(0.01, gt=0, description="step size")
     rows: float = Field(gt=0, description="rows of the training data, or the sum of their weights")
-    seed: int = Field(0, ge=0, lt=2**63, description="of the noise")
+    seed: int = Field(0, ge=0, lt=2**63, description="seed of the noise")
     step_per: Literal["block"] = Field("block", description="always one step per block")
 
     @model_validator(mode="after")

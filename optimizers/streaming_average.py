@@ -23,8 +23,9 @@ LARGEST = 1.0 - 2.0**-53  # rho whose logarithm of 1 - rho is finite
 
 
 class StreamingAverage(StatisticsOptimizer):
-    """Averages estimates of a parameter, each made from one block alone.
+    """Averages estimates of blocks, with steps that become smaller.
 
+    Takes estimates of a parameter, each made from one block alone.
     For conjugate models this is stochastic natural gradient (Hoffman et al. 2013, eq. 26).
     tau0 >= 0 slows down the first steps; kappa in (0.5, 1] forgets early blocks (Robbins-Monro).
     Differs from BIDMach's IncNorm: the decay counts blocks, and nothing is normalised.

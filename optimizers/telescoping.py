@@ -22,7 +22,10 @@ from .row import Row, kernel
 
 
 class Telescoping(StatisticsOptimizer):
-    """Takes estimates of a parameter, each made from one block alone."""
+    """Replaces parameters by means of estimates over growing windows of blocks.
+
+    Takes estimates of a parameter, each made from one block alone.
+    """
 
     kind: Literal["telescoping"] = "telescoping"
     first: PositiveInt = Field(1, description="blocks of the first window")

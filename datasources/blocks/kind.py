@@ -31,7 +31,7 @@ class BlocksData(DataKind):
     verify: bool | Literal["always"] = Field(
         True,
         description="compare the digest of a block; true: once, and when its file changes; always: "
-        "at each read, as it is always of stores; false: never",
+        "at each read, which stores always do; false: never",
     )
     timeout: PositiveFloat = Field(30.0, description="seconds that a server may be silent")
     attempts: PositiveInt = Field(10, description="requests to a server before giving up")

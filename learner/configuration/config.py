@@ -141,9 +141,9 @@ class LearnerConfig(Section):
     )
     index: IndexSetting = Field(
         "auto",
-        description="where the transposed index of blocks is made: host, by the reader's threads, "
-        "device, by the GPU, or auto: whichever a model of the time says is faster; results are "
-        "equal to the bit",
+        description="where the transposed index of blocks is made: host: by the reader's threads; "
+        "device: by the GPU; auto: where it is estimated to be faster. Results are equal to the "
+        "bit",
     )
     device_blocks: ByteSize | Literal["auto"] = Field(
         "auto",
@@ -208,7 +208,7 @@ class LearnerConfig(Section):
         None, min_length=1, description="experiment of MLflow that gets settings and scores"
     )
     wandb: str | None = Field(
-        None, min_length=1, description="project of Weights & Biases that gets the same"
+        None, min_length=1, description="project of Weights & Biases that gets settings and scores"
     )
 
     @model_validator(mode="after")

@@ -25,8 +25,9 @@ class DistributedConfig(Section):
     )
     address: str | None = Field(
         None,
-        description="of a cluster of Ray that this machine is a part of, such as 10.0.0.1:6379 or "
-        "auto; null: that of RAY_ADDRESS, else a cluster of this machine, started for the run",
+        description="address of a cluster of Ray that this machine is a part of, such as "
+        "10.0.0.1:6379 or auto; null: that of RAY_ADDRESS, else a cluster of this machine, started "
+        "for the run",
     )
     max_failures: NonNegativeInt = Field(
         3,

@@ -13,12 +13,12 @@ from .section import Section
 class TablePlaces(Section):
     """Where tables with a row for each column of the data lie, and how updates read them."""
 
-    read: Tables = Field("float32", description="as `tables` without places")
+    read: Tables = Field("float32", description="how updates read tables, see `tables`")
     device: ByteSize | None = Field(
         None,
         description="tables that need no more than this, such as `60GiB`, lie on the GPU; of "
-        "larger ones, as many rows as fit, and the others in the host's memory. null: all of "
-        "them. The CPU ignores it",
+        "larger ones, as many rows as fit, and the others in the host's memory. null: all rows lie "
+        "on the GPU. The CPU ignores it",
     )
     memory: ByteSize | None = Field(
         None,
@@ -26,7 +26,9 @@ class TablePlaces(Section):
         "larger ones, it must hold the rows of two blocks. null: no table stays there, if there "
         "is a folder. With `device`: the most that rows on the host may take",
     )
-    folder: Path | list[Path] | None = Field(None, description="as `table_folder`")
+    folder: Path | list[Path] | None = Field(
+        None, description="folders of larger ones, see `table_folder`"
+    )
 
     @model_validator(mode="after")
     def _memory_has_a_folder(self) -> Self:

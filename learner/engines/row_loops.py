@@ -218,8 +218,8 @@ def _add_at_once(
 ) -> bool:
     """Add up a row in any order, and return whether all sums are exact: then it is that in order.
 
-    Float32 of which the largest is at most 2^29 / workers times the smallest, if that is not 0, are
-    multiples of its last digit, and no sum of them needs more than the 53 digits of float64.
+    All float32 are multiples of the last digit of the smallest that is not 0. If the largest is at
+    most 2^29 / workers times this one, no sum of them needs more than the 53 digits of float64.
     """
     width, workers = np.uint64(rows.shape[1]), stop - first
     for c in range(width):

@@ -1,7 +1,7 @@
 """Parameters of a saved model that are used where they lie: in its file, mapped into memory.
 
-Nothing is copied, so the model may be larger than memory. If it is, predictions read the pages of
-the rows that occur in their blocks, which are asked for ahead of use.
+Nothing is copied, so the model may be larger than memory. If it is, predictions read only the pages
+of rows that occur in their blocks, and ask for them ahead of use.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class LentTables:
     """Arrays by name, that lie in files mapped into memory.
 
     watched: finds their lost pages.
-    paged: the tables with a row for each column of the data, if all arrays together are larger
-        than the memory that is left, longest rows first; else empty.
+    paged: tables with a row for each column of the data, longest rows first. Empty if the memory
+        that is left can hold all arrays.
     """
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]], columns: int) -> None:

@@ -31,6 +31,7 @@ class PlainLines(Hook):
         """Print to `stream` and flush each line."""
         self.stream, self.interval = stream, Interval(every)
         self.shown = False  # whether scores were printed
+        self.unshown = False  # whether the latest ones were not
         self._before = Work()  # work at the latest line of a block
 
     def start(self, learner: Learner, progress: Progress) -> None:
@@ -51,12 +52,15 @@ class PlainLines(Hook):
     def evaluated(self, learner: Learner, progress: Progress) -> None:
         """Print the first and last held-out scores, and those when a line is due."""
         last = progress.pass_ + 1 >= progress.passes
-        if self.interval.due() or last or not self.shown:
+        self.unshown = not (self.interval.due() or last or not self.shown)
+        if not self.unshown:
             self.shown = True
             self._print(progress, f"held out: {scores(progress)}")
 
     def end(self, learner: Learner, progress: Progress) -> None:
-        """Print the last line: the cost of training."""
+        """Print the last scores, if training ended early, and the cost of training."""
+        if self.unshown:
+            self._print(progress, f"held out: {scores(progress)}")
         memory = (
             f"cache {size(progress.cache_bytes)}, "
             f"{progress.allocations_after_warmup} allocations after warm-up"

@@ -28,7 +28,8 @@ from ..training.settings.work import Work
 Sink = Callable[[Mapping[str, Any]], None]
 """Takes events with the names and values of `metrics.jsonl`."""
 
-SPAN = "In `train` events since the one before, in others over the whole process."
+SPAN = "`train`: since the event before; other events: over the whole process."
+SAME = "over the time of `rows_per_s`."
 
 log = logging.getLogger(__name__)
 
@@ -52,19 +53,19 @@ class Event(BaseModel):
     rows: int = Field(description="Rows trained on so far, all passes together.")
     seconds: float = Field(description="Training time so far, without evaluation.")
     rows_per_s: float | None = Field(description=f"Speed of training. {SPAN}")
-    gb_per_s: float | None = Field(description="10^9 bytes of data per second, likewise.")
-    gflops: float | None = Field(description="10^9 floating point operations per second, likewise.")
-    read_s: float = Field(description="Seconds of waiting for the next block, likewise.")
+    gb_per_s: float | None = Field(description=f"10^9 bytes of data per second, {SAME}")
+    gflops: float | None = Field(description=f"10^9 floating point operations per second, {SAME}")
+    read_s: float = Field(description=f"Seconds of waiting for the next block, {SAME}")
     copy_s: float = Field(
         description="Seconds of copying blocks and the state of their rows to the model "
-        "(mean of the replicas), likewise."
+        f"(mean of the replicas), {SAME}"
     )
     compute_s: float = Field(
-        description="Seconds of model and optimizer (mean of the replicas), likewise."
+        description=f"Seconds of model and optimizer (mean of the replicas), {SAME}"
     )
-    merge_s: float = Field(description="Seconds of merging replicas, likewise.")
+    merge_s: float = Field(description=f"Seconds of merging replicas, {SAME}")
     queue: float | None = Field(
-        description="How full the reader's queue was, 0 (the model waits) to 1, likewise."
+        description=f"How full the reader's queue was, 0 (the model waits) to 1, {SAME}"
     )
     host_bytes: int = Field(description="Resident memory of all workers; of the process, if alone.")
     cache_bytes: int = Field(description="Memory of the cache: all arrays of training.")
@@ -73,21 +74,23 @@ class Event(BaseModel):
         None, description="Bytes that the process has read from disks, pages of tables included."
     )
     disk_written_bytes: int | None = Field(
-        None, description="Bytes that it has written to disks, likewise."
+        None, description="Bytes that the process has written to disks, pages of tables included."
     )
     page_waits: int | None = Field(
-        None, description="Pages of mapped files that a thread of it has waited for."
+        None, description="Pages of mapped files that a thread of the process has waited for."
     )
     table_pages: int | None = Field(
         None, description="Pages that blocks have asked for, of tables in files."
     )
     table_page_hits: int | None = Field(
-        None, description="Those of them that were in memory already, by a sample."
+        None, description="How many of table_pages were in memory already, estimated by a sample."
     )
     table_wait_s: float | None = Field(
         None, description="Seconds that training has waited for pages of tables in files."
     )
-    allocations_after_warmup: int = Field(description="Arrays made after the first block; 0.")
+    allocations_after_warmup: int = Field(
+        description="Arrays that training has allocated beyond its plan; 0."
+    )
     checkpoint: str | None = Field(
         None, description="Folder of the saved checkpoint; in `start`, of the one resumed from."
     )

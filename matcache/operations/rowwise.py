@@ -185,7 +185,7 @@ def rowwise(*, any_width: bool) -> Callable[[Callable[..., Any]], Rowwise]: ...
 
 
 def rowwise(function: Callable[..., Any] | None = None, *, any_width: bool = False) -> Any:
-    """Compile a row-local function to one kernel. See `docs/design.md`, section 3.3.
+    """Compile a row-local function to one kernel. See `docs/design.md`, section 3.4.
 
     any_width: whether the CPU compiles it once for rows of all lengths from 24 on, and not for each
         length. That suits functions that take longer to compile than to run, such as scores.

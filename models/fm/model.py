@@ -47,9 +47,9 @@ from .pairs import (
 
 
 class FM(GLM):
-    """Fits targets by weights of features and of all their pairs, as a GLM otherwise.
+    """Fits targets by weights of features and of pairs of features.
 
-    Parameters: `W` [features x outputs] and `intercept`, as of a GLM, and `factors`
+    All else is as of a GLM. Parameters: `W` [features x outputs] and `intercept`, and `factors`
     [features x K * outputs], whose column f * outputs + t is factor f of output t. With F fields
     there are F * F times as many columns, those of a pair of fields side by side; training also
     keeps `fields` [features x 1], the number of each feature's field.

@@ -40,7 +40,7 @@ FEW = 32  # up to so many columns, steps of single rows are faster
 
 
 class GLM(Model):
-    """Fits any number of targets, each with a link: see `links.py`.
+    """Fits linear models of any number of targets: numbers, classes or counts.
 
     Links: linear, Huber, quantile; logistic, hinge and its square (SVM), softmax; Poisson, gamma,
     Tweedie.

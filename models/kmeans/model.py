@@ -82,7 +82,9 @@ class KMeans(Model):
     kind: Literal["kmeans"] = "kmeans"
     clusters: int = Field(8, ge=1, le=2**24, description="number of centres, k")
     update_centres: Literal["online", "batch"] = Field(
-        "online", description="after each block; or once a pass, which never raises the objective"
+        "online",
+        description="online: centres move after each block; batch: once a pass, and never raise "
+        "the objective",
     )
     forget: float = Field(
         0.3, gt=0, le=1, description="online: share of a block's weight that remains a pass later"

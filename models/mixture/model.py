@@ -81,7 +81,8 @@ class GaussianMixture(Model):
     )
     reg_covar: float = Field(1e-6, ge=0, description="added to each variance")
     update_components: Literal["batch", "online"] = Field(
-        "batch", description="once a pass, which is exact; or after each block"
+        "batch",
+        description="batch: components move once a pass, which is exact; online: after each block",
     )
     forget: float = Field(
         0.3, gt=0, le=1, description="online: share of a block's weight that remains a pass later"

@@ -83,7 +83,9 @@ class NMF(Model):
         "frobenius", description="kullback-leibler is the likelihood of counts"
     )
     update_H: Literal["online", "batch"] = Field(
-        "online", description="after each block; or once a pass, which never raises the objective"
+        "online",
+        description="online: H moves after each block; batch: once a pass, and never raises the "
+        "objective",
     )
     forget: float = Field(
         0.3, gt=0, le=1, description="online: share of a block's weight that remains a pass later"
@@ -91,12 +93,12 @@ class NMF(Model):
     term_weights: TermWeights = "none"
     inner_iterations: Annotated[int, Ge(1)] | None = Field(
         None,
-        description="updates of W per block, and of H each time where they need no other pass over "
-        "the data (frobenius; online fewer, if H has more rows than a block); null: 5 of "
-        "frobenius, 3 of kullback-leibler",
+        description="updates of W for each block; with frobenius also of H, each time it moves "
+        "(online fewer, if H has more rows than a block). null: 5 with frobenius, 3 with "
+        "kullback-leibler",
     )
     l1_W: Weight = Field(0.0, description="penalty on the sum of a row's weights")
-    l2_W: Weight = Field(0.0, description="penalty on half the sum of their squares")
+    l2_W: Weight = Field(0.0, description="penalty on half the sum of squares of a row's weights")
     l1_H: Weight = Field(0.0, description="penalty on the sum of H")
     l2_H: Weight = Field(0.0, description="penalty on half the sum of squares of H")
 

@@ -139,3 +139,18 @@ def test_evaluations_do_not_flood() -> None:
     for pass_ in range(5):
         lines.evaluated(LEARNER, progress(pass_=pass_))
     assert len(stream.getvalue().splitlines()) == 2
+
+
+def test_scores_at_an_early_end_are_shown() -> None:
+    """A tolerance or patience ends training before its last pass."""
+    stream = io.StringIO()
+    lines = PlainLines(stream, 1000.0)
+    for pass_ in range(3):
+        lines.evaluated(LEARNER, progress(pass_=pass_, scores={"perplexity": 300.0 - pass_}))
+    lines.end(LEARNER, progress(pass_=2, scores={"perplexity": 298.0}))
+    shown = [line.split("] ")[1].split(", ")[:2] for line in stream.getvalue().splitlines()]
+    assert shown == [
+        ["pass 1/5", "held out: perplexity 300"],
+        ["pass 3/5", "held out: perplexity 298"],
+        ["pass 3/5", "done: 14,000 rows"],
+    ]
