@@ -119,13 +119,7 @@ def _train(
     check_room(plan, config)  # fail before any file is written
     files.check(plan)
     with folder.opened(overwrite=options.overwrite, resume=options.resume), files.held():
-        copies = stored(config.checkpoint.store)
-        if copies is not None and options.resume:
-            copies.fetch(folder.checkpoints)
-        elif copies is not None:
-            copies.clear(overwrite=options.overwrite)
-        with crew.leading():
-            last = checkpoint.newest(folder.checkpoints, crew=crew)
+        last = _last(config, options, folder, crew)
         config = decided(
             config,
             last.config if last else None,
@@ -137,26 +131,12 @@ def _train(
         if last:
             old = replace(last, config=_completed(last.config, type(config)))
             check_same(old, settings, train_data.fingerprint, prints["data.eval"])
-        done = _passes_done(folder, last)
-        if done >= config.learner.passes:
-            options.say(
-                f"{config.out}: finished, {done} passes are done. To train longer, raise "
-                "learner.passes; --overwrite starts afresh."
-            )
+        if _finished(config, options, folder, last):
             crew.told(None)
             return None
         write_file(folder.config, to_yaml(config).encode())
         write_file(folder.plan, plan.json().encode())
-        metrics.rewind(folder.metrics, last.rows if last else 0)
-
-        events = metrics.Metrics(
-            folder.metrics,
-            run=folder.path.resolve().name,
-            every=config.learner.log_every_seconds,
-            echo=sys.stderr if options.json else None,
-            sinks=sinks_of(config),
-            after=checkpoint.name_of(last.position) if last else None,
-        )
+        events = _events(config, options, folder, last)
         saver = SaveCheckpoints(
             folder.checkpoints,
             config.checkpoint,
@@ -186,6 +166,48 @@ def _train(
             save(learner, config.out)
             options.say(f"the model is in {config.out}")
     return learner
+
+
+def _last(
+    config: RunConfig, options: RunOptions, folder: RunFolder, crew: Crew
+) -> Checkpoint | None:
+    """Return the newest checkpoint of the run, from the store if the folder has none."""
+    copies = stored(config.checkpoint.store)
+    if copies is not None and options.resume:
+        copies.fetch(folder.checkpoints)
+    elif copies is not None:
+        copies.clear(overwrite=options.overwrite)
+    with crew.leading():
+        return checkpoint.newest(folder.checkpoints, crew=crew)
+
+
+def _finished(
+    config: RunConfig, options: RunOptions, folder: RunFolder, last: Checkpoint | None
+) -> bool:
+    """Return whether all passes are done, and say so."""
+    done = _passes_done(folder, last)
+    if done < config.learner.passes:
+        return False
+    options.say(
+        f"{config.out}: finished, {done} passes are done. To train longer, raise "
+        "learner.passes; --overwrite starts afresh."
+    )
+    return True
+
+
+def _events(
+    config: RunConfig, options: RunOptions, folder: RunFolder, last: Checkpoint | None
+) -> metrics.Metrics:
+    """Return what writes the events of the run, after those of the checkpoint."""
+    metrics.rewind(folder.metrics, last.rows if last else 0)
+    return metrics.Metrics(
+        folder.metrics,
+        run=folder.path.resolve().name,
+        every=config.learner.log_every_seconds,
+        echo=sys.stderr if options.json else None,
+        sinks=sinks_of(config),
+        after=checkpoint.name_of(last.position) if last else None,
+    )
 
 
 def sinks_of(config: RunConfig) -> list[metrics.Sink]:

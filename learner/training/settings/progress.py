@@ -54,7 +54,7 @@ class Progress:
     device_bytes: the part of it on accelerators.
     table_pages: of tables in files, that blocks have asked for; None: tables are in memory.
     table_wait_seconds: that this process has waited for such pages before it computed a block.
-    allocations_after_warmup: arrays that training has made after the first block, of all workers.
+    allocations_after_warmup: arrays that training has made since the first block, of all workers.
     bytes_elsewhere: resident memory of the other workers, when all met the last time.
     finite: the pass, and the blocks done in it, at the last check that found finite numbers.
     stop: whether training ends here: nothing is left to gain, or a hook has set it.
