@@ -10,8 +10,8 @@ import numpy as np
 
 from blocklearn.answers import answered
 from blocklearn.models import LDA
-from blocklearn.models.learned_priors import START
-from blocklearn.models.topic_priors import prior_of_topics
+from blocklearn.models.lda.learned_priors import START
+from blocklearn.models.lda.topic_priors import prior_of_topics
 from blocklearn.optimizers import Optimizer, StreamingAverage
 
 from .base import Array, Tensors

@@ -1,6 +1,6 @@
 """The E-step of LDA by hand in Numba, which generated code is compared with.
 
-Both variants compute what `infer_vb` and `infer_cvb0` of models/lda.py do, for rows in order and in
+Both variants compute what `infer_vb` and `infer_cvb0` of models/lda/inference.py do, in order, in
 one thread. K is a constant of the closure, so that LLVM knows the length of every loop over topics.
 `exppsi` is the package's own scalar function; only the loops around it are compared.
 """

@@ -34,7 +34,7 @@ import numpy as np
 
 import blocklearn
 from blocklearn.matcache import MatCache, from_array, from_sparse, named
-from blocklearn.models.lda import infer_cvb0, infer_vb
+from blocklearn.models.lda.inference import infer_cvb0, infer_vb
 
 from .data import aligned, facts, load, power_law
 from .hand_kernels import HAND, table_reader

@@ -104,7 +104,7 @@ def of_model(
         made.append(Clocked(opened(number)))
         return made[-1]
 
-    from blocklearn.models import kept_topics
+    from blocklearn.models.lda import kept_topics
 
     one_by_one = patch.object(launcher, "FEWEST", 1 << 30)  # kernels of a graph cannot be timed
     way = patch.dict(kept_topics.MANY, cuda=1 if LISTS.get(name) else 1 << 30)

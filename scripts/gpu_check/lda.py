@@ -19,7 +19,7 @@ ALPHA = 0.1
 
 @rowwise
 def e_step(X: Any, theta: Any, phi: Any, alpha: Any, iterations: Any) -> Any:
-    """Return the ratio on the entries, as in models/lda.py."""
+    """Return the ratio on the entries, as in models/lda/inference.py."""
     for _ in repeat(iterations):
         theta <<= exppsi(theta * ((X / sddmm(theta, phi, X)) @ phi) + alpha)
     return X / sddmm(theta, phi, X)

@@ -12,7 +12,7 @@ import blocklearn as bl
 from blocklearn.matcache import MatCache, from_array, from_sparse, named
 from blocklearn.matcache.cuda import kernels as sources
 from blocklearn.matcache.operations.kept_topics import redraw_topics, type_of_topics
-from blocklearn.models import kept_topics
+from blocklearn.models.lda import kept_topics
 from tests.support import cuda_host
 from tests.support.cuda_device import HostDriver
 from tests.support.model_variants import counts

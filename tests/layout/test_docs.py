@@ -111,7 +111,7 @@ def block(language: str, text: str, title: str = "") -> CodeBlock:
         block("bash", "scripts/bench lda --colour red", "needs time"),
         block("bash", "if true; learn topics x", "needs time"),
         block("python", "import", "needs time"),
-        block("python", "no such line", "models/lda.py"),
+        block("python", "no such line", "models/lda/model.py"),
         block("json", "{"),
     ],
     ids=lambda block: block.text,

@@ -24,9 +24,8 @@ ROOMS = {
     ),
     "models": (
         "errors score row_share row_state token_state inputs split_terms base loss_model"
-        " factor_model link_model coherence relevance topic_quality seeds prior_table term_weights"
-        " kept_topics learned_priors topic_priors als components glm fm kmeans mixture lda nmf"
-        " pagerank ranking svd triangles word_vectors ranking_metrics"
+        " factor_model link_model coherence relevance topic_quality term_weights als components"
+        " glm fm kmeans mixture lda nmf pagerank ranking svd triangles word_vectors ranking_metrics"
     ),
     "optimizers": (
         "errors schedules flow line_search base linear_loss resting managed row rule row_programs"

@@ -14,8 +14,9 @@ from blocklearn.datasources import HostBlock, IterableSource, MatrixSource
 from blocklearn.learner.training.inputs.data import count_tokens
 from blocklearn.matcache.operations import kept_topics as sampling
 from blocklearn.mixins import CosineSimilarity
-from blocklearn.models import LDA, kept_topics
+from blocklearn.models import LDA
 from blocklearn.models.errors import ModelConfigError
+from blocklearn.models.lda import kept_topics
 from tests.support.model_variants import counts
 from tests.support.stops import check_stops
 

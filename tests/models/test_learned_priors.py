@@ -21,7 +21,7 @@ from blocklearn.learner.page.topic_sections import topic_sections
 from blocklearn.learner.reports.lines import topic_lines, topics_json
 from blocklearn.matcache import MatCache, from_array
 from blocklearn.models import LDA
-from blocklearn.models.learned_priors import (
+from blocklearn.models.lda.learned_priors import (
     LEAST,
     START,
     eta_of_counts,

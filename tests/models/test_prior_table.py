@@ -14,8 +14,8 @@ import scipy.sparse as sp
 import blocklearn as bl
 from blocklearn.learner.command_line.cli import main
 from blocklearn.models.errors import ModelConfigError
-from blocklearn.models.prior_table import PriorTable
-from blocklearn.models.seeds import seed_table
+from blocklearn.models.lda.prior_table import PriorTable
+from blocklearn.models.lda.seeds import seed_table
 from blocklearn.optimizers import StreamingAverage
 from tests.support.corpora import planted
 

@@ -15,7 +15,7 @@ from blocklearn.learner.page.topic_sections import topic_sections
 from blocklearn.learner.reports.lines import prediction_lines, topic_lines, topics_json
 from blocklearn.learner.results.predictions import predict_blocks
 from blocklearn.models.errors import ModelConfigError
-from blocklearn.models.seeds import problem, seed_table
+from blocklearn.models.lda.seeds import problem, seed_table
 from blocklearn.optimizers import StreamingAverage
 from tests.support.corpora import planted
 

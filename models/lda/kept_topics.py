@@ -27,9 +27,9 @@ from blocklearn.matcache import (
 from blocklearn.matcache.operations.kept_topics import redraw_topics, type_of_topics
 from blocklearn.matcache.operations.local import local, local_table
 
-from .base import Model
-from .errors import ModelConfigError
-from .inputs import Block, Shapes
+from ..base import Model
+from ..errors import ModelConfigError
+from ..inputs import Block, Shapes
 
 FLOOR = 1e-15  # of phi
 WEIGHT = 2.0  # of late passes: the mean weighs pass t by about t^WEIGHT

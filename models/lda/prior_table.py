@@ -14,7 +14,7 @@ from pydantic import Field, PrivateAttr
 from blocklearn.datasources.parsing.array_files import load_npy
 from blocklearn.fields import Fields
 
-from .errors import ModelConfigError
+from ..errors import ModelConfigError
 
 WORD = "word"  # the column of a table that has the words
 MOST = 1e30

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import ModelConfigError
+from ..errors import ModelConfigError
 
 Seeds = Mapping[str, Sequence[str]]
 """Words by the name of their topic."""

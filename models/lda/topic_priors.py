@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from blocklearn.matcache import Mat, Number, Rows, Sparse, Table, from_array, total, where
 
-from .base import Model
-from .errors import ModelConfigError
-from .inputs import Shapes
+from ..base import Model
+from ..errors import ModelConfigError
+from ..inputs import Shapes
 from .kept_topics import KeptTopics
 from .learned_priors import (
     START,
