@@ -164,3 +164,13 @@ def check_rows_held(by: HoldBy | None) -> None:
             f"holdout: by: {by} is for ratings; of these data whole rows are held out: by: rows, "
             "or by: contents."
         )
+
+
+def check_apart(targets: Sequence[str], features: Sequence[str]) -> None:
+    """Raise ValueError if a column is a target and a feature."""
+    for name in features:
+        if name in targets:
+            raise ValueError(
+                f"{name!r} is a target and a feature: must be one of both, or the model reads what "
+                "it is to predict. Leave it out of the features"
+            )

@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, Field, PositiveFloat, PositiveInt
+from pydantic import BaseModel, Field, PositiveFloat, PositiveInt, model_validator
 
-from ..data_kind import DataKind
+from ..data_kind import DataKind, check_apart
 from ..errors import DataError
 from ..holdout.samples import Reading
 from ..remote import HdfsDriver, Patience
@@ -102,6 +102,13 @@ class ParquetData(DataKind):
     timeout: PositiveFloat = Field(30.0, description="seconds that a server may be silent")
     attempts: PositiveInt = Field(10, description="requests to a server before giving up")
 
+    @model_validator(mode="after")
+    def _apart(self) -> Self:
+        """Check that no column is a target and a feature."""
+        given = self.features if isinstance(self.features, list) else [self.features]
+        check_apart([_column(target) for target in self.targets or ()], [*map(_column, given)])
+        return self
+
     @property
     def dense(self) -> bool:
         """Whether all features are named, and none of them is sparse."""
@@ -184,3 +191,10 @@ def sized_like(features: Sequence[Feature], like: DataSource) -> Sequence[Featur
         mine: replace(mine, size=theirs.size) for mine, theirs in zip(given, trained, strict=True)
     }
     return [sizes[part] if isinstance(part, Sparse) else part for part in features]
+
+
+def _column(given: str | DenseColumn | SparseColumns | None) -> str:
+    """Return the name of a column, or that of indices."""
+    if isinstance(given, SparseColumns):
+        return given.indices
+    return given.dense if isinstance(given, DenseColumn) else given or ""

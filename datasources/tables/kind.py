@@ -10,7 +10,7 @@ from scipy import sparse
 
 from ..arrays.feature_hashing import MOST_BITS, HashedWords, SeenNames, hash_features
 from ..arrays.moments import Moments
-from ..data_kind import DataKind, MemoryKind
+from ..data_kind import DataKind, MemoryKind, check_apart
 from ..errors import DataError
 from ..holdout.samples import Reading, Samples
 from ..holdout.split import HoldBy
@@ -82,6 +82,7 @@ class TableData(MemoryKind):
         """Check that features exist and that interactions name categories."""
         if not self.categorical and not self.numeric:
             raise ValueError("no features: name columns in `categorical` or `numeric`")
+        check_apart(self.targets, [*self.categorical, *self.numeric])
         if self.ids is not None and self.stream:
             raise ValueError("ids: with `stream`, rows have no names; leave one of them out")
         if self.classes and len(self.targets) > 1:

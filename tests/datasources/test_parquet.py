@@ -488,3 +488,9 @@ out: run
         main(["train", "--config", "run.yaml", "--out", "other"])
     assert stop.value.code == 65
     assert "train/part-01.parquet: not a whole Parquet file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("feature", ["y", {"dense": "y"}, {"indices": "y"}])
+def test_no_column_is_a_target_and_a_feature(feature) -> None:
+    with pytest.raises(ValueError, match="'y' is a target and a feature"):
+        ParquetData(path="a.parquet", features=["x", feature], targets=["y"])

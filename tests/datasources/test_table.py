@@ -321,6 +321,7 @@ def test_mistakes_in_the_configuration_have_their_place(learn: Learn) -> None:
         ("data.train.interactions=[[country, add]]", "'add' is not among `categorical`"),
         ("data.train.interactions=[[ad, ad]]", "'ad' with itself says nothing new"),
         ("data.train={categorical: [], numeric: []}", "no features: name columns in"),
+        ("data.train.numeric=[price, click]", "'click' is a target and a feature: must be one of"),
         ("data.train.categoric=[ad]", "unknown key (did you mean 'categorical'?)"),
     ]:
         code, _, err = learn("--config", "ads.yaml", "--set", setting)
