@@ -14,6 +14,7 @@ from blocklearn.models.score import Tally
 
 from ..engines.crew import Crew
 from ..errors import DivergedError
+from .replicas.program import Program
 from .replicas.replica import Replica
 from .settings.progress import Progress
 from .teams.shared_scores import packed, unpacked
@@ -110,17 +111,17 @@ class TrainingScores:
         self._due = -math.inf
         self._tally: Tally | None = None
 
-    def due(self, replica: Replica, side: int) -> bool:
+    def due(self, program: Program, side: int) -> bool:
         """Return whether a score of the present block is due."""
-        return side == 0 and replica.complete and time.perf_counter() >= self._due
+        return side == 0 and program.complete and time.perf_counter() >= self._due
 
-    def take(self, replica: Replica, block: Block) -> None:
+    def take(self, program: Program, block: Block) -> None:
         """Score this block."""
         begun = time.perf_counter()
         if self._tally is None:
-            self._tally = Tally(replica.model.score_totals(None))
+            self._tally = Tally(program.model.score_totals(None))
         self._tally.clear()
-        score = {name: part.read() for name, part in replica.score(block).items()}
+        score = {name: part.read() for name, part in program.score(block).items()}
         self._tally.add(score, block.rows)
         found = self._tally.figures().items()
         self._progress.train_scores = {

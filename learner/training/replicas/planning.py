@@ -1,4 +1,4 @@
-"""Plan the memory and the kernels of a replica: run its program on shapes, before any data."""
+"""Plan the memory and the kernels of a program: run it on shapes, before any data."""
 
 from __future__ import annotations
 
@@ -20,44 +20,45 @@ from .paged_tables import tables_of
 if TYPE_CHECKING:
     from blocklearn.models import Model
 
+    from .program import Program
     from .replica import Replica
 
 log = logging.getLogger("blocklearn.learner")
 
 
-def plan_program(replica: Replica) -> None:
+def plan_program(program: Program) -> None:
     """Run the whole program on shapes: the cache notes the arrays and kernels it needs.
 
     Kernels that the first block does not need are compiled when they are first called. If the plan
     is not `complete`, the first block allocates the rest.
     """
-    replica.allocate()
+    program.allocate()
     parts = [_plan_scores, _plan_predictions]
-    if replica.trains:
+    if program.trains:
         parts = [_plan_pass, *parts, _plan_phases]
     for part in parts:
         try:
-            part(replica)
+            part(program)
         except ReadDuringPlanError as error:
-            if replica.complete:
+            if program.complete:
                 text = "the memory plan is incomplete, the first block allocates the rest: %s"
                 log.warning(text, error)
-            replica.complete = False
-            for intake in replica.intakes:
+            program.complete = False
+            for intake in program.intakes:
                 intake.note_all()
-    if replica.complete:
-        with replica.cache.seal(), replica.cache.backend.later():
-            _try_partial(replica)
+    if program.complete:
+        with program.cache.seal(), program.cache.backend.later():
+            _try_partial(program)
 
 
-def _plan_pass(replica: Replica) -> None:
-    for intake in replica.trained:
+def _plan_pass(program: Program) -> None:
+    for intake in program.trained:
         runs = Recording(), Recording()
         for run in runs:
-            replica.rehearse(intake.blank(replica.key), record=run)
-        check_repeats(replica.model, *runs)
-    replica.end_pass()
-    _note(replica, "train")
+            program.rehearse(intake.blank(program.key), record=run)
+        check_repeats(program.model, *runs)
+    program.end_pass()
+    _note(program, "train")
 
 
 @contextmanager
@@ -74,44 +75,44 @@ def _leaving_parameters(model: Model, method: str) -> Iterator[None]:
         )
 
 
-def _plan_scores(replica: Replica) -> None:
-    replica.scores_of_mixins()
-    blank = replica.intakes[0].blank(replica.key)
-    with _leaving_parameters(replica.model, "score"):
-        computed(replica.score(blank))
-        if replica.model.has_resting_rows:
-            computed(replica.score(replace(blank, resting=True)))
-    states = replica.model.states
-    replica.row_tables = {name for name, state in states.items() if state.is_table}
-    _note(replica, "score")
+def _plan_scores(program: Program) -> None:
+    program.scores_of_mixins()
+    blank = program.intakes[0].blank(program.key)
+    with _leaving_parameters(program.model, "score"):
+        computed(program.score(blank))
+        if program.model.has_resting_rows:
+            computed(program.score(replace(blank, resting=True)))
+    states = program.model.states
+    program.row_tables = {name for name, state in states.items() if state.is_table}
+    _note(program, "score")
 
 
-def _plan_predictions(replica: Replica) -> None:
-    with replica.cache.backend.later() if replica.trains else nullcontext():
-        for intake in replica.intakes:
-            with _leaving_parameters(replica.model, "predict"):
-                replica.predict(intake.blank(replica.key)).mat()  # it will be read
-    _note(replica, "predict")
+def _plan_predictions(program: Program) -> None:
+    with program.cache.backend.later() if program.trains else nullcontext():
+        for intake in program.intakes:
+            with _leaving_parameters(program.model, "predict"):
+                program.predict(intake.blank(program.key)).mat()  # it will be read
+    _note(program, "predict")
 
 
-def _plan_phases(replica: Replica) -> None:
+def _plan_phases(program: Program) -> None:
     """Plan the updates of each phase again: a first step may leave work for the next."""
-    for phase, start in enumerate(replica.model.phases()):
-        with replica.cache.backend.later() if phase else nullcontext():
-            for intake in replica.trained:
-                replica.rehearse(intake.blank(replica.key, start, phase))
-        _note(replica, "train", phase)
-    check_updates(replica.model, replica.optimizer, replica.filled)
+    for phase, start in enumerate(program.model.phases()):
+        with program.cache.backend.later() if phase else nullcontext():
+            for intake in program.trained:
+                program.rehearse(intake.blank(program.key, start, phase))
+        _note(program, "train", phase)
+    check_updates(program.model, program.optimizer, program.filled)
 
 
-def _try_partial(replica: Replica) -> None:
+def _try_partial(program: Program) -> None:
     """Run the program with blocks that are not full: it must need no more memory."""
-    for phase, start in enumerate(replica.model.phases()):
-        for intake in replica.trained:
-            replica.rehearse(intake.blank(replica.key, start, phase, full=False))
-    computed(replica.score(replica.intakes[0].blank(replica.key, full=False)))
-    for intake in replica.intakes:
-        replica.predict(intake.blank(replica.key, full=False)).mat()
+    for phase, start in enumerate(program.model.phases()):
+        for intake in program.trained:
+            program.rehearse(intake.blank(program.key, start, phase, full=False))
+    computed(program.score(program.intakes[0].blank(program.key, full=False)))
+    for intake in program.intakes:
+        program.predict(intake.blank(program.key, full=False)).mat()
 
 
 def plan_extras(replica: Replica, extras: Sequence[Callable[[Replica], None]]) -> set[str]:
@@ -154,10 +155,10 @@ def plan_kept(replica: Replica, kept: Kept, *, alone: bool) -> set[str]:
     return _labels(replica) - before
 
 
-def _labels(replica: Replica) -> set[str]:
-    return {array.label for array in replica.cache.plan()}
+def _labels(program: Program) -> set[str]:
+    return {array.label for array in program.cache.plan()}
 
 
-def _note(replica: Replica, use: Use, phase: int = 0) -> None:
-    for intake in replica.intakes:
+def _note(program: Program, use: Use, phase: int = 0) -> None:
+    for intake in program.intakes:
         intake.note(use, phase)

@@ -15,40 +15,15 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from blocklearn.matcache import MatCache, Tables
+from blocklearn.matcache import MatCache
 from blocklearn.matcache.containers.tape import Numbers, Tape, record
-from blocklearn.models import Block
 
 Result = TypeVar("Result")
 
 log = logging.getLogger("blocklearn.learner")
 
-NUMBERS = ("rows", "pass_", "weight")  # of a block, which a program may read
 PATIENCE = 24  # blocks in a row that fit no recording before recording is given up
 MOST = 16  # most recordings of one kind of program, and most numbers that one is known to fit
-
-
-class NotedBlock(Block):
-    """A block that notes which of its numbers are read: see `Tape.read`."""
-
-    plain: Block
-    tape: Tape
-
-    @classmethod
-    def of(cls, block: Block, tape: Tape) -> NotedBlock:
-        """Return the same block, which notes on `tape`."""
-        noted = cls(**vars(block))
-        object.__setattr__(noted, "plain", block)
-        object.__setattr__(noted, "tape", tape)
-        return noted
-
-    def reading(self, tables: Tables) -> Block:
-        """Return the block with an X that reads tables in that precision."""
-        return NotedBlock.of(self.plain.reading(tables), self.tape)
-
-    def __getattribute__(self, name: str) -> Any:
-        """Return an attribute; numbers come from the tape, also when it runs again."""
-        return self.tape.read(name) if name in NUMBERS else super().__getattribute__(name)
 
 
 @dataclass(eq=False)

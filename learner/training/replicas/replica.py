@@ -1,16 +1,13 @@
 """One copy of a model, with its cache and its optimizer, which one thread owns.
 
-Longer than 300 lines: binding, training, scoring and predicting share one set of containers.
+Longer than 300 lines: blocks arrive, are trained on, scored and predicted from one set of arrays.
 """
 
 from __future__ import annotations
 
-import logging
-from bisect import bisect_right
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar
 from weakref import WeakSet
 
 import numpy as np
@@ -18,70 +15,32 @@ from numpy.typing import NDArray
 
 from blocklearn.datasources import BlockShape, DataSource, HostBlock
 from blocklearn.datasources.block import KeptBlock
-from blocklearn.matcache import (
-    IndexedBy,
-    MatCache,
-    ShapeError,
-    make_backend,
-    named,
-    plan_merge,
-)
-from blocklearn.matcache.containers.recording import Recording, recorded
+from blocklearn.matcache import IndexedBy, plan_merge
 from blocklearn.matcache.containers.tape import Tape
-from blocklearn.models import (
-    Block,
-    Randomness,
-    RowState,
-    RowStore,
-    Shapes,
-    TokenState,
-    TrainingState,
-)
+from blocklearn.models import Block, RowState, Shapes, TokenState
 from blocklearn.models.errors import TargetError
-from blocklearn.models.row_share import RowShare
 from blocklearn.models.score import Score
-from blocklearn.optimizers import Optimizer
 
-from ...files.lent_tables import LentTables
 from ...files.lost_pages import Watched
 from ...files.placed_tables import PlacedTables
 from ...files.table_files import TableFiles
-from ..settings.checks import (
-    check_meaning,
-    check_prediction,
-    check_score,
-    check_update_shapes,
-    computed,
-)
+from ..settings.checks import computed
 from ..settings.devices import Kept
 from ..settings.execution import Execution
 from ..settings.work import Counter
-from .block_input import Intake, check_nonnegative
+from .block_input import check_nonnegative
 from .committing import commit_plan
-from .learned import OPTIMIZER, Learned
 from .paged_tables import check_tables, of_rows_alone, tables_bytes
 from .parts import Parts
 from .planning import plan_extras, plan_kept, plan_program
-from .replay import NotedBlock, Replays
-from .terms import terms_of
+from .program import Look, NotedBlock, Program
+from .replay import Replays
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
-log = logging.getLogger("blocklearn.learner")
 
-
-class Look(Protocol):
-    """Looks at blocks that a replica is about to train on."""
-
-    def due(self, replica: Replica, side: int) -> bool:
-        """Return whether to look at the present block, which is of this side."""
-
-    def take(self, replica: Replica, block: Block) -> None:
-        """Look at the block, when the parameters are as the model will read them."""
-
-
-class Replica:
+class Replica(Program):
     """A model bound to a cache, which is planned, allocated in one slab, then frozen.
 
     reads_rows_alone: whether training reads and changes only rows of tables that occur in a block.
@@ -120,28 +79,20 @@ class Replica:
         lent: arrays that parameters of these names lie in, if the device is the CPU.
         commit: whether to allocate the memory; False plans only.
         """
-        model, optimizer, replicas = parts.model, parts.optimizer, execution.replicas
-        check_meaning(model, optimizer)
-        self.model, self.mixins, self.trains = model, parts.mixins, trains
-        self.optimizer = optimizer if trains else None
-        self.shapes, self.seed, self.device = shapes, execution.seed, device
-        self.tables, self.files = execution.tables, files
-        self.lent = LentTables(lent if device == "cpu" else {}, shapes.columns)
+        super().__init__(
+            parts, shapes, blocks, execution,
+            device=device, index=index, files=files, trains=trains, lent=lent,
+        )  # fmt: skip
         self.watched: Sequence[Watched] = ()  # files of states of rows
-        backend = make_backend(device, execution.threads_each, index)
-        self.cache = MatCache(backend=backend, reserving=True)
-        self.complete = True  # whether the plan covers everything
         self.counter = Counter()  # of training
-        self.intakes = [Intake(self.cache, shape, side) for side, shape in enumerate(blocks)]
-        self._side = 0  # of the present block
+        self._side, self._pass = 0, -1  # of the present block
         self._states: list[RowState | TokenState] = []  # of its rows
-        self.row_tables: set[str] = set()  # states of rows that are read as tables
-        self._pass, self._phase = -1, 0  # of the present block
         self._row_ids = np.empty(0, np.int64)  # of its true rows
         self._listed = np.empty(0, np.int32)  # the columns of its entries, on the host
+        self._key_array = np.array([[self.seed, 0, 0]], np.int64)
         self._checked: WeakSet[KeptBlock] = WeakSet()  # kept blocks that are not negative
-        self.filled = False  # whether an update had work for the optimizer
-        self.replays = Replays(self.cache, type(model).__name__)
+        self.replays = Replays(self.cache, type(self.model).__name__)
+        replicas = execution.replicas
         plan_program(self)
         self.of_extras = plan_extras(self, extras) if self.complete else set()
         if replicas > 1:
@@ -156,59 +107,7 @@ class Replica:
         self.reads_rows_alone = of_rows_alone(self)
         if commit:
             commit_plan(self)
-
-    @property
-    def trained(self) -> list[Intake]:
-        """Where blocks of training come in, by side."""
-        return self.intakes[: self.shapes.sides] if self.trains else []
-
-    def allocate(self) -> None:
-        """Make the containers of the model and the optimizer; later calls find them again."""
-        self.model.attach(self.cache)
-        self.model.lent, self.model.trains = self.lent.arrays.keys(), self.trains
-        drawn_later = self.files is not None and not self.files.in_order
-        self.model.rows_in_files = self.shapes.columns if drawn_later else None
-        self.model.few_occur = self.intakes[0].few_occur
-        self.model.allocate(self.shapes, Randomness(self.cache, self.seed))
-        self.model.allocated = True
-        if not self.model.needs_optimizer:
-            self.optimizer = None
-        self.learned = Learned(self.model, self.optimizer, self.files, self.shapes.columns)
-        terms = terms_of(self.model, self.optimizer, self.mixins)
-        if self.optimizer is not None:
-            self.optimizer.attach(
-                self.cache, self.model.parameters, terms=terms, rates=self.model.rates
-            )
-            self._keep_rows(self.optimizer)
-            if self.intakes[0].few_occur:
-                self.model.column_sums = self.optimizer.let_rest(self.model.resting)
         self._find_states()
-        self.key = named(self.cache, "key of the block (seed, pass, block)", (1, 3), np.int64)
-        self._key_array = np.array([[self.seed, 0, 0]], np.int64)
-
-    def _keep_rows(self, optimizer: Optimizer) -> None:
-        """Make the states of rows that the optimizer keeps."""
-        states, shapes = self.model.states, self.shapes
-        kept: dict[str, Any] = {}
-        for name, columns in optimizer.row_columns().items():
-            own, size = f"{OPTIMIZER}{name}", (shapes.total_rows, columns)
-            if own not in states:
-                states[own] = TrainingState(self.cache, own, 0, size, shapes.rows, 0.0)
-            kept[name] = states[own]
-        weight = shapes.total_rows if shapes.counts is None else shapes.counts.weight
-        optimizer.keep_rows(kept, shapes.total_rows, float(weight))
-
-    def connect(self, stores: Mapping[str, RowStore], shares: Mapping[str, RowShare]) -> None:
-        """Use these stores, one for each of the model's states of rows.
-
-        shares: of this worker, by the name of the state.
-        """
-        for name, state in self.model.states.items():
-            state.connect(stores[name], shares[name], whole=self.has_whole(name, shares[name]))
-
-    def has_whole(self, name: str, share: RowShare) -> bool:
-        """Return whether a worker with this share of the rows needs the whole of a state."""
-        return share.size == 1 or not self.complete or name in self.row_tables
 
     def bind(self, host: HostBlock, side: int = 0, *, new: bool = False) -> Block:
         """Return the block in `host` for the model, valid until the next is bound.
@@ -412,71 +311,11 @@ class Replica:
             self._pass, self._phase = pass_, self._phase_of(pass_)
             self._tell_phase()
 
-    def _phase_of(self, pass_: int) -> int:
-        return bisect_right(self.model.phases(), pass_) - 1
-
-    def reads_index(self, pass_: int, side: int) -> bool:
-        """Return whether blocks of a side must bring their transposed index in this pass.
-
-        An update that may launch something else for each block may read it at any time.
-        """
-        return not self.model.recorded or self.intakes[side].reads_index(self._phase_of(pass_))
-
-    def _tell_phase(self) -> None:
-        if self.optimizer is not None and self._phase != self.optimizer.phase:
-            self.optimizer.enter(self._phase)
-
-    def rehearse(self, block: Block, record: Recording | None = None) -> None:
-        """Run the update of a block of shapes, in its phase. record: what it launches."""
-        self._phase = block.phase
-        self._tell_phase()
-        self._run(block, record=record)
-
-    def _run(self, block: Block, look: Look | None = None, record: Recording | None = None) -> None:
-        """Run the update of the model and the step of the optimizer."""
-        self.model.updates.clear()
-        self.model.objective = None
-        if self.optimizer is not None:
-            self.optimizer.begin(block.X)
-        if look is not None:
-            look.take(self, replace(block, resting=self.model.has_resting_rows))
-        recording = nullcontext() if record is None else recorded(self.cache, record)
-        with self._training(block.side), recording:
-            self.model.update(block.reading(self.tables))
-        self.filled = self.filled or bool(self.model.updates)
-        if self.model.updates and self.optimizer is None:
-            raise ShapeError(
-                f"{type(self.model).__name__}.update fills self.updates, but there is no "
-                "optimizer: pass one to the Learner, or let the model's default_optimizer() return "
-                "one."
-            )
-        if self.optimizer is not None:
-            if not self.cache.frozen:  # in the plan; if that is incomplete, in the first block, too
-                check_update_shapes(self.model)
-            self.optimizer.step(self.model.updates, self.model.objective)
-
-    @contextmanager
-    def _training(self, side: int) -> Iterator[None]:
-        """Mark the states of this side as changing, within the `with` statement."""
-        own = [state for state in self.model.states.values() if state.side == side]
-        self.intakes[side].begin(own)
-        for state in own:
-            state.updating = True
-        try:
-            yield
-        finally:
-            for state in own:
-                state.updating = False
-
-    def score(self, block: Block) -> Score:
-        """Return the model's score of a bound block.
-
-        Raises TypeError unless it holds sums.
-        """
-        self.intakes[0].begin(self.model.states.values())
-        found = self.model.score(block)
-        check_score(self.model, found)
-        return found
+    def end_pass(self) -> None:
+        """Finish a pass, and count its time."""
+        self.counter.start()
+        super().end_pass()
+        self.counter.lap("compute")
 
     def score_of(self, host: HostBlock) -> Score:
         """Return the model's score of the block in `host`. Read it before the next block."""
@@ -500,44 +339,3 @@ class Replica:
         parts = [(name, type(part), *vars(part).values()) for name, part in found.items()]
         tape.returns(found, parts)
         return found
-
-    def predict(self, block: Block) -> Any:
-        """Return the model's prediction for a bound block, a row for each of its rows.
-
-        Raises TypeError or ShapeError if the model returns anything else.
-        """
-        self.intakes[block.side].begin(self.model.states.values())
-        found = self.model.predict(block)
-        check_prediction(self.model, found, block.X.shape[0])
-        return found
-
-    def end_pass(self) -> None:
-        """Finish a pass."""
-        self.counter.start()
-        with (
-            nullcontext() if self.files is None else self.files.changing_all(),
-            self.learned.refreshed(),
-        ):
-            self.model.end_pass()
-            self.model.settle()
-            if self.optimizer is not None:
-                self.optimizer.end_pass()
-        self.counter.lap("compute")
-
-    @property
-    def converged(self) -> bool:
-        """Whether further passes would gain nothing."""
-        by_optimizer = self.optimizer is not None and self.optimizer.converged
-        return by_optimizer or self.model.converged
-
-    def scores_of_mixins(self) -> dict[str, Any]:
-        """Return the scores of the mixins: 1 x 1 Mats or expressions, by name."""
-        found: dict[str, Any] = {}
-        for mixin in self.mixins:
-            for name, value in mixin.scores().items():
-                found[name if name not in found else f"{name} ({mixin.kind})"] = value.mat()
-        return found
-
-    def close(self) -> None:
-        """Free the memory."""
-        self.cache.close()

@@ -24,7 +24,8 @@ from blocklearn.models.score import Tally
 from ...engines.crew import Crew
 from ...engines.merging import CrewMerger
 from ..replicas.block_input import TRAINED_AHEAD
-from ..replicas.replica import Look, Replica
+from ..replicas.program import Look
+from ..replicas.replica import Replica
 from ..settings.work import Counter, Work, counted
 from .lane import Errand, Lane, Piece
 from .needed_states import NeededStates, sum_up

@@ -1,0 +1,261 @@
+"""The program of a model: its methods, run on the containers of one cache.
+
+`planning.py` runs all of it on shapes, before there is any memory. `Replica` runs it on blocks.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blocklearn.datasources import BlockShape
+from blocklearn.matcache import IndexedBy, MatCache, ShapeError, Tables, make_backend, named
+from blocklearn.matcache.containers.recording import Recording, recorded
+from blocklearn.matcache.containers.tape import Tape
+from blocklearn.models import Block, Randomness, RowStore, Shapes, TrainingState
+from blocklearn.models.row_share import RowShare
+from blocklearn.models.score import Score
+from blocklearn.optimizers import Optimizer
+
+from ...files.lent_tables import LentTables
+from ...files.placed_tables import PlacedTables
+from ..settings.checks import check_meaning, check_prediction, check_score, check_update_shapes
+from ..settings.execution import Execution
+from .block_input import Intake
+from .learned import OPTIMIZER, Learned
+from .parts import Parts
+from .terms import terms_of
+
+NUMBERS = ("rows", "pass_", "weight")  # of a block, which a program may read
+
+
+class Look(Protocol):
+    """Looks at blocks that a program is about to train on."""
+
+    def due(self, program: Program, side: int) -> bool:
+        """Return whether to look at the present block, which is of this side."""
+
+    def take(self, program: Program, block: Block) -> None:
+        """Look at the block, when the parameters are as the model will read them."""
+
+
+class NotedBlock(Block):
+    """A block that notes which of its numbers are read: see `Tape.read`."""
+
+    plain: Block
+    tape: Tape
+
+    @classmethod
+    def of(cls, block: Block, tape: Tape) -> NotedBlock:
+        """Return the same block, which notes on `tape`."""
+        noted = cls(**vars(block))
+        object.__setattr__(noted, "plain", block)
+        object.__setattr__(noted, "tape", tape)
+        return noted
+
+    def reading(self, tables: Tables) -> Block:
+        """Return the block with an X that reads tables in that precision."""
+        return NotedBlock.of(self.plain.reading(tables), self.tape)
+
+    def __getattribute__(self, name: str) -> Any:
+        """Return an attribute; numbers come from the tape, also when it runs again."""
+        return self.tape.read(name) if name in NUMBERS else super().__getattribute__(name)
+
+
+class Program:
+    """A model, its optimizer and mixins, bound to a cache.
+
+    intakes: where blocks come in, by side.
+    complete: whether the plan of memory covers everything.
+    row_tables: states of rows that are read as tables.
+    filled: whether an update had work for the optimizer.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        shapes: Shapes,
+        blocks: Sequence[BlockShape],
+        execution: Execution,
+        *,
+        device: str,
+        index: IndexedBy,
+        files: PlacedTables | None,
+        trains: bool,
+        lent: Mapping[str, NDArray[Any]],
+    ) -> None:
+        """Bind the model to a cache without memory; see `Replica` for the arguments."""
+        check_meaning(parts.model, parts.optimizer)
+        self.model, self.mixins, self.trains = parts.model, parts.mixins, trains
+        self.optimizer = parts.optimizer if trains else None
+        self.shapes, self.seed, self.device = shapes, execution.seed, device
+        self.tables, self.files = execution.tables, files
+        self.lent = LentTables(lent if device == "cpu" else {}, shapes.columns)
+        backend = make_backend(device, execution.threads_each, index)
+        self.cache = MatCache(backend=backend, reserving=True)
+        self.complete, self.filled = True, False
+        self.intakes = [Intake(self.cache, shape, side) for side, shape in enumerate(blocks)]
+        self.row_tables: set[str] = set()
+        self._phase = 0  # of the present block
+
+    def allocate(self) -> None:
+        """Make the containers of the model and the optimizer; later calls find them again."""
+        self.model.attach(self.cache)
+        self.model.lent, self.model.trains = self.lent.arrays.keys(), self.trains
+        drawn_later = self.files is not None and not self.files.in_order
+        self.model.rows_in_files = self.shapes.columns if drawn_later else None
+        self.model.few_occur = self.intakes[0].few_occur
+        self.model.allocate(self.shapes, Randomness(self.cache, self.seed))
+        self.model.allocated = True
+        if not self.model.needs_optimizer:
+            self.optimizer = None
+        self.learned = Learned(self.model, self.optimizer, self.files, self.shapes.columns)
+        terms = terms_of(self.model, self.optimizer, self.mixins)
+        if self.optimizer is not None:
+            self.optimizer.attach(
+                self.cache, self.model.parameters, terms=terms, rates=self.model.rates
+            )
+            self._keep_rows(self.optimizer)
+            if self.intakes[0].few_occur:
+                self.model.column_sums = self.optimizer.let_rest(self.model.resting)
+        self.key = named(self.cache, "key of the block (seed, pass, block)", (1, 3), np.int64)
+
+    def _keep_rows(self, optimizer: Optimizer) -> None:
+        """Make the states of rows that the optimizer keeps."""
+        states, shapes = self.model.states, self.shapes
+        kept: dict[str, Any] = {}
+        for name, columns in optimizer.row_columns().items():
+            own, size = f"{OPTIMIZER}{name}", (shapes.total_rows, columns)
+            if own not in states:
+                states[own] = TrainingState(self.cache, own, 0, size, shapes.rows, 0.0)
+            kept[name] = states[own]
+        weight = shapes.total_rows if shapes.counts is None else shapes.counts.weight
+        optimizer.keep_rows(kept, shapes.total_rows, float(weight))
+
+    def connect(self, stores: Mapping[str, RowStore], shares: Mapping[str, RowShare]) -> None:
+        """Use these stores, one for each of the model's states of rows.
+
+        shares: of this worker, by the name of the state.
+        """
+        for name, state in self.model.states.items():
+            state.connect(stores[name], shares[name], whole=self.has_whole(name, shares[name]))
+
+    def has_whole(self, name: str, share: RowShare) -> bool:
+        """Return whether a worker with this share of the rows needs the whole of a state."""
+        return share.size == 1 or not self.complete or name in self.row_tables
+
+    def rehearse(self, block: Block, record: Recording | None = None) -> None:
+        """Run the update of a block of shapes, in its phase. record: what it launches."""
+        self._phase = block.phase
+        self._tell_phase()
+        self._run(block, record=record)
+
+    def _run(self, block: Block, look: Look | None = None, record: Recording | None = None) -> None:
+        """Run the update of the model and the step of the optimizer."""
+        self.model.updates.clear()
+        self.model.objective = None
+        if self.optimizer is not None:
+            self.optimizer.begin(block.X)
+        if look is not None:
+            look.take(self, replace(block, resting=self.model.has_resting_rows))
+        recording = nullcontext() if record is None else recorded(self.cache, record)
+        with self._training(block.side), recording:
+            self.model.update(block.reading(self.tables))
+        self.filled = self.filled or bool(self.model.updates)
+        if self.model.updates and self.optimizer is None:
+            raise ShapeError(
+                f"{type(self.model).__name__}.update fills self.updates, but there is no "
+                "optimizer: pass one to the Learner, or let the model's default_optimizer() return "
+                "one."
+            )
+        if self.optimizer is not None:
+            if not self.cache.frozen:  # in the plan; if that is incomplete, in the first block, too
+                check_update_shapes(self.model)
+            self.optimizer.step(self.model.updates, self.model.objective)
+
+    @contextmanager
+    def _training(self, side: int) -> Iterator[None]:
+        """Mark the states of this side as changing, within the `with` statement."""
+        own = [state for state in self.model.states.values() if state.side == side]
+        self.intakes[side].begin(own)
+        for state in own:
+            state.updating = True
+        try:
+            yield
+        finally:
+            for state in own:
+                state.updating = False
+
+    def score(self, block: Block) -> Score:
+        """Return the model's score of a bound block.
+
+        Raises TypeError unless it holds sums.
+        """
+        self.intakes[0].begin(self.model.states.values())
+        found = self.model.score(block)
+        check_score(self.model, found)
+        return found
+
+    def predict(self, block: Block) -> Any:
+        """Return the model's prediction for a bound block, a row for each of its rows.
+
+        Raises TypeError or ShapeError if the model returns anything else.
+        """
+        self.intakes[block.side].begin(self.model.states.values())
+        found = self.model.predict(block)
+        check_prediction(self.model, found, block.X.shape[0])
+        return found
+
+    def end_pass(self) -> None:
+        """Finish a pass."""
+        with (
+            nullcontext() if self.files is None else self.files.changing_all(),
+            self.learned.refreshed(),
+        ):
+            self.model.end_pass()
+            self.model.settle()
+            if self.optimizer is not None:
+                self.optimizer.end_pass()
+
+    def _phase_of(self, pass_: int) -> int:
+        return bisect_right(self.model.phases(), pass_) - 1
+
+    def _tell_phase(self) -> None:
+        if self.optimizer is not None and self._phase != self.optimizer.phase:
+            self.optimizer.enter(self._phase)
+
+    def reads_index(self, pass_: int, side: int) -> bool:
+        """Return whether blocks of a side must bring their transposed index in this pass.
+
+        An update that may launch something else for each block may read it at any time.
+        """
+        return not self.model.recorded or self.intakes[side].reads_index(self._phase_of(pass_))
+
+    @property
+    def converged(self) -> bool:
+        """Whether further passes would gain nothing."""
+        by_optimizer = self.optimizer is not None and self.optimizer.converged
+        return by_optimizer or self.model.converged
+
+    def scores_of_mixins(self) -> dict[str, Any]:
+        """Return the scores of the mixins: 1 x 1 Mats or expressions, by name."""
+        found: dict[str, Any] = {}
+        for mixin in self.mixins:
+            for name, value in mixin.scores().items():
+                found[name if name not in found else f"{name} ({mixin.kind})"] = value.mat()
+        return found
+
+    @property
+    def trained(self) -> list[Intake]:
+        """Where blocks of training come in, by side."""
+        return self.intakes[: self.shapes.sides] if self.trains else []
+
+    def close(self) -> None:
+        """Free the memory."""
+        self.cache.close()
