@@ -48,6 +48,21 @@ def test_loading_functions_that_allocate_makes_the_memory_manager_ready(monkeypa
     assert called == ["refresh"]
 
 
+def test_code_that_calls_helpers_of_a_module_that_is_gone_counts_as_absent(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    """Code of an earlier version names its modules, which a later one may have moved."""
+    monkeypatch.syspath_prepend(tmp_path)
+    module = tmp_path / "moved_helpers.py"
+    module.write_text("class Helper:\n    pass\n")
+    files = code_files.CodeFiles(str(tmp_path), "kernel", "stamp")
+    files.save("types", importlib.import_module("moved_helpers").Helper())
+    assert files.load("types") is not None
+    module.unlink()
+    monkeypatch.delitem(sys.modules, "moved_helpers")
+    assert files.load("types") is None
+
+
 @pytest.mark.parametrize("left", ["half", *rarely("empty", "zeros")])
 def test_damaged_compiled_code_is_made_anew(left: str, made: Path) -> None:
     compiled = list(made.rglob("*.nbc"))
