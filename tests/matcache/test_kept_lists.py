@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from blocklearn.matcache.cpu.jit import kernel
-from blocklearn.matcache.cpu.kept_lists import draw, widened
-from blocklearn.matcache.cpu.list_vectors import sum_word
+from blocklearn.matcache.cpu.topics.kept_lists import draw, widened
+from blocklearn.matcache.cpu.topics.list_vectors import sum_word
 
 WORDS, WORD, ETA = 4, 2, 0.05
 DRAWS = 2**16

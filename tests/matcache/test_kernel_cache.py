@@ -115,16 +115,18 @@ def test_a_file_that_could_not_be_written_leaves_nothing(tmp_path: Path, monkeyp
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
+@pytest.mark.parametrize("own, other", [(".", "."), ("inside", "."), ("inside", "inside")])
 def test_a_kernel_is_compiled_anew_when_a_file_of_helpers_changes(
-    tmp_path: Path, monkeypatch: Any
+    own: str, other: str, tmp_path: Path, monkeypatch: Any
 ) -> None:
     """Numba looks at the file of the kernel alone."""
-    path = tmp_path / "one_kernel.py"
+    path = tmp_path / own / "one_kernel.py"
+    path.parent.mkdir(exist_ok=True)
     path.write_text("def run(x):\n    return x + 1\n")
     monkeypatch.setattr(jit, "FOLDER", tmp_path)
     misses = []
     for helper in ("3", "3", "4"):
-        (tmp_path / "helpers.py").write_text(f"x = {helper}\n")
+        (tmp_path / other / "helpers.py").write_text(f"x = {helper}\n")
         jit.sources.cache_clear()
         spec = importlib.util.spec_from_file_location("one_kernel", path)
         assert spec is not None and spec.loader is not None

@@ -13,9 +13,7 @@ rows are swept together: chunks of rows change no bits.
 
 import numpy as np
 
-from .gibbs import LANES, uniforms
-from .jit import helper, kernel
-from .kept_gibbs import end_row, tokens_of
+from ..jit import helper, kernel
 from .list_vectors import (
     ALPHA,
     ENDS,
@@ -23,11 +21,12 @@ from .list_vectors import (
     SUMS,
     choose,
     count_up_to,
-    fetch,
-    fetch_line,
     find,
     sum_word,
 )
+from .numbers import uniforms
+from .tokens import end_row, tokens_of
+from .vectors import LANES, fetch, fetch_line
 
 AHEAD = 4  # entries between fetching the tokens and the list of one, and drawing them
 SPAN = 4 * LANES  # topics of a group, see `sum_word`

@@ -1,7 +1,6 @@
-"""Collapsed Gibbs sweeps on the CPU over tokens whose topics are kept.
+"""Collapsed Gibbs sweeps on the CPU over tokens whose topics are kept: all topics are weighed.
 
-Griffiths, Steyvers (PNAS 2004), eq. 5, given a table of topics that is fixed for a block. Every
-token counts 1. See `operations/kept_topics.py`.
+Griffiths, Steyvers (PNAS 2004), eq. 5, given a table of topics that is fixed for a block.
 """
 
 # Numba infers the types.
@@ -10,48 +9,16 @@ token counts 1. See `operations/kept_topics.py`.
 import numpy as np
 from numba import njit
 
-from ..errors import ShapeError
-from .gibbs import LANES, grid_of, uniforms
-from .jit import kernel
-from .list_vectors import fetch_line
+from ..jit import kernel
+from .numbers import grid_of, uniforms
 from .row_vectors import sweep_row, sweep_rows
+from .tokens import end_row, tokens_of
+from .vectors import LANES, fetch_line
 
-BESIDE = 16  # columns that stay together
-MOVE_AHEAD = 12  # entries between fetching the counts of one, and moving them
-MOVED = 512  # entries whose own are listed at a time
 _f, _i32 = np.float32, np.int32
 _plain = njit(nogil=True, error_model="numpy")
 
-
-@kernel()
-def count_tokens(indptr, rows, values, topics, first, moved, each, counted):
-    """Set first[i] to the number of entry i's first token, counting all; set `moved` to zero.
-
-    Adds `each` operations for every token to counted[0]. Raises ShapeError where `topics` has no
-    room for all tokens.
-    """
-    total = np.int64(0)
-    for i in range(indptr[0], indptr[rows]):
-        first[i] = total
-        total += np.int64(values[i])
-    if total > topics.size:
-        raise ShapeError(
-            "redraw_topics: a block has more tokens than `topics` has room for: rows must have the "
-            "same counts in each pass."
-        )
-    for thread in range(moved.shape[0]):
-        for k in range(moved.shape[1]):
-            moved[thread, k] = 0.0
-    counted[0] += each * total
-
-
-@_plain
-def tokens_of(d, indptr, values, first):
-    """Return a document's first token, and their number."""
-    if indptr[d] == indptr[d + 1]:
-        return np.int64(0), np.int64(0)
-    last, start = indptr[d + 1] - 1, first[indptr[d]]
-    return start, first[last] + np.int64(values[last]) - start
+AT, STOP, ROW, SWEEP = range(4)  # of a chain: its next token, their end, its row and sweep
 
 
 @_plain
@@ -92,21 +59,6 @@ def begin_row(d, n, at, indptr, indices, values, first, topics, table, one, alph
                 phi = (phi + extra[words[p], 0]) * own
             shares[p] = share_left(phi, own)
     return start, size
-
-
-@_plain
-def end_row(start, size, topics, old, now, moved, thread):
-    """Store a row's topics, and add to moved[thread] what each topic gains."""
-    for p in range(start, start + size):
-        before, after = old[p], now[p]
-        if before != after:
-            topics[p] = after
-            moved[thread, after] += 1.0
-            if before < moved.shape[1]:
-                moved[thread, before] -= 1.0
-
-
-AT, STOP, ROW, SWEEP = range(4)  # of a chain: its next token, their end, its row and sweep
 
 
 @kernel()
@@ -175,48 +127,3 @@ def redraw_rows(chunk, thread, bounds, indptr, values, first, row_ids, key, indi
                         extra, counted,
                     )  # fmt: skip
                     chains[AT, c] += steps
-
-
-@kernel()
-def move_counts(chunk, thread, bounds, indptr, rows, indices, values, first, old, new, counts,
-                places):  # fmt: skip
-    """Move the tokens of a part of the columns from their old topics to the new ones.
-
-    bounds: [parts + 1], a power of two parts; columns take turns by BESIDE.
-    old, new: [tokens], k or more for none.
-    counts: float32 [columns x k], changed in place.
-    places: scratch int32 [threads x MOVED], of entries.
-
-    Each part reads all entries in the order of rows. It first lists its own among some, without a
-    branch, since a processor guesses half of them wrong. Those of a column are far apart, so counts
-    are fetched ahead.
-    """
-    k, begin, last, others = counts.shape[1], indptr[0], indptr[rows], bounds.size - 2
-    own = places[thread]
-    while begin < last:
-        found = 0
-        for i in range(begin, min(begin + own.size, last)):
-            own[found] = _i32(i - begin)
-            found += (np.int64(indices[i]) // BESIDE) & others == chunk
-        for a in range(found):
-            ahead = begin + own[min(a + MOVE_AHEAD, found - 1)]
-            word, p = np.int64(indices[ahead]), first[ahead]
-            fetch_line(counts, word * k + np.int64(new[p]))
-            fetch_line(counts, word * k + np.int64(old[p]))
-            i = begin + own[a]
-            word = np.int64(indices[i])
-            for p in range(first[i], first[i] + np.int64(values[i])):
-                before, after = old[p], new[p]
-                if before != after:
-                    counts[word, after] += _f(1)
-                    if before < k:
-                        counts[word, before] -= _f(1)
-        begin += own.size
-
-
-@kernel()
-def add_moved(moved, totals):
-    """Add what threads counted: totals[k] += moved[:, k]."""
-    for thread in range(moved.shape[0]):
-        for k in range(moved.shape[1]):
-            totals[0, k] += moved[thread, k]
