@@ -6,13 +6,15 @@ Griffiths, Steyvers (PNAS 2004), eq. 5, given a table of topics that is fixed fo
 # Numba infers the types.
 # mypy: allow-untyped-defs, allow-untyped-calls
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import njit
 
 from ..jit import kernel
 from .numbers import grid_of, uniforms
 from .row_vectors import sweep_row, sweep_rows
-from .tokens import end_row, tokens_of
+from .tokens import Phi, Tokens, end_row, tokens_of
 from .vectors import LANES, fetch_line
 
 _f, _i32 = np.float32, np.int32
@@ -27,15 +29,27 @@ def share_left(phi, own):
     return max((phi - own) / ((_f(1) - own) * phi), _f(0))
 
 
+class Work(NamedTuple):
+    """Numbers of the tokens of rows in work.
+
+    words: and AHEAD more.
+    now, shares: the present topic, -1 for none, and what is left of phi there without the token.
+    """
+
+    words: Any
+    now: Any
+    shares: Any
+
+
 @_plain
-def begin_row(d, n, at, indptr, indices, values, first, topics, table, one, alpha, extra, counted,
-              old, words, now, shares):  # fmt: skip
+def begin_row(d, n, at, tokens, indices, phi, work):
     """Write a row's tokens down, and its counts into n; return its first token and their number.
 
     n[at : at + padded(k)]: tokens by topic, plus alpha on a grid whose float32 sums are exact.
     """
+    alpha, words, topics = phi.alpha, work.words, tokens.topics
     k = alpha.shape[1]
-    start, size = tokens_of(d, indptr, values, first)
+    start, size = tokens_of(d, tokens)
     if size == 0:
         return start, size
     total = _f(size)
@@ -44,20 +58,20 @@ def begin_row(d, n, at, indptr, indices, values, first, topics, table, one, alph
     grid = grid_of(total)
     for j in range((k + LANES - 1) // LANES * LANES):
         n[at + j] = max(_f(np.rint(alpha[0, j] / grid)), _f(1)) * grid if j < k else _f(0)
-    for i in range(indptr[d], indptr[d + 1]):
-        for p in range(first[i], first[i] + np.int64(values[i])):
+    for i in range(tokens.indptr[d], tokens.indptr[d + 1]):
+        for p in range(tokens.first[i], tokens.first[i] + np.int64(tokens.values[i])):
             words[p] = indices[i]
-            fetch_line(table, np.int64(indices[i]) * k + np.int64(topics[p]))
+            fetch_line(phi.table, np.int64(indices[i]) * k + np.int64(topics[p]))
     for p in range(start, start + size):
-        topic = old[p] = topics[p]
-        now[p], shares[p] = _i32(-1), _f(1)
+        topic = tokens.old[p] = topics[p]
+        work.now[p], work.shares[p] = _i32(-1), _f(1)
         if topic < k:
-            now[p] = topic
+            work.now[p] = topic
             n[at + topic] += _f(1)
-            phi, own = table[words[p], topic], one[0, topic]
-            if counted:
-                phi = (phi + extra[words[p], 0]) * own
-            shares[p] = share_left(phi, own)
+            whole, own = phi.table[words[p], topic], phi.one[0, topic]
+            if phi.counted:
+                whole = (whole + phi.extra[words[p], 0]) * own
+            work.shares[p] = share_left(whole, own)
     return start, size
 
 
@@ -67,7 +81,8 @@ def redraw_rows(chunk, thread, bounds, indptr, values, first, row_ids, key, indi
                 shares):  # fmt: skip
     """Draw new topics for the tokens of a chunk of rows: see `redraw_topics`.
 
-    extra, counted: see `redraw_lists`.
+    Arguments of kernels are arrays and numbers; they are grouped here.
+
     kind: of `kind_of`, for the number of topics.
     scratch: float32 [threads x `parts_of` x padded(k)], see `sweep_rows`.
     state: scratch int64 [threads x 4 x chains], of the rows in work.
@@ -77,6 +92,8 @@ def redraw_rows(chunk, thread, bounds, indptr, values, first, row_ids, key, indi
     Some rows take turns, since one alone waits for itself. At the end of a row, its chain takes
     the next one. Where none is left, the rows in work are finished one by one.
     """
+    tokens, phi = Tokens(indptr, values, first, topics, old), Phi(table, one, alpha, extra, counted)
+    work = Work(words, now, shares)
     own, chains, k = scratch[thread], state[thread], alpha.shape[1]
     width, many = (k + LANES - 1) // LANES * LANES, chains.shape[1]
     for j in range(width):
@@ -91,17 +108,16 @@ def redraw_rows(chunk, thread, bounds, indptr, values, first, row_ids, key, indi
             if chains[AT, c] == chains[STOP, c]:
                 d, sweep = chains[ROW, c], chains[SWEEP, c] + 1
                 if d >= 0:
-                    start, size = tokens_of(d, indptr, values, first)
+                    start, size = tokens_of(d, tokens)
                     if sweep == (1 if old[start] < k else sweeps):
-                        end_row(start, size, topics, old, now, moved, thread)
+                        end_row(d, tokens, now, moved, thread)
                         d = -1
                 if d < 0:
                     size, sweep = np.int64(0), 0
                     while size == 0 and row < end:
                         start, size = begin_row(
-                            row, own, (1 + c) * width, indptr, indices, values, first, topics,
-                            table, one, alpha, extra, counted, old, words, now, shares,
-                        )  # fmt: skip
+                            row, own, (1 + c) * width, tokens, indices, phi, work
+                        )
                         d = row if size > 0 else -1
                         row += 1
                 chains[ROW, c], chains[SWEEP, c] = d, sweep

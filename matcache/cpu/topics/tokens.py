@@ -6,6 +6,8 @@ Every token counts 1. See `operations/kept_topics.py`.
 # Numba infers the types.
 # mypy: allow-untyped-defs, allow-untyped-calls
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from ...errors import ShapeError
@@ -17,6 +19,37 @@ MOVE_AHEAD = 12  # entries between fetching the counts of one, and moving them
 MOVED = 512  # entries whose own are listed at a time
 _f, _i32 = np.float32, np.int32
 _plain = helper()
+
+
+class Tokens(NamedTuple):
+    """The tokens of a block, row after row and entry after entry.
+
+    indptr, values: entries of the rows, and how many tokens each has.
+    first: each entry's first token, from `count_tokens`.
+    topics, old: topic of each token, and that before the sweep; k or more for none.
+    """
+
+    indptr: Any
+    values: Any
+    first: Any
+    topics: Any
+    old: Any
+
+
+class Phi(NamedTuple):
+    """What the weights of topics are made of.
+
+    table, extra, counted: where counted, phi = (table + extra) one, with extra [columns x 1]; else
+        phi = table.
+    one: [1 x k], what a token adds to phi.
+    alpha: [1 x k].
+    """
+
+    table: Any
+    one: Any
+    alpha: Any
+    extra: Any
+    counted: Any
 
 
 @kernel()
@@ -42,21 +75,23 @@ def count_tokens(indptr, rows, values, topics, first, moved, each, counted):
 
 
 @_plain
-def tokens_of(d, indptr, values, first):
+def tokens_of(d, tokens):
     """Return a document's first token, and their number."""
-    if indptr[d] == indptr[d + 1]:
+    begin, end = tokens.indptr[d], tokens.indptr[d + 1]
+    if begin == end:
         return np.int64(0), np.int64(0)
-    last, start = indptr[d + 1] - 1, first[indptr[d]]
-    return start, first[last] + np.int64(values[last]) - start
+    last, start = end - 1, tokens.first[begin]
+    return start, tokens.first[last] + np.int64(tokens.values[last]) - start
 
 
 @_plain
-def end_row(start, size, topics, old, now, moved, thread):
-    """Store a row's topics, and add to moved[thread] what each topic gains."""
+def end_row(d, tokens, now, moved, thread):
+    """Store a row's topics `now`, and add to moved[thread] what each topic gains."""
+    start, size = tokens_of(d, tokens)
     for p in range(start, start + size):
-        before, after = old[p], now[p]
+        before, after = tokens.old[p], now[p]
         if before != after:
-            topics[p] = after
+            tokens.topics[p] = after
             moved[thread, after] += 1.0
             if before < moved.shape[1]:
                 moved[thread, before] -= 1.0
