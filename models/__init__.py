@@ -25,8 +25,8 @@ from .nmf import NMF as NMF
 from .pagerank import PageRank as PageRank
 from .ranking import Ranking as Ranking
 from .row_state import RowState as RowState
-from .row_state import RowStore as RowStore
 from .row_state import TrainingState as TrainingState
+from .row_store import RowStore as RowStore
 from .score import Score as Score
 from .score import Sum as Sum
 from .svd import SVD as SVD

@@ -35,7 +35,8 @@ from blocklearn.matcache.finite import is_finite
 from blocklearn.optimizers import Meaning, Objective, Optimizer, Term, Update
 
 from .inputs import Block, Drawn, Randomness, Shapes, ValueMoments
-from .row_state import Init, RowState
+from .row_state import RowState
+from .row_store import Init
 from .score import DataScore, Score, Total
 from .split_terms import SplitTerm, slopes_of
 from .token_state import TokenState

@@ -13,30 +13,27 @@ import numpy as np
 import numpy.typing as npt
 
 from blocklearn.datasources.arrays.compiled import kernel
-from blocklearn.matcache import DenseInput, Mat, MatCache
-from blocklearn.matcache.containers.backend import Held
-from blocklearn.matcache.containers.slots import Slot
-from blocklearn.matcache.errors import source_line
+from blocklearn.matcache import Mat, MatCache
 
 from .row_share import PIECE, Ids, RowShare, ranges
-from .row_state import RowStore, check_store
+from .row_store import RowStore
+from .stored_rows import StoredRows
+
+__hands_on__ = True  # a state is read where the model does it, see `source_line`
 
 
-class TokenState:
+class TokenState(StoredRows):
     """A model's view of the numbers of tokens, uint16 or uint32.
 
     A learner keeps them as it keeps a `RowState`: in memory or in a file, and in checkpoints. They
     are no part of a saved model.
 
     offsets: int64 [rows + 1], each row's first token in the list of all.
-    share, whole: see `RowState`.
     tokens: [1 x tokens of a block], numbers of the present block's tokens, which an operation may
         change in place.
     """
 
     saved: ClassVar[bool] = False
-    is_table: ClassVar[bool] = False
-    side = 0
 
     def __init__(
         self, cache: MatCache, name: str, offsets: npt.NDArray[np.int64], block_rows: int,
@@ -48,44 +45,17 @@ class TokenState:
         block_rows: most rows of a block.
         dtype: of the numbers. At first, every token has the largest.
         """
-        self.name, self.dtype, self.offsets = name, dtype, offsets
-        self.init = int(np.iinfo(dtype).max)
-        self.shape = (int(offsets[-1]), 1)
         longest = np.sort(np.diff(offsets))[::-1][:block_rows]
-        self.block_shape = (1, max(int(longest.sum()), 1))
-        self.updating = False
-        self.count = 1  # rows of `rows` that are no padding
-        self._tokens = DenseInput(cache, f"{name} of the block", self.block_shape, self.dtype)
-        self._where = source_line()  # of what blocks bring, for messages
-        self._cache, self._block_rows = cache, block_rows
-        self._held: Held | None = None
-        self._store: RowStore | None = None
-        self.share, self.whole = RowShare.of_all(offsets.size - 1), True
+        block, rows = (1, max(int(longest.sum()), 1)), offsets.size - 1
+        super().__init__(cache, name, rows, (int(offsets[-1]), 1), block, dtype)
+        self.side, self.init = 0, int(np.iinfo(dtype).max)
+        self.offsets, self._block_rows = offsets, block_rows
         self._starts = offsets  # of the rows in the store
-        self._buffer = np.zeros((1, 0), self.dtype)
 
     @property
     def tokens(self) -> Mat:
         """A handle to the numbers of the present block's tokens."""
-        return self._tokens.handle()
-
-    rows = tokens
-
-    @property
-    def connected(self) -> bool:
-        """Whether there is a store; not while memory is planned."""
-        return self._store is not None
-
-    @property
-    def kept(self) -> npt.NDArray[np.number]:
-        """The numbers of the tokens in the store; do not write to it."""
-        assert self._store is not None
-        return self._store.array
-
-    @property
-    def held(self) -> bool:
-        """Whether a device holds all rows."""
-        return self._held is not None
+        return self._block.handle()
 
     @property
     def held_bytes(self) -> int:
@@ -96,8 +66,8 @@ class TokenState:
     def hold(self) -> None:
         """Hold all tokens on the device, as a part of the plan."""
         key, label = ("named", f"all of {self.name}"), f"{self.name} (on the device)"
-        store = self._cache.result(key, (1, max(self.shape[0], 1)), self.dtype, label)
-        self._held = self._cache.backend.hold(self._cache, store, self.offsets, self._block_rows)
+        store = self.cache.result(key, (1, max(self.shape[0], 1)), self.dtype, label)
+        self._held = self.cache.backend.hold(self.cache, store, self.offsets, self._block_rows)
 
     def stored(self, share: RowShare) -> tuple[int, int]:
         """Return the shape of the store of a worker with this share of the rows."""
@@ -112,67 +82,17 @@ class TokenState:
     def connect(
         self, store: RowStore, share: RowShare | None = None, *, whole: bool = True
     ) -> None:
-        """Use `store` from now on. Raises ShapeError if it has another shape.
-
-        share, whole: see `RowState`; None: there is one worker.
-        """
-        self.share, self.whole = share or RowShare.of_all(self.offsets.size - 1), whole
+        """Use `store` from now on, as `StoredRows` does."""
+        super().connect(store, share, whole=whole)
         self._starts = self.offsets if whole else self._starts_of(self.share)
-        check_store(self.name, store, self.shape if whole else (int(self._starts[-1]), 1))
-        self._store = store
-        if self._held is not None:
-            self._tokens.stay()
-            store.hold(self._held)
-            return
-        self._buffer = self._cache.backend.zeros(self.block_shape, self.dtype)
-        self._tokens.bind(self._buffer)
 
-    def refresh(self) -> None:
-        """Do nothing: no table is made of the store."""
+    def _take(self, places: Ids, into: npt.NDArray[np.number]) -> None:
+        with self.store.reading_numbers(self._starts[places], self._starts[places + 1]):
+            take_tokens(places, self._starts, self.kept[:, 0], into.reshape(-1))
 
-    def load(self, ids: npt.NDArray[np.int64], padded: Slot) -> None:
-        """Load the numbers of the rows `ids` into `tokens`.
-
-        padded: container [block rows x 1] of the same numbers, and -1 for padding.
-        """
-        if self._held is not None:
-            self._held.take(padded, self._tokens.slot)
-            self._tokens.slot.written(self._where)
-            return
-        self._take(self._places(ids), self._buffer[0])
-        self._tokens.refill(self._buffer, self._where)
-
-    def save(self, ids: npt.NDArray[np.int64], padded: Slot) -> None:
-        """Write `tokens` to the store, as the numbers of the rows `ids`. padded: see `load`."""
-        if self._held is not None:
-            self._held.put(padded, self._tokens.slot)
-            return
-        self._tokens.fetch(self._buffer)
-        self._put(self._places(ids), self._buffer[0])
-
-    def check(self) -> None:
-        """Do nothing: no table is read."""
-
-    def begin(self, row_ids: DenseInput) -> None:
-        """Do nothing: tokens are no rows of a block."""
-
-    def expect(self, side: int) -> None:
-        """Do nothing."""
-
-    def _places(self, ids: Ids) -> Ids:
-        return ids if self.whole else self.share.places(ids)
-
-    def _take(self, rows: Ids, into: npt.NDArray[np.number]) -> None:
-        """Copy the tokens of these rows of the store."""
-        assert self._store is not None
-        with self._store.reading_numbers(self._starts[rows], self._starts[rows + 1]):
-            take_tokens(rows, self._starts, self.kept[:, 0], into)
-
-    def _put(self, rows: Ids, found: npt.NDArray[np.number]) -> None:
-        """Set the tokens of these rows of the store."""
-        assert self._store is not None
-        with self._store.writing_numbers(self._starts[rows], self._starts[rows + 1]):
-            put_tokens(rows, self._starts, found, self.kept[:, 0])
+    def _put(self, places: Ids, numbers: npt.NDArray[np.number]) -> None:
+        with self.store.writing_numbers(self._starts[places], self._starts[places + 1]):
+            put_tokens(places, self._starts, numbers.reshape(-1), self.kept[:, 0])
 
     # ------------------------------------------------------------- rows of several workers
 
@@ -186,18 +106,6 @@ class TokenState:
         found = np.empty(int((self._starts[rows + 1] - self._starts[rows]).sum()), self.dtype)
         self._take(rows, found)
         return found
-
-    def set_rows(self, ids: Ids, numbers: npt.NDArray[np.number]) -> None:
-        """Set the tokens of the rows `ids` to `numbers`, which are as `of_rows` returns them."""
-        assert self._store is not None
-        self._put(self._places(ids), numbers.reshape(-1))
-        if self._store.held is not None:
-            self._store.changed()
-
-    @property
-    def stored_share(self) -> RowShare:
-        """The tokens of the array of all that its store has, in order."""
-        return RowShare.of_all(self.shape[0]) if self.whole else self.owned
 
     @property
     def owned(self) -> RowShare:

@@ -7,9 +7,9 @@ requests differ.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,38 @@ from ..errors import source_line
 
 if TYPE_CHECKING:
     from .cache import MatCache
+
+Request = TypeVar("Request", bound=tuple[Any, ...])
+
+
+def comparable(arg: Any, other: Callable[[Any], Any]) -> Any:
+    """Return what makes an argument the same in two runs.
+
+    other: returns it for an argument that is neither a container nor a number.
+    """
+    if (guid := getattr(arg, "guid", None)) is not None:
+        pattern = getattr(arg, "pattern", None)
+        return ("container", guid, None if pattern is None else pattern.guid)
+    if isinstance(arg, int | float | np.number | np.bool_):
+        return ("number", repr(float(arg)))
+    return other(arg)
+
+
+def first_unequal(
+    first: Sequence[Request], second: Sequence[Request], fields: int
+) -> tuple[Request, Request | None] | None:
+    """Return the first requests of two runs that differ; None: all are equal.
+
+    fields: of a request, so many that are compared.
+
+    If one run is longer, and otherwise equal, its next request has None beside it.
+    """
+    for one, other in zip(first, second, strict=False):
+        if one[:fields] != other[:fields]:
+            return one, other
+    if len(first) == len(second):
+        return None
+    return max(first, second, key=len)[min(len(first), len(second))], None
 
 
 class Event(NamedTuple):
@@ -51,8 +83,9 @@ class Recording:
     def _part(self, arg: Any) -> Any:
         if (made := self._made.get(id(arg))) is not None:
             return ("expression", made)
-        if (guid := getattr(arg, "guid", None)) is not None:
-            return ("container", guid)
+        return comparable(arg, self._other)
+
+    def _other(self, arg: Any) -> Any:
         if (inside := getattr(arg, "of", None)) is not None:
             return ("transposed", self._part(inside))
         if (stream := getattr(arg, "stream", None)) is not None:
@@ -61,8 +94,6 @@ class Recording:
             return ("expression", arg.label)
         if isinstance(arg, np.ndarray):
             return ("array", arg.shape, arg.dtype.str, arg.tobytes())
-        if isinstance(arg, int | float | np.number | np.bool_):
-            return ("number", repr(float(arg)))
         return (type(arg).__name__, repr(arg) if arg is None or isinstance(arg, str) else "")
 
 
@@ -78,19 +109,17 @@ def recorded(cache: MatCache, recording: Recording) -> Iterator[None]:
 
 def difference(first: Recording, second: Recording) -> str | None:
     """Describe the first difference between two runs of a program; None if equal."""
-    for one, other in zip(first.events, second.events, strict=False):
-        if one == other:
-            continue
-        if (one.what, one.where) != (other.what, other.where):
-            calls = [f"{event.what} at {event.where}" for event in (one, other)]
-            return f"one run called {calls[0]}, the other {calls[1]}"
-        pairs = zip(one.parts, other.parts, strict=False)
-        old, new = next(((a, b) for a, b in pairs if a != b), (one.parts, other.parts))
-        if old[0] == new[0] == "number":
-            return f"{one.what} at {one.where} received {old[1]}, and then {new[1]}"
-        return f"{one.what} at {one.where} received something else the second time"
-    counts = len(first.events), len(second.events)
-    if counts[0] == counts[1]:
+    found = first_unequal(first.events, second.events, fields=3)
+    if found is None:
         return None
-    extra = max(first.events, second.events, key=len)[min(counts)]
-    return f"{extra.what} at {extra.where} was called in one run only"
+    one, other = found
+    if other is None:
+        return f"{one.what} at {one.where} was called in one run only"
+    if (one.what, one.where) != (other.what, other.where):
+        calls = [f"{event.what} at {event.where}" for event in (one, other)]
+        return f"one run called {calls[0]}, the other {calls[1]}"
+    pairs = zip(one.parts, other.parts, strict=False)
+    old, new = next(((a, b) for a, b in pairs if a != b), (one.parts, other.parts))
+    if old[0] == new[0] == "number":
+        return f"{one.what} at {one.where} received {old[1]}, and then {new[1]}"
+    return f"{one.what} at {one.where} received something else the second time"

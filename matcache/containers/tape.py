@@ -22,6 +22,7 @@ import numpy as np
 from ..errors import source_line
 from ..program.padding import Padding
 from .dispatch import only_calls
+from .recording import comparable, first_unequal
 from .slots import PatternSlot, Slot
 from .steps import Step, host_first
 
@@ -171,13 +172,11 @@ class Tape:
 
     def _part(self, arg: Any) -> Any:
         """Return what makes an argument the same in two runs."""
-        if hasattr(arg, "guid"):
-            pattern = getattr(arg, "pattern", None)
-            return ("container", arg.guid, None if pattern is None else pattern.guid)
         if isinstance(arg, bool | str) or arg is None:
             return arg
-        if isinstance(arg, int | float | np.number):
-            return ("number", repr(float(arg)))
+        return comparable(arg, self._other)
+
+    def _other(self, arg: Any) -> Any:
         if isinstance(arg, tuple | list):
             return tuple(map(self._part, arg))
         if isinstance(arg, np.ndarray):
@@ -243,13 +242,12 @@ class Tape:
 
     def differs_from(self, other: Tape) -> str | None:
         """Describe the first difference between two runs; None if they did the same."""
-        for one, two in zip(self.steps, other.steps, strict=False):
-            if (one.what, one.parts) != (two.what, two.parts):
-                return f"{one.what} at {one.where} differs from {two.what} at {two.where}"
-        if len(self.steps) != len(other.steps):
-            longer = max(self.steps, other.steps, key=len)
-            step = longer[min(len(self.steps), len(other.steps))]
-            return f"{step.what} at {step.where} ran in one of two blocks only"
+        found = first_unequal(self.steps, other.steps, fields=2)
+        if found is not None:
+            one, two = found
+            if two is None:
+                return f"{one.what} at {one.where} ran in one of two blocks only"
+            return f"{one.what} at {one.where} differs from {two.what} at {two.where}"
         if self.hits != other.hits:
             return "results of earlier blocks were used in one of two blocks only"
         return None

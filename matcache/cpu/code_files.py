@@ -81,7 +81,10 @@ class CodeFiles(IndexDataCacheFile):
         digest, content = whole[:DIGEST], whole[DIGEST:]
         if digest != _digest(content):
             return None
-        stamp, found, data = pickle.loads(content)
+        try:
+            stamp, found, data = pickle.loads(content)
+        except (AttributeError, ImportError):  # it calls helpers of a module that is gone
+            return None
         return data if (stamp, found) == (self._source_stamp, key) else None
 
     def flush(self):

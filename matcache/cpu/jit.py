@@ -221,21 +221,24 @@ def kernel(*fastmath: str, keeps_lock: bool = False) -> Callable[[Any], Any]:
     keeps_lock: whether it runs under the interpreter's lock.
 
     A kernel neither makes arrays nor assigns slices. It is compiled anew when its file changes. One
-    of this folder calls helpers of other files: it is also compiled anew when any of them changes.
+    of this folder, or of one in it, calls helpers of other files: it is also compiled anew when any
+    of them changes.
     """
     compile_later: Callable[[Any], Any] = _njit(
         nogil=not keeps_lock, fastmath=set(fastmath), **_OPTIONS
     )
 
     def decorate(function: Any) -> Any:
-        here = Path(function.__code__.co_filename).parent == FOLDER
-        return kept(compile_later(function), sources() if here else "")
+        folder = Path(function.__code__.co_filename).parent
+        here = FOLDER in (folder, folder.parent)
+        return kept(compile_later(function), sources(folder) if here else "")
 
     return decorate
 
 
 @cache
-def sources() -> str:
-    """Return a digest of all files of this folder."""
-    whole = b"".join(path.read_bytes() for path in sorted(FOLDER.glob("*.py")))
+def sources(folder: Path) -> str:
+    """Return a digest of all files of this folder, and of a folder in it."""
+    files = sorted(path for each in {FOLDER, folder} for path in each.glob("*.py"))
+    whole = b"".join(path.read_bytes() for path in files)
     return hashlib.blake2b(whole, digest_size=8).hexdigest()

@@ -2,29 +2,23 @@
 
 A kernel runs one chunk of rows: `run(chunk, thread, bounds, ...)`. Vector lengths are literals, and
 values inside a loop are scalars. The loop over non-zeros takes four at a time, so row vectors are
-loaded once for four table rows. Elements of arrays are read and written by `cpu/access.py`, which
-converts other dtypes.
+loaded once for four table rows.
 
 The kernel of an expression takes the number of columns, and runs over rows i and columns k. If each
 of its numbers belongs to one element, chunks are of elements instead: arrays are one-dimensional,
 and a single loop runs over k. A sum leaves a chunk's part in row `chunk` of its result. A total
 that stands alone may reorder all arithmetic. One beside other results may reorder its own additions
 only, so it does not change the bits of these.
-
-Longer than 300 lines: one printer, a method for each kind of instruction.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import ClassVar
 
-from ..notation.elementwise import ELEMENTWISE
 from ..program.instructions import (
     Access,
-    Apply,
     Dot,
     Gather,
     Kind,
@@ -35,12 +29,13 @@ from ..program.instructions import (
     walk,
 )
 from ..program.schedule import Group, Schedule, all_values
-from .numba_header import numba_header, number
-from .rows import LoopBody, RowwisePrinter, column, indices, plus
+from .numba_body import SHORT, NumbaBody, listed, weighted
+from .numba_elements import NumbaElements
+from .numba_header import numba_header
+from .rows import indices, plus
 
 UNROLL = 4  # non-zeros at a time
 TOGETHER = 8  # long rows of a matrix added at a time
-SHORT = 24  # LLVM unrolls loops with fewer rounds instead of vectorising them
 SHORT_MATRIX = 128  # longest row of a matrix if several are added at a time
 AHEAD = 2  # distance in rows from the computed one to the prefetched one
 FAR = 512  # distance in non-zeros, of sums of numbers
@@ -56,7 +51,6 @@ def plus(total, number):
 
 
 """  # sums in any order, where the rest of the kernel has its own
-ELEMENT = re.compile(r"(\w+)\[(.*)\]")  # of an array: its name, and the index
 
 
 def rowwise_source(plan: Schedule) -> str:
@@ -64,7 +58,7 @@ def rowwise_source(plan: Schedule) -> str:
     return NumbaPrinter(plan).source()
 
 
-class NumbaPrinter(RowwisePrinter):
+class NumbaPrinter(NumbaElements):
     """Prints Numba source."""
 
     count = "F(q - p)"
@@ -78,10 +72,7 @@ class NumbaPrinter(RowwisePrinter):
     def __init__(self, plan: Schedule) -> None:
         """Start without text."""
         super().__init__(plan)
-        self.made: dict[str, str] = {}  # operations on vectors of one length: name -> text
-        self.constants: dict[str, str] = {}  # text -> name
         self.fetches = False
-        self.widths: dict[int, str] = {}  # names of lengths that the text does not say
 
     # -------------------------------------------------------------- module
 
@@ -133,10 +124,6 @@ class NumbaPrinter(RowwisePrinter):
             if length >= SHORT and length not in self.widths:
                 self.widths[length] = f"width{len(self.widths)}"
                 self.out.line(f"{self.widths[length]} = a{n}.shape[1]")
-
-    def length(self, length: int) -> str:
-        """Return the length of a vector: a name, or a literal, which makes faster code."""
-        return self.widths.get(length, str(length))
 
     def before_rows(self) -> None:
         """Print what the endings of expressions, and a loop over elements, begin with."""
@@ -201,115 +188,6 @@ class NumbaPrinter(RowwisePrinter):
 
     # -------------------------------------------------------------- names
 
-    def number(self, value: float) -> str:
-        """Return the name of a constant."""
-        return self.constants.setdefault(number(value), f"number{len(self.constants)}")
-
-    def read(self, element: str) -> str:
-        """Return an element of an array, printed as `array[index]`, as one of our floats."""
-        return f"get{self.located(element)})"
-
-    def set(self, name: str, text: str) -> None:
-        """Print an assignment to a name, or to an element of an array."""
-        if name.endswith("]"):
-            self.out.line(f"put{self.located(name)}, {text})")
-        else:
-            super().set(name, text)
-
-    def located(self, element: str) -> str:
-        """Return the beginning of a call for an element: dimensions, array and index."""
-        found = ELEMENT.fullmatch(element)
-        assert found is not None, element
-        array, index = found.groups()
-        sides = 1 if index.startswith("place1") or ", " not in index else 2
-        return f"{sides}({array}, {index}"
-
-    def index(self, lane: int) -> str:
-        """Return the index of the value of non-zero j + lane."""
-        at = plus("j", lane)
-        return f"place1(positions, {at})" if self.program.transposed else at
-
-    def scalar(self, value: Value | float) -> str:
-        """Return a per-row or global number."""
-        text = super().scalar(value)
-        if isinstance(value, Value) and value.access is Access.ROWS:
-            return self.read(text)
-        return text
-
-    def cell(self, argument: int) -> str:
-        """Return the row's number in an argument of one column."""
-        return f"a{argument}[{self.row_of(argument)}, 0]"
-
-    def load(self, value: Value, index: str = "k") -> str:
-        """Return the value of one element of a vector."""
-        if value.access is Access.PLACE:
-            return f"F({index})"
-        if value.access is Access.RANDOM:
-            stream = self.program.arguments[value.arg].stream
-            return f"m.uniform(random_bits({self.array(value)}, i, k, {stream}))"
-        return self.read(self.element(value, index))
-
-    def element(self, value: Value, index: str = "k") -> str:
-        """Return one element of a stored vector."""
-        array = self.array(value)
-        if value.access is Access.SHARED:
-            return f"{array}[0, {index}]"
-        if value.access is Access.ENTRY:
-            return f"{array}[{index}, 0]"
-        if value.id in self.plan.vectors or self.plan.flat:
-            return f"{array}[{index}]"
-        if value.kind is Kind.ROW:
-            return self.cell(value.arg)
-        return f"{array}[{self.row_of(value.arg)}, {index}]"
-
-    def put(self, value: Value, text: str) -> None:
-        """Print the store of an element of a vector; a sum adds it."""
-        out, n = self.out, self.outputs.get(value.id)
-        match self.endings.get(value.id):
-            case "total":
-                out.line(f"total{n} = plus(total{n}, np.float64({text}))")
-            case "colsum":
-                out.line(f"o{n}[chunk, k] += np.float64({text})")
-            case "colmax":
-                out.line(f"o{n}[chunk, k] = m.maximum(o{n}[chunk, k], np.float64({text}))")
-            case _:
-                self.set(self.element(value), text)
-
-    def home(self, value: Value) -> tuple[str, str]:
-        """Return the array that holds a stored vector, and where the vector begins in it."""
-        by_row = value.access is Access.ROWS or value.id in self.outputs
-        row = self.row_of(value.arg)
-        return self.array(value), f"np.intp({row}) * {value.length}" if by_row else "0"
-
-    def short(self, make: str, length: int, lanes: int, options: str = "") -> str:
-        """Return the name of an operation on short vectors, `lanes` rows at once."""
-        bits = self.program.dtype.removeprefix("float")
-        name = "_".join([make, str(length), str(lanes), *re.findall(r"\w+(?==)", options)])
-        self.made[name] = f"make_{make}({length}, {lanes}, {bits}{options})"
-        return name
-
-    def adder(self, out: Value, lanes: int) -> tuple[str, str, str]:
-        """Return the function that adds rows to a short vector, its array and place.
-
-        lanes: rows added by one call.
-        """
-        array, at = self.home(out)
-        padded = ", padded=True" if array.startswith("w") else ""
-        return self.short("add", out.length, lanes, padded), array, at
-
-    def nonzero(self, value: Value, lane: int) -> str:
-        """Return non-zero j + lane of a stored value."""
-        array = self.array(value)
-        if value.access is Access.COLUMN:
-            return f"{array}[0, {column(value.pattern, lane)}]"
-        if value.access is Access.ENTRY:
-            return f"{array}[{column(value.pattern, lane)}, 0]"
-        return f"{array}[{self.index(lane)}]"
-
-    def apply(self, instruction: Apply, texts: list[str]) -> str:
-        """Return an elementwise operation on these texts."""
-        return ELEMENTWISE[instruction.op].numba.format(*texts)
-
     # -------------------------------------------------------------- loops and groups
 
     def repeat(self, count: Value | int) -> AbstractContextManager[None]:
@@ -348,21 +226,6 @@ class NumbaPrinter(RowwisePrinter):
                     factors = [f"t{n}" for n in range(count)]
                     self.add(element, weighted(factors, terms))
 
-    def add(self, element: str, text: str) -> None:
-        """Print an addition to an element of an array."""
-        self.set(element, f"{self.read(element)} + ({text})")
-
-    def clear(self, value: Value, *, whole: bool) -> None:
-        """Print code that sets a vector to zero.
-
-        whole: for scratch, clear up to the end of its last whole vector.
-        """
-        length = value.length
-        if whole and self.home(value)[0].startswith("w"):
-            length = -(-length // 16) * 16
-        with self.out.block(f"for k in range({self.length(length)}):"):
-            self.set(self.element(value), self.number(0.0))
-
     def short_product(self, product: Product) -> None:
         """Print a product with a matrix of short rows, several rows at a time."""
         length, rows = product.out.length, product.vec.length
@@ -388,7 +251,7 @@ class NumbaPrinter(RowwisePrinter):
         if self.program.whole:
             length = "last - first" if self.plan.flat else "columns"
         with self.out.block(f"for k in range({length}):"):
-            _Body(self, group).run()
+            NumbaBody(self, group).run()
 
     def nonzeros(self, group: Group) -> None:
         """Print a loop over the non-zeros of the row."""
@@ -400,12 +263,12 @@ class NumbaPrinter(RowwisePrinter):
             with self.out.block(f"for j in range(p, full, {UNROLL}):"):
                 if numbers:
                     self.fetch_nonzeros(group)
-                _Body(self, group, UNROLL).run()
+                NumbaBody(self, group, UNROLL).run()
         if numbers:
             self.last_nonzeros(group)
             return
         with self.out.block(f"for j in range({first}, q):"):
-            _Body(self, group).run()
+            NumbaBody(self, group).run()
 
     def fetch_nonzeros(self, group: Group) -> None:
         """Print prefetches of the columns and values of non-zeros further on.
@@ -413,7 +276,7 @@ class NumbaPrinter(RowwisePrinter):
         A sum of numbers does so little with each that the processor's own prefetching is late.
         """
         self.fetches = True
-        streams = {array for _, array, _ in _Body(self, group).columns()}
+        streams = {array for _, array, _ in NumbaBody(self, group).columns()}
         if self.program.transposed:
             streams.add("positions")
         else:
@@ -429,92 +292,4 @@ class NumbaPrinter(RowwisePrinter):
         """
         with self.out.block("if q > p:"), self.out.block(f"for after in range({UNROLL - 1}):"):
             self.out.line("j = min(full + after, q - 1)")
-            _Body(self, group, guard="full + after < q").run()
-
-
-class _Body(LoopBody):
-    """A loop body that reads numbers from arrays.
-
-    Sums over table rows are loops, or calls of `cpu.vectors` if rows are short.
-    """
-
-    def __init__(self, rows: NumbaPrinter, group: Group, lanes: int = 1, guard: str = "") -> None:
-        """guard: the condition on which sums of numbers grow; empty: always."""
-        super().__init__(rows, group, lanes)
-        self.numba, self.guard = rows, guard
-
-    def run(self) -> None:
-        for name, array, place in self.columns():
-            self.out.line(f"{name} = place1({array}, {place})")
-        super().run()
-
-    def load(self, value: Value, lane: int) -> str:
-        if value.kind is Kind.NNZ and value.access is Access.PLACE:
-            return f"F({column(value.pattern, lane)})"
-        if value.kind is Kind.NNZ:
-            return self.numba.read(self.numba.nonzero(value, lane))
-        return self.numba.load(value)
-
-    def store(self, value: Value, *, again: bool) -> None:
-        for lane in self.every:
-            if value.kind is Kind.NNZ:
-                self.rows.set(self.numba.nonzero(value, lane), self.name(value, lane))
-            else:
-                self.numba.put(value, self.name(value, lane))
-
-    def dot(self, dot: Dot) -> list[str]:
-        out, length = self.out, dot.vec.length
-        names = [f"d{lane}" for lane in self.every]
-        if length < SHORT:
-            array, at = self.numba.home(dot.vec)
-            dots = self.numba.short("dots", length, len(names))
-            places = self.offsets(dot.out, length)
-            out.line(f"{listed(names)}= {dots}({array}, {at}, a{dot.table}, ({places}))")
-            return names
-        for name in names:
-            out.line(f"{name} = F(0)")
-        with out.block(f"for k in range({self.numba.length(length)}):"):
-            out.line(f"t = {self.numba.load(dot.vec)}")
-            for lane, name in enumerate(names):
-                number = self.numba.read(f"a{dot.table}[{column(dot.out.pattern, lane)}, k]")
-                out.line(f"{name} += t * {number}")
-        return names
-
-    def gather(self, gather: Gather) -> None:
-        out, length = self.out, gather.out.length
-        weights = [self.read(gather.weight, lane) for lane in self.every]
-        entries = [f"a{gather.table}[{column(gather.weight.pattern, n)}, " for n in self.every]
-        if gather.out.kind is Kind.ROW:
-            numbers = [self.numba.read(f"{entry}0]") for entry in entries]
-            place, more = self.rows.place(gather.out), weighted(weights, numbers)
-            if self.guard:
-                out.line(f"t = {place} + {more}")
-                out.line(f"{place} = t if {self.guard} else {place}")
-            else:
-                out.line(f"{place} += {more}")
-        elif length < SHORT:
-            add, array, at = self.numba.adder(gather.out, len(weights))
-            places = self.offsets(gather.weight, length)
-            out.line(f"{add}({array}, {at}, a{gather.table}, ({places}), ({listed(weights)}))")
-        else:
-            numbers = [self.numba.read(f"{entry}k]") for entry in entries]
-            with out.block(f"for k in range({self.numba.length(length)}):"):
-                self.numba.add(self.numba.element(gather.out), weighted(weights, numbers))
-
-    def offsets(self, value: Value, length: int) -> str:
-        """Return where the table rows of a value's non-zeros begin."""
-        columns = (column(value.pattern, lane) for lane in self.every)
-        return listed(f"np.intp({name}) * {length}" for name in columns)
-
-
-def listed(texts: Iterable[str]) -> str:
-    """Return the inside of a tuple, also of one with a single element."""
-    return "".join(f"{text}, " for text in texts)
-
-
-def weighted(factors: list[str], numbers: list[str]) -> str:
-    """Return a sum of products, in the order of `cpu.vectors.make_add`.
-
-    A column therefore has the same bits for any number of columns.
-    """
-    return " + ".join(f"{factor} * {x}" for factor, x in zip(factors, numbers, strict=True))
+            NumbaBody(self, group, guard="full + after < q").run()

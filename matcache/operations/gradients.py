@@ -19,10 +19,11 @@ from ..containers.slots import Slot
 from ..errors import ShapeError, source_line
 from ..notation.operand import Operand, apply
 from ..program.derivatives import DERIVATIVES
+from ..program.recorder import Recorder, recorder_in_use
 from ..program.records import flatten, leaf_names
 from ..program.reverse import Reverse, Sum
 from ..program.straight import Straight
-from ..program.trace import Recorder, Traced, recorder_in_use
+from ..program.trace import Traced
 from .arguments import key_part
 from .calls import current, run, with_made
 from .dense import store

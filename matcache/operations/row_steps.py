@@ -20,10 +20,11 @@ from ..containers.slots import Slot
 from ..errors import ShapeError, source_line
 from ..notation.elementwise import ELEMENTWISE
 from ..program.instructions import Apply, Argument, Program
+from ..program.recorder import Recorder, recorder_in_use
 from ..program.records import Structure, flatten
 from ..program.row_steps_plan import SIGNALS, EntryProgram, RowStepsPlan
 from ..program.schedule import flops
-from ..program.trace import Recorder, Traced, recorder_in_use
+from ..program.trace import Traced
 from .arguments import is_static, signature
 from .rowwise import Rowwise
 

@@ -24,9 +24,10 @@ from ..program.instructions import (
     tables_of,
     without_unused,
 )
+from ..program.recorder import Recorder, recorder_in_use
 from ..program.records import Structure, flatten, rebuild
 from ..program.schedule import schedule
-from ..program.trace import Recorder, Traced, recorder_in_use
+from ..program.trace import Traced
 from .arguments import describe, is_static, row_count
 from .calls import run
 from .compiled import Compiled

@@ -19,7 +19,8 @@ from .instructions import (
     reads,
     walk,
 )
-from .trace import Recorder, Traced, described, recorder_in_use
+from .recorder import Recorder, recorder_in_use
+from .trace import Traced, described
 
 
 class EagerLoop:

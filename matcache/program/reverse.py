@@ -30,8 +30,9 @@ from .instructions import (
     reads,
     writes,
 )
+from .recorder import Recorder
 from .straight import Straight
-from .trace import Recorder, Traced
+from .trace import Traced
 
 _SHARED = (Access.SHARED, Access.ENTRY, Access.COLUMN, Access.NUMBER)
 

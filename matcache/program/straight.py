@@ -28,7 +28,7 @@ from .instructions import (
     reads,
     writes,
 )
-from .trace import Recorder
+from .recorder import Recorder
 
 MOST_ROUNDS = 64  # of loops within each other: each keeps its values, and has a text of its own
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from blocklearn.matcache.cpu.jit import kernel
-from blocklearn.matcache.cpu.kept_lists import draw, widened
-from blocklearn.matcache.cpu.list_vectors import sum_word
+from blocklearn.matcache.cpu.topics.kept_lists import Lists, Scratch, draw, widened
+from blocklearn.matcache.cpu.topics.list_vectors import sum_word
 
 WORDS, WORD, ETA = 4, 2, 0.05
 DRAWS = 2**16
@@ -37,7 +37,8 @@ def draw_for_all(us, z, known, document, length, table, extra, scales, one, alph
             held[i], counts[i] = np.int32(document[0, i]), document[1, i]
         topics[0] = z
         sizes[n] = draw(
-            0, us[n], known, 0, length, k, one, own, w, total, topics, held, counts
+            0, us[n], known, 0, length, one, Scratch(own, w), total, topics,
+            Lists(held, counts, sizes, sizes, sizes, sizes),
         )  # fmt: skip
         found[n] = topics[0]
 

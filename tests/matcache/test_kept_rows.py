@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from blocklearn.matcache.cpu.gibbs import padded
 from blocklearn.matcache.cpu.jit import kernel
-from blocklearn.matcache.cpu.kept_gibbs import share_left
-from blocklearn.matcache.cpu.row_vectors import (
+from blocklearn.matcache.cpu.topics.kept_rows import share_left
+from blocklearn.matcache.cpu.topics.row_vectors import (
     AHEAD,
     chains_of,
     kind_of,
@@ -22,6 +21,7 @@ from blocklearn.matcache.cpu.row_vectors import (
     sweep_rows,
     vectors_of,
 )
+from blocklearn.matcache.cpu.topics.vectors import padded
 
 WORDS, WORD, ETA = 4, 3, 0.05  # the last word: nothing lies behind its row
 DRAWS = 2**15

@@ -48,6 +48,21 @@ def test_loading_functions_that_allocate_makes_the_memory_manager_ready(monkeypa
     assert called == ["refresh"]
 
 
+def test_code_that_calls_helpers_of_a_module_that_is_gone_counts_as_absent(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    """Code of an earlier version names its modules, which a later one may have moved."""
+    monkeypatch.syspath_prepend(tmp_path)
+    module = tmp_path / "moved_helpers.py"
+    module.write_text("class Helper:\n    pass\n")
+    files = code_files.CodeFiles(str(tmp_path), "kernel", "stamp")
+    files.save("types", importlib.import_module("moved_helpers").Helper())
+    assert files.load("types") is not None
+    module.unlink()
+    monkeypatch.delitem(sys.modules, "moved_helpers")
+    assert files.load("types") is None
+
+
 @pytest.mark.parametrize("left", ["half", *rarely("empty", "zeros")])
 def test_damaged_compiled_code_is_made_anew(left: str, made: Path) -> None:
     compiled = list(made.rglob("*.nbc"))
@@ -100,16 +115,18 @@ def test_a_file_that_could_not_be_written_leaves_nothing(tmp_path: Path, monkeyp
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
+@pytest.mark.parametrize("own, other", [(".", "."), ("inside", "."), ("inside", "inside")])
 def test_a_kernel_is_compiled_anew_when_a_file_of_helpers_changes(
-    tmp_path: Path, monkeypatch: Any
+    own: str, other: str, tmp_path: Path, monkeypatch: Any
 ) -> None:
     """Numba looks at the file of the kernel alone."""
-    path = tmp_path / "one_kernel.py"
+    path = tmp_path / own / "one_kernel.py"
+    path.parent.mkdir(exist_ok=True)
     path.write_text("def run(x):\n    return x + 1\n")
     monkeypatch.setattr(jit, "FOLDER", tmp_path)
     misses = []
     for helper in ("3", "3", "4"):
-        (tmp_path / "helpers.py").write_text(f"x = {helper}\n")
+        (tmp_path / other / "helpers.py").write_text(f"x = {helper}\n")
         jit.sources.cache_clear()
         spec = importlib.util.spec_from_file_location("one_kernel", path)
         assert spec is not None and spec.loader is not None

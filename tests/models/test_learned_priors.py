@@ -30,7 +30,7 @@ from blocklearn.models.lda.learned_priors import (
     gain,
     learn_alpha,
 )
-from blocklearn.models.row_state import RowStore
+from blocklearn.models.row_store import RowStore
 from blocklearn.models.token_state import TokenState
 from blocklearn.optimizers import IncNorm
 from tests.support.model_variants import counts

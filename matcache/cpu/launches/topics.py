@@ -14,10 +14,12 @@ from ...containers.slots import PatternSlot, Slot
 from ...operations.kept_topics import Redraws, gains
 from ...operations.sampling import Draws
 from ..bounds import Work, column_bounds, even_bounds, row_bounds
-from ..gibbs import GROUP, LANES, count_draws, count_particles, padded, sample_rows, topic_counts
-from ..kept_gibbs import MOVED, add_moved, count_tokens, move_counts, redraw_rows
-from ..kept_lists import redraw_lists, widened
-from ..row_vectors import AHEAD, chains_of, kind_of, parts_of, vectors_of
+from ..topics.gibbs import GROUP, count_draws, count_particles, sample_rows, topic_counts
+from ..topics.kept_lists import redraw_lists, widened
+from ..topics.kept_rows import redraw_rows
+from ..topics.row_vectors import AHEAD, chains_of, kind_of, parts_of, vectors_of
+from ..topics.tokens import MOVED, add_moved, count_tokens, move_counts
+from ..topics.vectors import LANES, padded
 
 EACH = 64  # numbers that the sampler of lists reads for a token, about
 EACH_MOVE = 8  # numbers that the move of a token reads, about

@@ -1,4 +1,4 @@
-// The sampler of topics: cpu/gibbs.py, to the last bit. K: the number of topics.
+// The sampler of topics: cpu/topics/gibbs.py, to the last bit. K: the number of topics.
 
 // Sweeps over the particles of each row, in `order`. z u16 [save x width]: topics after each of the last sweeps.
 // Scratch, one number for each particle: weights, words (columns), topics. memory: see begin_counts.

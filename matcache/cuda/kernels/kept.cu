@@ -1,4 +1,4 @@
-// New topics for tokens whose topics are kept, by all weights: `redraw_rows` of cpu/kept_gibbs.py, to the last
+// New topics for tokens whose topics are kept, by all weights: `redraw_rows` of cpu/topics/kept_rows.py, to the last
 // bit. Z: type of a topic's number; K or more: none yet.
 
 // What is left of phi at a token's present topic without the token, as a share.

@@ -1,9 +1,9 @@
-// New topics for tokens whose topics are kept, by lists of the topics that a document has: cpu/kept_lists.py, to
+// New topics for tokens whose topics are kept, by lists of the topics that a document has: cpu/topics/kept_lists.py, to
 // the last bit. A document belongs to 16 lanes, and is swept entry after entry. What the CPU sums anew for each
 // word of a chunk of documents is summed here once for each word of the block.
 // Number i of a list is read and written by lane i % 16 alone. Z: type of a topic's number; k or more: none.
 
-#define SPAN 64  // topics of a group, see `sum_word` of cpu/list_vectors.py
+#define SPAN 64  // topics of a group, see `sum_word` of cpu/topics/list_vectors.py
 
 // A table of phi: (table + extra) one, where counted; else the table itself.
 struct Phi {

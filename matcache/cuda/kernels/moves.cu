@@ -1,4 +1,4 @@
-// Moving the counts of tokens to their new topics: `move_counts` of cpu/kept_gibbs.py. Counts are whole numbers,
+// Moving the counts of tokens to their new topics: `move_counts` of cpu/topics/tokens.py. Counts are whole numbers,
 // so sums are exact in any order, also those of float32 below 2^24. Z: type of a topic's number.
 
 #define FEW 2048  // topics whose gains a block of threads adds up by itself

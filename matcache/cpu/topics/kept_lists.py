@@ -11,11 +11,11 @@ rows are swept together: chunks of rows change no bits.
 # Numba infers the types.
 # mypy: allow-untyped-defs, allow-untyped-calls
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
-from .gibbs import LANES, uniforms
-from .jit import helper, kernel
-from .kept_gibbs import end_row, tokens_of
+from ..jit import helper, kernel
 from .list_vectors import (
     ALPHA,
     ENDS,
@@ -23,11 +23,12 @@ from .list_vectors import (
     SUMS,
     choose,
     count_up_to,
-    fetch,
-    fetch_line,
     find,
     sum_word,
 )
+from .numbers import uniforms
+from .tokens import Phi, Tokens, end_row, tokens_of
+from .vectors import LANES, fetch, fetch_line
 
 AHEAD = 4  # entries between fetching the tokens and the list of one, and drawing them
 SPAN = 4 * LANES  # topics of a group, see `sum_word`
@@ -40,26 +41,62 @@ def widened(k: int) -> int:
     return -(-k // SPAN) * SPAN
 
 
-@_plain
-def list_at(d, indptr, first):
-    """Return where the list of a document begins: whole vectors hold a topic of each token."""
-    return (first[indptr[d]] + LANES * d) // LANES * LANES
+class Lists(NamedTuple):
+    """The topics that each document has, and how many of its tokens each of them has.
+
+    held, counts: topics and tokens; whole vectors of a document hold a topic of each token.
+    sizes, at: topics in the list of a document, and where it begins.
+    known: topics in it at first: 0 where its tokens are not in the table's counts.
+    due: its sweeps.
+    """
+
+    held: Any
+    counts: Any
+    sizes: Any
+    at: Any
+    known: Any
+    due: Any
+
+
+class Columns(NamedTuple):
+    """The entries of a block by columns that occur.
+
+    count: of columns.
+    active, local: columns; where local, row a of the table is that of the a-th column, else that of
+        its number.
+    starts: first entry of each.
+    rows, entries: of each of them, its document and its number in the order of rows.
+    """
+
+    count: Any
+    active: Any
+    local: Any
+    starts: Any
+    rows: Any
+    entries: Any
+
+
+class Scratch(NamedTuple):
+    """Numbers of a thread, in parts of `width`: scales of phi, alpha, and sums of a word."""
+
+    own: Any
+    width: Any
 
 
 @_plain
-def begin_list(d, indptr, values, first, topics, k, old, held, counts, sizes, places):
+def begin_list(d, tokens, k, lists, places):
     """Make the list of a document's topics; return the number of its tokens.
 
-    held, counts: from `list_at` on, the topics and their tokens.
+    places: scratch [k].
     """
-    start, size = tokens_of(d, indptr, values, first)
-    length = np.int64(0)
+    start, size = tokens_of(d, tokens)
+    at, length = (tokens.first[tokens.indptr[d]] + LANES * d) // LANES * LANES, np.int64(0)
+    topics, held, counts = tokens.topics, lists.held, lists.counts
     if size > 0:
-        at = list_at(d, indptr, first)
         for i in range(at, at + (min(size, k) + LANES - 1) // LANES * LANES):
             held[i], counts[i] = _i32(0), _f(0)
         for p in range(start, start + size):
-            old[p] = topics[p]
+            tokens.old[p] = topics[p]
             if topics[p] < k:
                 topic = _i32(topics[p])
                 place = np.int64(places[topic])
@@ -69,16 +106,14 @@ def begin_list(d, indptr, values, first, topics, k, old, held, counts, sizes, pl
                     held[at + place] = topic
                     length += 1
                 counts[at + place] += _f(1)
-    sizes[d] = length
+    lists.at[d], lists.sizes[d], lists.known[d] = at, length, length
     return size
 
 
 @helper(inline=True)
-def search(t, k, own, width):
-    """Return the topic in whose part of a word's sum t lies, how far t is in it, and the part.
-
-    own, width: see `redraw_lists`.
-    """
+def search(t, k, scratch):
+    """Return the topic in whose part of a word's sum t lies, how far t is in it, and the part."""
+    own, width = scratch.own, scratch.width
     alpha, phi, sums, ends = ALPHA * width, PHI * width, SUMS * width, ENDS * width
     lane = min(count_up_to(own, ends, LANES, t), min(k, LANES) - 1)
     left = t - own[ends + lane - 1] if lane > 0 else t
@@ -97,13 +132,13 @@ def search(t, k, own, width):
 
 
 @helper(inline=True)
-def draw(p, u, known, start, length, k, one, own, width, total, topics, held, counts):
+def draw(p, u, known, start, length, one, scratch, total, topics, lists):
     """Draw the topic of token p anew; return the length of its document's list.
 
     known: whether the token is in the table's counts at its present topic.
-    own, width: scratch of the thread, and the width of its parts; see `redraw_lists`.
     total: of `sum_word`.
     """
+    k, held, counts, own, width = one.shape[1], lists.held, lists.counts, scratch.own, scratch.width
     z, share, less = _i32(-1), _f(1), _f(0)
     if topics[p] < k:
         z = _i32(topics[p])
@@ -116,11 +151,11 @@ def draw(p, u, known, start, length, k, one, own, width, total, topics, held, co
     if place >= 0:
         topic = held[start + place]
     else:
-        found, inside, part = search(t, k, own, width)
+        found, inside, part = search(t, k, scratch)
         if found == z and inside >= part * share:
             # what the token takes from its topic stands for what lies behind the rest of the sum
             t = max(t - inside + part, rest) + (inside - part * share)
-            found, inside, part = search(t, k, own, width)
+            found, inside, part = search(t, k, scratch)
         topic = _i32(found)
         place = find(held, counts, start, length, topic)
     if place != mine:
@@ -152,27 +187,66 @@ def first_entry(t_rows, begin, end, row):
     return begin
 
 
+@_plain
+def sweep_words(begin, end, sweep, tokens, columns, phi, u, scratch, lists):
+    """Draw the tokens of documents `begin` to `end`, word by word.
+
+    What tokens need is fetched some entries before they are drawn. Rows of other chunks may have
+    no place yet; then something else is fetched.
+    """
+    k, first, values = phi.one.shape[1], tokens.first, tokens.values
+    last = columns.starts[columns.count] - 1
+    for a in range(columns.count):
+        word = np.int64(a if columns.local else columns.active[a])
+        stop, total = columns.starts[a + 1], _f(-1)
+        more = phi.extra[word, 0] if phi.counted else _f(0)
+        if a + 1 < columns.count:
+            fetch(phi.table, np.int64(a + 1 if columns.local else columns.active[a + 1]) * k, k)
+        for entry in range(first_entry(columns.rows, columns.starts[a], stop, begin), stop):
+            d = columns.rows[entry]
+            if d >= end:
+                break
+            i = columns.entries[min(entry + 2 * AHEAD, last)]
+            fetch_line(first, i)
+            fetch_line(values, i)
+            ahead = min(entry + AHEAD, last)
+            p, start = first[columns.entries[ahead]], lists.at[columns.rows[ahead]]
+            fetch_line(u, p)
+            fetch_line(tokens.topics, p)
+            fetch_line(lists.held, start)
+            fetch_line(lists.counts, start)
+            if sweep >= lists.due[d]:
+                continue
+            if total < 0:
+                total = sum_word(phi.table, word * k, k, more, scratch.own, scratch.width)
+            i = columns.entries[entry]
+            start, length, known = lists.at[d], lists.sizes[d], lists.known[d] > 0
+            for p in range(first[i], first[i] + np.int64(values[i])):
+                length = draw(
+                    p, u[p], known, start, length, phi.one, scratch, total, tokens.topics, lists
+                )
+            lists.sizes[d] = length
+
+
 @kernel()
 def redraw_lists(chunk, thread, bounds, indptr, values, first, row_ids, key, numbers, active,
                  starts, t_rows, t_pos, local, topics, table, one, alpha, extra, counted, sweeps,
                  old, moved, scratch, places, u, held, counts, sizes, due, at, known):  # fmt: skip
     """Draw new topics for the tokens of a chunk of rows: see `redraw_topics`.
 
+    Arguments of kernels are arrays and numbers; they are grouped here.
+
     numbers: the block's numbers of non-zeros and of active columns.
-    local: whether row a of the table is that of active column a; else it is that of column a.
-    extra, counted: where counted, phi = (table + extra) one, with extra [columns x 1]; else
-        phi = table.
     scratch: float32 [threads x 6 widened(k)]: scales of phi, alpha, phi of a word, its sums of
         lanes, sums of a document, and the word's sums of all lanes up to each.
     u, held, counts: scratch float32, int32 and float32, one number per token.
-    sizes, due, at, known: scratch int64, one number per row: topics in its list, its sweeps, where
-        its list begins, and topics in it at first.
-
-    What tokens need is fetched some entries before they are drawn. Rows of other chunks may have
-    no place yet; then something else is fetched.
+    sizes, due, at, known: scratch int64, one number per row.
     """
-    k, begin, end = alpha.shape[1], bounds[chunk], bounds[chunk + 1]
+    tokens, phi = Tokens(indptr, values, first, topics, old), Phi(table, one, alpha, extra, counted)
+    columns = Columns(numbers[1], active, local, starts, t_rows, t_pos)
+    lists = Lists(held, counts, sizes, at, known, due)
     own, width = scratch[thread], scratch.shape[1] // 6
+    k, begin, end = alpha.shape[1], bounds[chunk], bounds[chunk + 1]
     for j in range(width):
         own[j] = own[width + j] = _f(0)
     for j in range(k):
@@ -180,49 +254,14 @@ def redraw_lists(chunk, thread, bounds, indptr, values, first, row_ids, key, num
         own[width + j] = alpha[0, j]
     most = np.int64(0)
     for d in range(begin, end):
-        size = begin_list(
-            d, indptr, values, first, topics, k, old, held, counts, sizes, places[thread]
-        )
-        at[d] = list_at(d, indptr, first)
-        known[d] = sizes[d]
+        size = begin_list(d, tokens, k, lists, places[thread])
         due[d] = np.int64(1) if sizes[d] > 0 else np.int64(sweeps) if size > 0 else np.int64(0)
         most = max(most, due[d])
     for sweep in range(most):
         for d in range(begin, end):
             if sweep < due[d]:
-                start, size = tokens_of(d, indptr, values, first)
+                start, size = tokens_of(d, tokens)
                 uniforms(u, start, size, sweep, row_ids[d, 0], key)
-        last = starts[numbers[1]] - 1
-        for a in range(numbers[1]):
-            word, stop, total = np.int64(a if local else active[a]), starts[a + 1], _f(-1)
-            more = extra[word, 0] if counted else _f(0)
-            if a + 1 < numbers[1]:
-                fetch(table, np.int64(a + 1 if local else active[a + 1]) * k, k)
-            for entry in range(first_entry(t_rows, starts[a], stop, begin), stop):
-                d = t_rows[entry]
-                if d >= end:
-                    break
-                i = t_pos[min(entry + 2 * AHEAD, last)]
-                fetch_line(first, i)
-                fetch_line(values, i)
-                ahead = min(entry + AHEAD, last)
-                p, start = first[t_pos[ahead]], at[t_rows[ahead]]
-                fetch_line(u, p)
-                fetch_line(topics, p)
-                fetch_line(held, start)
-                fetch_line(counts, start)
-                if sweep >= due[d]:
-                    continue
-                if total < 0:
-                    total = sum_word(table, word * k, k, more, own, width)
-                i = t_pos[entry]
-                start, length = at[d], sizes[d]
-                for p in range(first[i], first[i] + np.int64(values[i])):
-                    length = draw(
-                        p, u[p], known[d] > 0, start, length, k, one, own, width, total, topics,
-                        held, counts,
-                    )  # fmt: skip
-                sizes[d] = length
+        sweep_words(begin, end, sweep, tokens, columns, phi, u, Scratch(own, width), lists)
     for d in range(begin, end):
-        start, size = tokens_of(d, indptr, values, first)
-        end_row(start, size, topics, old, topics, moved, thread)
+        end_row(d, tokens, topics, moved, thread)

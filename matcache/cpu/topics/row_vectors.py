@@ -21,8 +21,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from .gibbs import LANES, declare
-from .list_vectors import Vectors, instruction, prefetch
+from .vectors import LANES, Vectors, declare, instruction, prefetch
 
 FEW = 8  # vectors of topics that stay in registers
 AHEAD = 6  # tokens between fetching a word's row of the table, and drawing
@@ -311,7 +310,7 @@ words, now, shares, u: of tokens: the word, the present topic or -1, what is lef
     without the token, and a uniform number. Words are read AHEAD tokens further.
 table, extra, counted: phi is (table + extra) times the scales where counted, else the table.
 
-The draws are those of `gibbs.sample`. now: gets the new topics.
+The draws are those of `draw_vectors.sample`. now: gets the new topics.
 """
 sweep_row = _sweeper(alone=True)
 """Draw topics of some tokens of the document of one chain: see `sweep_rows`."""

@@ -1,0 +1,1 @@
+"""Samplers of topics: vector instructions, and kernels that walk through documents."""

@@ -1,0 +1,145 @@
+"""Collapsed Gibbs sweeps on the CPU over tokens whose topics are kept: all topics are weighed.
+
+Griffiths, Steyvers (PNAS 2004), eq. 5, given a table of topics that is fixed for a block.
+"""
+
+# Numba infers the types.
+# mypy: allow-untyped-defs, allow-untyped-calls
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from ..jit import kernel
+from .numbers import grid_of, uniforms
+from .row_vectors import sweep_row, sweep_rows
+from .tokens import Phi, Tokens, end_row, tokens_of
+from .vectors import LANES, fetch_line
+
+_f, _i32 = np.float32, np.int32
+_plain = njit(nogil=True, error_model="numpy")
+
+AT, STOP, ROW, SWEEP = range(4)  # of a chain: its next token, their end, its row and sweep
+
+
+@_plain
+def share_left(phi, own):
+    """Return what is left of phi at a token's present topic without the token, as a share."""
+    return max((phi - own) / ((_f(1) - own) * phi), _f(0))
+
+
+class Work(NamedTuple):
+    """Numbers of the tokens of rows in work.
+
+    words: and AHEAD more.
+    now, shares: the present topic, -1 for none, and what is left of phi there without the token.
+    """
+
+    words: Any
+    now: Any
+    shares: Any
+
+
+@_plain
+def begin_row(d, n, at, tokens, indices, phi, work):
+    """Write a row's tokens down, and its counts into n; return its first token and their number.
+
+    n[at : at + padded(k)]: tokens by topic, plus alpha on a grid whose float32 sums are exact.
+    """
+    alpha, words, topics = phi.alpha, work.words, tokens.topics
+    k = alpha.shape[1]
+    start, size = tokens_of(d, tokens)
+    if size == 0:
+        return start, size
+    total = _f(size)
+    for j in range(k):
+        total += alpha[0, j]
+    grid = grid_of(total)
+    for j in range((k + LANES - 1) // LANES * LANES):
+        n[at + j] = max(_f(np.rint(alpha[0, j] / grid)), _f(1)) * grid if j < k else _f(0)
+    for i in range(tokens.indptr[d], tokens.indptr[d + 1]):
+        for p in range(tokens.first[i], tokens.first[i] + np.int64(tokens.values[i])):
+            words[p] = indices[i]
+            fetch_line(phi.table, np.int64(indices[i]) * k + np.int64(topics[p]))
+    for p in range(start, start + size):
+        topic = tokens.old[p] = topics[p]
+        work.now[p], work.shares[p] = _i32(-1), _f(1)
+        if topic < k:
+            work.now[p] = topic
+            n[at + topic] += _f(1)
+            whole, own = phi.table[words[p], topic], phi.one[0, topic]
+            if phi.counted:
+                whole = (whole + phi.extra[words[p], 0]) * own
+            work.shares[p] = share_left(whole, own)
+    return start, size
+
+
+@kernel()
+def redraw_rows(chunk, thread, bounds, indptr, values, first, row_ids, key, indices, topics, table,
+                one, alpha, extra, counted, sweeps, old, moved, kind, scratch, state, u, words, now,
+                shares):  # fmt: skip
+    """Draw new topics for the tokens of a chunk of rows: see `redraw_topics`.
+
+    Arguments of kernels are arrays and numbers; they are grouped here.
+
+    kind: of `kind_of`, for the number of topics.
+    scratch: float32 [threads x `parts_of` x padded(k)], see `sweep_rows`.
+    state: scratch int64 [threads x 4 x chains], of the rows in work.
+    u, words, now, shares: scratch float32, int32, int32 and float32, one number per token, and
+        AHEAD more words.
+
+    Some rows take turns, since one alone waits for itself. At the end of a row, its chain takes
+    the next one. Where none is left, the rows in work are finished one by one.
+    """
+    tokens, phi = Tokens(indptr, values, first, topics, old), Phi(table, one, alpha, extra, counted)
+    work = Work(words, now, shares)
+    own, chains, k = scratch[thread], state[thread], alpha.shape[1]
+    width, many = (k + LANES - 1) // LANES * LANES, chains.shape[1]
+    for j in range(width):
+        own[j] = (one[0, j] if counted else _f(1)) if j < k else _f(0)
+    for c in range(many):
+        chains[AT, c] = chains[STOP, c] = 0
+        chains[ROW, c] = -1
+    row, end, live = bounds[chunk], bounds[chunk + 1], 1
+    while live > 0:
+        live, steps = 0, np.int64(2**62)
+        for c in range(many):
+            if chains[AT, c] == chains[STOP, c]:
+                d, sweep = chains[ROW, c], chains[SWEEP, c] + 1
+                if d >= 0:
+                    start, size = tokens_of(d, tokens)
+                    if sweep == (1 if old[start] < k else sweeps):
+                        end_row(d, tokens, now, moved, thread)
+                        d = -1
+                if d < 0:
+                    size, sweep = np.int64(0), 0
+                    while size == 0 and row < end:
+                        start, size = begin_row(
+                            row, own, (1 + c) * width, tokens, indices, phi, work
+                        )
+                        d = row if size > 0 else -1
+                        row += 1
+                chains[ROW, c], chains[SWEEP, c] = d, sweep
+                if d >= 0:
+                    uniforms(u, start, size, sweep, row_ids[d, 0], key)
+                    chains[AT, c], chains[STOP, c] = start, start + size
+            if chains[ROW, c] >= 0:
+                live += 1
+                steps = min(steps, chains[STOP, c] - chains[AT, c])
+        if live == many:
+            sweep_rows(
+                kind, 0, steps, chains[AT], own, width, k, words, now, shares, u, table, extra,
+                counted,
+            )  # fmt: skip
+            for c in range(many):
+                chains[AT, c] += steps
+        else:
+            for c in range(many):
+                steps = chains[STOP, c] - chains[AT, c]
+                if chains[ROW, c] >= 0:
+                    sweep_row(
+                        kind, c, steps, chains[AT], own, width, k, words, now, shares, u, table,
+                        extra, counted,
+                    )  # fmt: skip
+                    chains[AT, c] += steps

@@ -1,0 +1,52 @@
+"""Make the numbers that samplers of topics draw by."""
+
+# Numba infers the types.
+# mypy: allow-untyped-defs, allow-untyped-calls
+
+import math
+
+import numpy as np
+
+from ..jit import helper
+from ..random import philox
+
+_f, _i32, _u32, _u64 = np.float32, np.int32, np.uint32, np.uint64
+_plain = helper()
+
+
+@_plain
+def grid_of(total):
+    """Return 2^(floor(log2 total) - 22).
+
+    float32 sums of its multiples are exact up to 2 * total.
+    """
+    return _f(math.ldexp(1.0, math.frexp(max(total, _f(1e-30)))[1] - 23))
+
+
+@_plain
+def uniforms(out, start, n, sweep, row, key):
+    """Fill out[start : start + n] with uniform numbers in [0, 1).
+
+    key: int64 [1 x 3], of which only seed and pass are used.
+
+    They depend on (seed, pass, row, sweep). Number j is word j // q of counter (j % q, sweep, row),
+    q = ceil(n / 4), so that the loop runs in vectors.
+    """
+    q = (n + 3) >> 2
+    seed = _u64(key[0, 0])
+    k0 = _u32(seed & _u64(0xFFFFFFFF)) ^ _u32(0x47494242)  # a separate stream
+    k1 = _u32(seed >> _u64(32)) ^ _u32(key[0, 1] * 0x9E3779B1)
+    r0, r1 = _u32(row), _u32(row >> 32)
+    scale = _f(2.0**-24)
+    full = max(n - 3 * q, 0)
+    for i in range(full):
+        a, b, c, d = philox(_u32(i), _u32(sweep), r0, r1, k0, k1)
+        out[start + i] = _f(_i32(a >> _u32(8))) * scale
+        out[start + q + i] = _f(_i32(b >> _u32(8))) * scale
+        out[start + 2 * q + i] = _f(_i32(c >> _u32(8))) * scale
+        out[start + 3 * q + i] = _f(_i32(d >> _u32(8))) * scale
+    for i in range(full, q):
+        words = philox(_u32(i), _u32(sweep), r0, r1, k0, k1)
+        for j in range(4):
+            if j * q + i < n:
+                out[start + j * q + i] = _f(_i32(words[j] >> _u32(8))) * scale

@@ -1,0 +1,142 @@
+"""Number the tokens of a block whose topics are kept, and move their counts.
+
+Every token counts 1. See `operations/kept_topics.py`.
+"""
+
+# Numba infers the types.
+# mypy: allow-untyped-defs, allow-untyped-calls
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...errors import ShapeError
+from ..jit import helper, kernel
+from .vectors import fetch_line
+
+BESIDE = 16  # columns that stay together
+MOVE_AHEAD = 12  # entries between fetching the counts of one, and moving them
+MOVED = 512  # entries whose own are listed at a time
+_f, _i32 = np.float32, np.int32
+_plain = helper()
+
+
+class Tokens(NamedTuple):
+    """The tokens of a block, row after row and entry after entry.
+
+    indptr, values: entries of the rows, and how many tokens each has.
+    first: each entry's first token, from `count_tokens`.
+    topics, old: topic of each token, and that before the sweep; k or more for none.
+    """
+
+    indptr: Any
+    values: Any
+    first: Any
+    topics: Any
+    old: Any
+
+
+class Phi(NamedTuple):
+    """What the weights of topics are made of.
+
+    table, extra, counted: where counted, phi = (table + extra) one, with extra [columns x 1]; else
+        phi = table.
+    one: [1 x k], what a token adds to phi.
+    alpha: [1 x k].
+    """
+
+    table: Any
+    one: Any
+    alpha: Any
+    extra: Any
+    counted: Any
+
+
+@kernel()
+def count_tokens(indptr, rows, values, topics, first, moved, each, counted):
+    """Set first[i] to the number of entry i's first token, counting all; set `moved` to zero.
+
+    Adds `each` operations for every token to counted[0]. Raises ShapeError where `topics` has no
+    room for all tokens.
+    """
+    total = np.int64(0)
+    for i in range(indptr[0], indptr[rows]):
+        first[i] = total
+        total += np.int64(values[i])
+    if total > topics.size:
+        raise ShapeError(
+            "redraw_topics: a block has more tokens than `topics` has room for: rows must have the "
+            "same counts in each pass."
+        )
+    for thread in range(moved.shape[0]):
+        for k in range(moved.shape[1]):
+            moved[thread, k] = 0.0
+    counted[0] += each * total
+
+
+@_plain
+def tokens_of(d, tokens):
+    """Return a document's first token, and their number."""
+    begin, end = tokens.indptr[d], tokens.indptr[d + 1]
+    if begin == end:
+        return np.int64(0), np.int64(0)
+    last, start = end - 1, tokens.first[begin]
+    return start, tokens.first[last] + np.int64(tokens.values[last]) - start
+
+
+@_plain
+def end_row(d, tokens, now, moved, thread):
+    """Store a row's topics `now`, and add to moved[thread] what each topic gains."""
+    start, size = tokens_of(d, tokens)
+    for p in range(start, start + size):
+        before, after = tokens.old[p], now[p]
+        if before != after:
+            tokens.topics[p] = after
+            moved[thread, after] += 1.0
+            if before < moved.shape[1]:
+                moved[thread, before] -= 1.0
+
+
+@kernel()
+def move_counts(chunk, thread, bounds, indptr, rows, indices, values, first, old, new, counts,
+                places):  # fmt: skip
+    """Move the tokens of a part of the columns from their old topics to the new ones.
+
+    bounds: [parts + 1], a power of two parts; columns take turns by BESIDE.
+    old, new: [tokens], k or more for none.
+    counts: float32 [columns x k], changed in place.
+    places: scratch int32 [threads x MOVED], of entries.
+
+    Each part reads all entries in the order of rows. It first lists its own among some, without a
+    branch, since a processor guesses half of them wrong. Those of a column are far apart, so counts
+    are fetched ahead.
+    """
+    k, begin, last, others = counts.shape[1], indptr[0], indptr[rows], bounds.size - 2
+    own = places[thread]
+    while begin < last:
+        found = 0
+        for i in range(begin, min(begin + own.size, last)):
+            own[found] = _i32(i - begin)
+            found += (np.int64(indices[i]) // BESIDE) & others == chunk
+        for a in range(found):
+            ahead = begin + own[min(a + MOVE_AHEAD, found - 1)]
+            word, p = np.int64(indices[ahead]), first[ahead]
+            fetch_line(counts, word * k + np.int64(new[p]))
+            fetch_line(counts, word * k + np.int64(old[p]))
+            i = begin + own[a]
+            word = np.int64(indices[i])
+            for p in range(first[i], first[i] + np.int64(values[i])):
+                before, after = old[p], new[p]
+                if before != after:
+                    counts[word, after] += _f(1)
+                    if before < k:
+                        counts[word, before] -= _f(1)
+        begin += own.size
+
+
+@kernel()
+def add_moved(moved, totals):
+    """Add what threads counted: totals[k] += moved[:, k]."""
+    for thread in range(moved.shape[0]):
+        for k in range(moved.shape[1]):
+            totals[0, k] += moved[thread, k]
