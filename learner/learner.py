@@ -31,7 +31,7 @@ from blocklearn.matcache import IndexedBy, Tables, make_backend
 from blocklearn.matcache.containers.backend import Backend
 from blocklearn.mixins import MIXINS, Mixin
 from blocklearn.models import MODELS, Model
-from blocklearn.models.row_share import RowShare
+from blocklearn.models.states.row_share import RowShare
 from blocklearn.optimizers import OPTIMIZERS, Optimizer
 
 from .checkpoints.hook import check_folders, checkpoints_of

@@ -24,13 +24,13 @@ from .mixture import GaussianMixture as GaussianMixture
 from .nmf import NMF as NMF
 from .pagerank import PageRank as PageRank
 from .ranking import Ranking as Ranking
-from .row_state import RowState as RowState
-from .row_state import TrainingState as TrainingState
-from .row_store import RowStore as RowStore
 from .score import Score as Score
 from .score import Sum as Sum
+from .states.row_state import RowState as RowState
+from .states.row_state import TrainingState as TrainingState
+from .states.row_store import RowStore as RowStore
+from .states.token_state import TokenState as TokenState
 from .svd import SVD as SVD
-from .token_state import TokenState as TokenState
 from .triangles import Triangles as Triangles
 from .word_vectors import WordVectors as WordVectors
 

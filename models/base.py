@@ -35,11 +35,11 @@ from blocklearn.matcache.finite import is_finite
 from blocklearn.optimizers import Meaning, Objective, Optimizer, Term, Update
 
 from .inputs import Block, Drawn, Randomness, Shapes, ValueMoments
-from .row_state import RowState
-from .row_store import Init
 from .score import DataScore, Score, Total
 from .split_terms import SplitTerm, slopes_of
-from .token_state import TokenState
+from .states.row_state import RowState
+from .states.row_store import Init
+from .states.token_state import TokenState
 
 OWN = {"allocated", "updates", "objective"}
 """Attributes of a model that change from block to block, or with its life."""

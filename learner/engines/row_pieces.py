@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blocklearn.models.row_share import PIECE, RowShare
+from blocklearn.models.states.row_share import PIECE, RowShare
 
 Rows = NDArray[Any]
 

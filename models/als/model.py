@@ -35,8 +35,8 @@ from blocklearn.optimizers import AdaGrad, Optimizer, Penalty
 from ..base import rows_for
 from ..factor_model import FactorModel
 from ..inputs import Block, Randomness, Shapes, ValueMoments
-from ..row_state import RowState
 from ..score import Score, Sum
+from ..states.row_state import RowState
 from .items import ItemEquations, ItemGradients, equations_bytes, mib, why_not_equations
 from .ridges import ridges_to_try
 from .rows import (

@@ -37,7 +37,7 @@ from blocklearn.matcache import (
     where,
 )
 
-from ..token_state import TokenState
+from ..states.token_state import TokenState
 
 START = 0.05  # of a prior that is learned
 LEAST = 1e-5  # so that a topic without tokens may get some

@@ -20,7 +20,7 @@ from blocklearn.learner.engines.exchange import Exchange
 from blocklearn.learner.engines.row_pieces import PartedRows
 from blocklearn.learner.errors import DivergedError, ModelFolderError, WorkerError, WorkerLostError
 from blocklearn.learner.storage.row_parts import Seal
-from blocklearn.models.row_share import RowShare
+from blocklearn.models.states.row_share import RowShare
 from tests.engines.test_row_owners import OWNED, arrays
 from tests.engines.test_workers import CASES, Stops, learnt, trained
 from tests.support.workers import as_workers, results

@@ -20,8 +20,9 @@ from blocklearn.learner.errors import DivergedError
 from blocklearn.learner.training.teams import needed_states, trained_rows
 from blocklearn.learner.training.teams.lane import Lane
 from blocklearn.matcache import MatCache, ShapeError
-from blocklearn.models import RowState, RowStore, TokenState, needed_rows
-from blocklearn.models.row_share import RowShare
+from blocklearn.models import RowState, RowStore, TokenState
+from blocklearn.models.states import needed_rows
+from blocklearn.models.states.row_share import RowShare
 from tests.engines.test_workers import CASES, Stops, learnt, made, trained
 from tests.support.workers import as_workers, results
 
@@ -405,7 +406,7 @@ def test_rows_go_to_their_owners_and_back(
 ) -> None:
     """Also one row only, blocks without rows, workers without blocks, and pieces of some rows."""
     for module in ("row_state", "token_state"):
-        monkeypatch.setattr(f"blocklearn.models.{module}.PIECE", 16)
+        monkeypatch.setattr(f"blocklearn.models.states.{module}.PIECE", 16)
     rows = firsts[-1]
     tokens = int((np.arange(rows) % 3).sum())
     given = [

@@ -23,10 +23,9 @@ ROOMS = {
         " examples parquet formats hugectr config"
     ),
     "models": (
-        "errors score row_share row_store stored_rows needed_rows row_state token_state inputs"
-        " split_terms base loss_model factor_model link_model coherence relevance topic_quality"
-        " term_weights als components glm fm kmeans mixture lda nmf pagerank ranking svd triangles"
-        " word_vectors ranking_metrics"
+        "errors score states inputs split_terms base loss_model factor_model link_model coherence"
+        " relevance topic_quality term_weights als components glm fm kmeans mixture lda nmf"
+        " pagerank ranking svd triangles word_vectors ranking_metrics"
     ),
     "optimizers": (
         "errors schedules flow line_search base linear_loss resting managed row rule row_programs"

@@ -30,8 +30,8 @@ from blocklearn.models.lda.learned_priors import (
     gain,
     learn_alpha,
 )
-from blocklearn.models.row_store import RowStore
-from blocklearn.models.token_state import TokenState
+from blocklearn.models.states.row_store import RowStore
+from blocklearn.models.states.token_state import TokenState
 from blocklearn.optimizers import IncNorm
 from tests.support.model_variants import counts
 from tests.support.stops import check_stops

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 import blocklearn as bl
 from blocklearn.datasources import Ids, MatrixSource
 from blocklearn.matcache import ShapeError, gram, total
-from blocklearn.models.row_store import RowStore
+from blocklearn.models.states.row_store import RowStore
 from tests.support.model_variants import OneSided
 
 

@@ -19,7 +19,7 @@ from blocklearn.datasources.given import Known
 from blocklearn.datasources.source import dealt, first_rows
 from blocklearn.matcache import ShapeError
 from blocklearn.models import Model
-from blocklearn.models.row_share import RowShare
+from blocklearn.models.states.row_share import RowShare
 
 from ..settings.checks import check_rows
 from .data import check_labelled, open_parts, open_source, share_of

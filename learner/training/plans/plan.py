@@ -20,8 +20,8 @@ from blocklearn.matcache import Mat
 from blocklearn.matcache.devices import free_bytes
 from blocklearn.matcache.merge import CHUNK
 from blocklearn.models import RowState
-from blocklearn.models.row_share import RowShare
 from blocklearn.models.score import Tally
+from blocklearn.models.states.row_share import RowShare
 
 from ...files.paging import PAGE, rows_of_page
 from ...files.placed_tables import COLUMNS

@@ -18,8 +18,8 @@ from blocklearn.matcache.errors import source_line
 from blocklearn.matcache.operations.local import few_occur
 from blocklearn.matcache.program.padding import Padding
 from blocklearn.models import Block
-from blocklearn.models.row_state import RowState
-from blocklearn.models.token_state import TokenState
+from blocklearn.models.states.row_state import RowState
+from blocklearn.models.states.token_state import TokenState
 
 from .all_rows import AllRows, bytes_of
 

@@ -19,8 +19,8 @@ from blocklearn.matcache import IndexedBy, MatCache, ShapeError, Tables, make_ba
 from blocklearn.matcache.containers.recording import Recording, recorded
 from blocklearn.matcache.containers.tape import Tape
 from blocklearn.models import Block, Randomness, RowStore, Shapes, TrainingState
-from blocklearn.models.row_share import RowShare
 from blocklearn.models.score import Score
+from blocklearn.models.states.row_share import RowShare
 from blocklearn.optimizers import Optimizer
 
 from ...files.lent_tables import LentTables

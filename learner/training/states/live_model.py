@@ -14,7 +14,7 @@ import numpy as np
 
 from blocklearn.matcache import DeviceLostError
 from blocklearn.models import RowState, RowStore, TokenState
-from blocklearn.models.row_share import RowShare
+from blocklearn.models.states.row_share import RowShare
 
 from ...engines.crew import Crew
 from ...engines.row_pieces import OwnRows, RowPieces, Rows

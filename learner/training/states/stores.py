@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from blocklearn.models import RowStore
-from blocklearn.models.row_share import RowShare
+from blocklearn.models.states.row_share import RowShare
 
 from ...files.row_folder import RowFolder
 from ...files.state_pages import StatePages
