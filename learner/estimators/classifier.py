@@ -16,7 +16,8 @@ from ..learner import Learner
 from .base import Array
 from .classes import Classes
 from .dual import DualProblem, by_dual, may_ascend
-from .linear import GRADIENTS, LinearEstimator, Solver, weights_of, with_weights
+from .linear import GRADIENTS, LinearEstimator, Solver
+from .row_weights import weights_of, with_weights
 from .scikit import ClassifierMixin, available_if, column_or_1d, with_callbacks
 
 
@@ -120,7 +121,10 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
         return self._solve(X, self._classes.columns(y), sample_weight, y)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Make one more pass, over X.
+        """Make one more pass, over X; or refine what `fit` by full passes has found.
+
+        After "lbfgs", "conjugate-gradient" or "dual", "auto" and "adagrad" move the coefficients to
+        suit the new rows, too, as far as the number of earlier rows allows; see `refining.py`.
 
         classes: all classes of the stream; needed in the first call, unless y has labels.
         """

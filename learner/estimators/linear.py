@@ -24,8 +24,10 @@ from ..training.data import refuse_texts
 from .base import MOST, Array, LearnerEstimator, Tensors, in_chunks, rows_of
 from .gaps import refuse_gaps
 from .parameters import configured, whole
+from .refining import Seen, refine
+from .row_weights import with_weights
 from .scikit import HAS_CALLBACKS, ConvergenceWarning, check_is_fitted, validate_data
-from .units import Units
+from .units import Units, usable
 
 Solver = Optimizer | str
 CARRIED = 4096  # rows of a block, where steps are by single rows or by pass
@@ -51,7 +53,9 @@ class LinearEstimator(LearnerEstimator):
     SOLVERS: ClassVar[Sequence[str]] = GRADIENTS
     _kind: ClassVar[type[GLM]] = GLM
     _names: ClassVar[dict[str, str]] = {"intercept": "fit_intercept"}  # of fields: their parameters
-    _units: Units | None = None  # of the data that `fit` is solving
+    _refines: ClassVar[bool] = True  # whether `partial_fit` refines a fit by full passes
+    _units: Units | None = None  # of the data that are being solved
+    _seen: Seen | None = None  # the rows of a fit by full passes, and of `partial_fit` since
 
     @abstractmethod
     def _links(self) -> Mapping[str, LinkName]:
@@ -90,8 +94,11 @@ class LinearEstimator(LearnerEstimator):
         return {"coef_": W.T, "intercept_": b}
 
     def _tensors(self, rows: int) -> dict[str, Array]:
-        W = np.ascontiguousarray(np.atleast_2d(self.coef_).T, np.float32)
-        return {"W": W, "intercept": np.array(self.intercept_, np.float32).reshape(1, -1)}
+        W, b = np.atleast_2d(self.coef_).T, np.ravel(self.intercept_)
+        if self._units is not None:
+            W, b = self._units.inside(W, b)
+        W = np.ascontiguousarray(W, np.float32)
+        return {"W": W, "intercept": np.array(b, np.float32).reshape(1, -1)}
 
     def _trained(self, rows: int, model: Any = None) -> Learner:
         learner = super()._trained(rows, model)
@@ -188,6 +195,7 @@ class LinearEstimator(LearnerEstimator):
             finally:
                 self._units = None
         full_pass = by_dual or (optimizer is not None and optimizer.steps_by_pass)
+        self._seen = Seen.of(*data) if full_pass and self._refines else None
         if full_pass and self.loss not in KINKED and self.n_iter_ >= whole(self, "max_iter"):
             warnings.warn(
                 f"{type(self).__name__}: not converged after max_iter={self.max_iter} passes; "
@@ -195,6 +203,13 @@ class LinearEstimator(LearnerEstimator):
                 ConvergenceWarning,
                 stacklevel=4 if HAS_CALLBACKS else 3,
             )
+        return self
+
+    def _go_on(self, data: Any, optimizer: Optimizer | None = None, of_rows: Any = None) -> Self:
+        seen = self._seen if optimizer is None and usable(data) else None
+        if seen is None or self._checked_alpha() * self._checked_share():
+            return super()._go_on(data, optimizer, of_rows)
+        self._seen = refine(self, seen, data)
         return self
 
     def _units_of(self, data: Any, optimizer: Optimizer | None) -> Units | None:
@@ -261,39 +276,3 @@ def shapes_of(X: Any, Y: Any) -> Shapes:
     rows, columns = X.shape
     targets = 1 if Y.ndim == 1 else Y.shape[1]
     return Shapes(rows, columns, rows, targets, dense=not sp.issparse(X))
-
-
-def weights_of(rows: int, sample_weight: Any) -> Array:
-    """Return the weight of each row [rows].
-
-    sample_weight: [rows], or one number for all.
-
-    Raises:
-        ValueError: they are not numbers, or not one for each row.
-    """
-    weights = np.asarray(sample_weight)
-    if weights.dtype.kind == "O":
-        weights = weights.astype(np.float64)
-    if weights.dtype.kind not in "biuf":
-        raise ValueError(f"sample_weight has dtype {weights.dtype}, but weights must be numbers.")
-    if weights.shape not in ((), (rows,)):
-        raise ValueError(
-            f"sample_weight has shape {weights.shape}, but X has {rows:,} rows: give [{rows}]."
-        )
-    return weights if weights.ndim else np.full(rows, weights)
-
-
-def with_weights(X: Any, Y: Any, sample_weight: Any) -> tuple[Any, ...]:
-    """Return data for a learner: (X, Y), or (X, Y, weights).
-
-    sample_weight: [n], a number or None.
-
-    Raises:
-        ValueError: they are not numbers, not one for each row, or all 0.
-    """
-    if sample_weight is None:
-        return X, Y
-    weights = weights_of(X.shape[0], sample_weight)
-    if not weights.any():
-        raise ValueError("Sample weights must contain at least one non-zero number.")
-    return X, Y, weights

@@ -15,16 +15,15 @@ from blocklearn.models.glm.links import LINKS, LinkName
 from blocklearn.optimizers import Optimizer
 
 from .base import Array, Tensors
-from .linear import LinearEstimator, Solver, with_weights
+from .linear import LinearEstimator, Solver
+from .row_weights import with_weights
 from .scikit import HAS_CALLBACKS, ConvergenceWarning, RegressorMixin, with_callbacks
-from .units import Units, largest_of, unusual
+from .units import IN_UNITS_OF_Y, Units, largest_of, unusual, usable
 
 OTHERS: tuple[LinkName, ...] = ("huber", "quantile", "poisson", "gamma", "tweedie")
 """Losses that are called like their links."""
-IN_UNITS_OF_Y = ("squared_error", "huber", "quantile")  # whose predictions are scores
 NEAR = 0.99  # times the error of a constant, above which nothing was learned
 WORSE = 1.5  # the same for quantiles: those far from the median are worse than the mean
-FLOAT32 = float(np.finfo(np.float32).max)
 LOOKED_AT = 10_000  # rows, evenly spaced
 
 
@@ -103,7 +102,7 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Make one more pass, over X."""
+        """Make one more pass, over X; or refine a fit: see `GLMClassifier.partial_fit`."""
         optimizer = self._solver(passes=False)
         X, y = self._check_targets(X, y, reset=not self._has_begun())
         return self._go_on(with_weights(X, y, sample_weight), optimizer)
@@ -133,14 +132,10 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
 
     def _units_of(self, data: Any, optimizer: Optimizer | None) -> Units | None:
         auto = isinstance(self.solver, str) and self.solver == "auto"
-        if not auto or optimizer is None:
+        if not auto or optimizer is None or not usable(data):
             return None
         X, Y, weights = data if len(data) == 3 else (*data, None)
-        if weights is not None and not (np.isfinite(weights) & (weights >= 0.0)).all():
-            return None  # the learner refuses them
         of_X, of_Y = largest_of(X), largest_of(Y)
-        if max(of_X, of_Y) > FLOAT32:
-            return None  # it refuses these, too
         own = self.loss in IN_UNITS_OF_Y
         if self.loss != "quantile" and not unusual(of_X) and not (own and unusual(of_Y)):
             return None

@@ -20,6 +20,8 @@ from .base import Array
 
 Numbers = NDArray[np.float64]
 USUAL = 1e-4, 10.0  # sizes of the largest value that need no other units
+IN_UNITS_OF_Y = ("squared_error", "huber", "quantile")  # losses whose predictions are scores
+FLOAT32 = float(np.finfo(np.float32).max)
 ROUNDING = 1e-7  # a column that varies less, relative to its mean, is constant
 
 
@@ -97,6 +99,22 @@ class Units:
         found = W * self.spread / self.scale[:, None]
         shift = b * self.spread + self.middle - self.centre @ found
         return found.astype(np.float32), shift.astype(np.float32)
+
+    def inside(self, W: Array, b: Array) -> tuple[Array, Array]:
+        """Return in these units W [features x targets] and b [targets] of `original`."""
+        shift = b - self.middle + self.centre @ W
+        return W * self.scale[:, None] / self.spread, shift / self.spread
+
+
+def usable(data: Any) -> bool:
+    """Return whether units can be found: else the learner refuses X, Y or weights.
+
+    data: (X, Y) or (X, Y, weights).
+    """
+    X, Y, *weights = data
+    if weights and not (np.isfinite(weights[0]) & (weights[0] >= 0.0)).all():
+        return False
+    return max(largest_of(X), largest_of(Y)) <= FLOAT32
 
 
 def unusual(largest: float) -> bool:
