@@ -33,6 +33,9 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
     alpha * (l1_ratio * ||W||_1 + (1 - l1_ratio) / 2 * ||W||^2). scikit-learn's
     LogisticRegression(C) corresponds to alpha = 1 / (C n).
 
+    Where "auto" is L-BFGS, it brings columns to standard units if they need it, and the result
+    back. The objective stays that of the data as they are.
+
     y: classes [n], or labels [n x labels] of 0 and 1, dense or sparse. Each label is a problem of
     its own; all are solved together.
 

@@ -27,7 +27,7 @@ from .parameters import configured, whole
 from .refining import Seen, refine
 from .row_weights import with_weights
 from .scikit import HAS_CALLBACKS, ConvergenceWarning, check_is_fitted, validate_data
-from .units import Units, usable
+from .units import IN_UNITS_OF_Y, Units, largest_of, unusual, usable
 
 Solver = Optimizer | str
 CARRIED = 4096  # rows of a block, where steps are by single rows or by pass
@@ -214,7 +214,16 @@ class LinearEstimator(LearnerEstimator):
 
     def _units_of(self, data: Any, optimizer: Optimizer | None) -> Units | None:
         """Return the units to solve in; None: those of the data."""
-        return None
+        auto = isinstance(self.solver, str) and self.solver == "auto"
+        if not auto or optimizer is None or not usable(data):
+            return None
+        X, Y, weights = data if len(data) == 3 else (*data, None)
+        own = self.loss in IN_UNITS_OF_Y
+        odd = unusual(largest_of(X)) or (own and unusual(largest_of(Y)))
+        if self.loss != "quantile" and not odd:
+            return None
+        how = {"centred": self.fit_intercept, "of_targets": own, "l2": self._checked_alpha()}
+        return Units.of(X, Y, weights, **how)
 
     def _in_units(self, data: Any) -> Any:
         if self._units is None:

@@ -12,13 +12,11 @@ import scipy.sparse as sp
 from blocklearn.answers import answered
 from blocklearn.models import GLM, Target
 from blocklearn.models.glm.links import LINKS, LinkName
-from blocklearn.optimizers import Optimizer
 
 from .base import Array, Tensors
 from .linear import LinearEstimator, Solver
 from .row_weights import with_weights
 from .scikit import HAS_CALLBACKS, ConvergenceWarning, RegressorMixin, with_callbacks
-from .units import IN_UNITS_OF_Y, Units, largest_of, unusual, usable
 
 OTHERS: tuple[LinkName, ...] = ("huber", "quantile", "poisson", "gamma", "tweedie")
 """Losses that are called like their links."""
@@ -129,17 +127,6 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
             by_target = enumerate(shape / self._units.spread)
             labels["targets"] = [Target(column=i, shape=float(each)) for i, each in by_target]
         return super()._model(output, shape=self.shape, **labels)
-
-    def _units_of(self, data: Any, optimizer: Optimizer | None) -> Units | None:
-        auto = isinstance(self.solver, str) and self.solver == "auto"
-        if not auto or optimizer is None or not usable(data):
-            return None
-        X, Y, weights = data if len(data) == 3 else (*data, None)
-        of_X, of_Y = largest_of(X), largest_of(Y)
-        own = self.loss in IN_UNITS_OF_Y
-        if self.loss != "quantile" and not unusual(of_X) and not (own and unusual(of_Y)):
-            return None
-        return Units.of(X, Y, weights, centred=self.fit_intercept, of_targets=own)
 
     def _warn_of_steps(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Warn where steps have not suited the data: the result is no better than a constant."""

@@ -54,10 +54,13 @@ class Units:
     spread: Numbers
 
     @classmethod
-    def of(cls, X: Any, Y: Any, weights: Any, *, centred: bool, of_targets: bool) -> Units:
+    def of(
+        cls, X: Any, Y: Any, weights: Any, *, centred: bool, of_targets: bool, l2: float
+    ) -> Units:
         """Return units in which columns and targets have size 1, and mean 0 if `centred`.
 
-        Sparse columns are divided by their largest value and not centred, so that zeros stay.
+        Sparse columns are divided by their largest value and not centred, so that zeros stay. Of
+        columns whose squares are below the penalty l2, the penalty has size 1.
         weights: of rows [n], or None. of_targets: whether Y has units; otherwise it stays.
         """
         w = np.ones(X.shape[0]) if weights is None else np.asarray(weights, np.float64)
@@ -71,7 +74,7 @@ class Units:
         if of_targets and not sp.issparse(Y):
             rows = np.asarray(Y).reshape(len(w), targets)
             middle, spread = mean_and_deviation(rows, w, centred=centred)
-        return cls(centre, scale, middle, spread)
+        return cls(centre, np.sqrt(scale**2 + l2), middle, spread)
 
     def columns(self, X: Any) -> Any:
         """Return X in these units, float32."""
