@@ -53,7 +53,7 @@ class LinearEstimator(LearnerEstimator):
     SOLVERS: ClassVar[Sequence[str]] = GRADIENTS
     _kind: ClassVar[type[GLM]] = GLM
     _names: ClassVar[dict[str, str]] = {"intercept": "fit_intercept"}  # of fields: their parameters
-    _refines: ClassVar[bool] = True  # whether `partial_fit` refines a fit by full passes
+    _linear: ClassVar[bool] = True  # whether scores are linear in the features
     _units: Units | None = None  # of the data that are being solved
     _seen: Seen | None = None  # the rows of a fit by full passes, and of `partial_fit` since
 
@@ -191,11 +191,12 @@ class LinearEstimator(LearnerEstimator):
         if not by_dual:
             try:
                 self._units = self._units_of(data, optimizer)
+                optimizer = self._paced(data) if optimizer is None else optimizer
                 self._fit(self._in_units(data), told, optimizer)
             finally:
                 self._units = None
         full_pass = by_dual or (optimizer is not None and optimizer.steps_by_pass)
-        self._seen = Seen.of(*data) if full_pass and self._refines else None
+        self._seen = Seen.of(*data) if full_pass and self._linear else None
         if full_pass and self.loss not in KINKED and self.n_iter_ >= whole(self, "max_iter"):
             warnings.warn(
                 f"{type(self).__name__}: not converged after max_iter={self.max_iter} passes; "
@@ -208,6 +209,7 @@ class LinearEstimator(LearnerEstimator):
     def _go_on(self, data: Any, optimizer: Optimizer | None = None, of_rows: Any = None) -> Self:
         seen = self._seen if optimizer is None and usable(data) else None
         if seen is None or self._checked_alpha() * self._checked_share():
+            optimizer = self._paced(data) if optimizer is None else optimizer
             return super()._go_on(data, optimizer, of_rows)
         self._seen = refine(self, seen, data)
         return self
@@ -250,13 +252,18 @@ class LinearEstimator(LearnerEstimator):
         """
         if self.batch_size is not None:
             return super()._block_rows(data, model, optimizer)
-        if optimizer is None:
-            shapes = replace(shapes_of(*data[:2]), on_gpu=resolve(self.device) != "cpu")
-            own = model.optimizer_for(shapes, ())
-            free = own is not None and own.takes_rows
-        else:
-            free = optimizer.steps_by_pass
+        own = self._own(model, data) if optimizer is None else None
+        free = own.takes_rows if own is not None else bool(optimizer and optimizer.steps_by_pass)
         return in_chunks(CARRIED if free else MOST, rows_of(data))
+
+    def _own(self, model: Model, data: Any) -> Optimizer | None:
+        """Return the model's own optimizer for the data."""
+        shapes = replace(shapes_of(*data[:2]), on_gpu=resolve(self.device) != "cpu")
+        return model.optimizer_for(shapes, ())
+
+    def _paced(self, data: Any) -> Optimizer | None:
+        """Return the model's own optimizer with steps for the sizes in the data; None: as it is."""
+        return None
 
     # ------------------------------------------------------------- checks
 

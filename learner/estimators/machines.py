@@ -26,7 +26,7 @@ class Machine(LinearEstimator):
 
     SOLVERS = tuple(GRADIENTS)
     _kind: ClassVar[type[GLM]] = FM
-    _refines: ClassVar[bool] = False
+    _linear: ClassVar[bool] = False
     _names: ClassVar[dict[str, str]] = {
         "intercept": "fit_intercept",
         "factors": "n_components",

@@ -27,14 +27,14 @@ from blocklearn.optimizers import LBFGS
 
 from ..training.state import State
 from .base import rows_of
+from .moments import Moments
 from .parameters import configured, whole
-from .units import IN_UNITS_OF_Y, ROUNDING, Numbers, Units
+from .units import IN_UNITS_OF_Y, Numbers, Units
 
 if TYPE_CHECKING:
     from .linear import LinearEstimator
 
 LEAST = 1e-6  # of a second derivative
-AT_ONCE = 4096  # rows of dense data that are summed up together
 
 
 class Anchored(LBFGS):
@@ -65,50 +65,6 @@ class Anchored(LBFGS):
             s <<= s + self.pull[name] * moved
             f += self.read(total(self.pull[name] * moved * moved)) / 2.0
         return f, self.dot(self.sum, self.d), self.dot(self.sum, self.sum) ** 0.5
-
-
-@dataclass(frozen=True)
-class Moments:
-    """Mean and variance of columns, over rows whose weights add up to `weight`."""
-
-    weight: float
-    mean: Numbers
-    variance: Numbers
-
-    @classmethod
-    def of(cls, values: Any, weights: Numbers) -> Moments:
-        """Return the moments of values [n x columns] or [n], dense or sparse.
-
-        >>> Moments.of(np.array([1.0, 3.0, 9.0]), np.array([1.0, 1.0, 0.0]))
-        Moments(weight=2.0, mean=array([2.]), variance=array([1.]))
-        """
-        if sp.issparse(values):
-            shares = weights / weights.sum()
-            mean = values.T @ shares
-            variance = np.maximum(values.multiply(values).T @ shares - mean**2, 0.0)
-            return cls(float(weights.sum()), mean, variance)
-        values = np.asarray(values).reshape(len(values), -1)
-        found = cls(0.0, np.zeros(values.shape[1]), np.zeros(values.shape[1]))
-        for begin in range(0, len(values), AT_ONCE):
-            w, part = weights[begin : begin + AT_ONCE], values[begin : begin + AT_ONCE]
-            if w.any():
-                shares, part = w / w.sum(), part.astype(np.float64)
-                mean = shares @ part
-                found = found.merged(cls(float(w.sum()), mean, shares @ (part - mean) ** 2))
-        return found
-
-    def merged(self, other: Moments) -> Moments:
-        """Return the moments of the rows of both."""
-        share = other.weight / (self.weight + other.weight)
-        apart = other.mean - self.mean
-        variance = self.variance + share * (other.variance - self.variance)
-        variance += share * (1.0 - share) * apart**2
-        return Moments(self.weight + other.weight, self.mean + share * apart, variance)
-
-    def about(self, centre: Numbers) -> Numbers:
-        """Return the mean squares about `centre`, and 0 where they are rounding."""
-        found = self.variance + (self.mean - centre) ** 2
-        return np.where(found > (ROUNDING * self.mean) ** 2, found, 0.0)
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,20 @@ import scipy.sparse as sp
 from blocklearn.answers import answered
 from blocklearn.models import GLM, Target
 from blocklearn.models.glm.links import LINKS, LinkName
+from blocklearn.optimizers import AdaGrad, Optimizer
 
 from .base import Array, Tensors
 from .linear import LinearEstimator, Solver
+from .moments import size_of_entries
 from .row_weights import with_weights
 from .scikit import HAS_CALLBACKS, ConvergenceWarning, RegressorMixin, with_callbacks
+from .units import IN_UNITS_OF_Y, usable
 
 OTHERS: tuple[LinkName, ...] = ("huber", "quantile", "poisson", "gamma", "tweedie")
 """Losses that are called like their links."""
 NEAR = 0.99  # times the error of a constant, above which nothing was learned
 WORSE = 1.5  # the same for quantiles: those far from the median are worse than the mean
+OF_TEXTS = 0.1  # size of the features of a text, for which the model's rate is the best
 LOOKED_AT = 10_000  # rows, evenly spaced
 
 
@@ -127,6 +131,23 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
             by_target = enumerate(shape / self._units.spread)
             labels["targets"] = [Target(column=i, shape=float(each)) for i, each in by_target]
         return super()._model(output, shape=self.shape, **labels)
+
+    def _paced(self, data: Any) -> Optimizer | None:
+        """Return AdaGrad whose steps change scores by a share of the targets' deviation.
+
+        The model's rate suits texts: rows of length 1, whose features have a size of `OF_TEXTS`.
+        Steps as long on features of size 1 end far from the optimum, most of all where the mean is
+        e^score.
+        """
+        X, Y = data[:2]
+        own = self._own(self._model(), data) if self._linear else None
+        if not isinstance(own, AdaGrad) or own.takes_rows or not usable(data):
+            return None
+        spread = 1.0
+        if self.loss in IN_UNITS_OF_Y and not sp.issparse(Y):
+            spread = float(np.max(np.std(Y, axis=0, dtype=np.float64)))
+        share = OF_TEXTS * spread / max(size_of_entries(X), 1e-30)
+        return own.model_copy(update={"rate": own.rate * share}) if 0.0 < share < 1.0 else None
 
     def _warn_of_steps(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Warn where steps have not suited the data: the result is no better than a constant."""
