@@ -172,6 +172,7 @@ class ALS(FactorEstimator):
         return {
             "user_factors_": tensors("users"),
             "item_factors_": tensors("items"),
+            "_rank": self.n_components,
             "mean_": float(tensors("mean")[0, 0]),
         }
 

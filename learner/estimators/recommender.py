@@ -36,7 +36,7 @@ class Recommender:
     user_factors_: Array
     item_factors_: Array
     mean_: float
-    n_components: int
+    _rank: int  # n_components of the last `fit`
     n_jobs: int | None
     device: str
     _predictions: Callable[..., Array]
@@ -203,7 +203,7 @@ class Recommender:
             for table in (self.user_factors_, self.item_factors_)
         )
         ids = self._ids("user"), self._ids("item")
-        return Factors(users, items, self.mean_, self.n_components, *ids)
+        return Factors(users, items, self.mean_, self._rank, *ids)
 
     def _ids(self, side: Side) -> Ids | None:
         """Return the ids of users or items, as texts; None: their numbers are their ids."""
@@ -253,14 +253,14 @@ class Recommender:
         self, table: Array, rows: Array, N: int, chosen: Array | None, *, single: bool
     ) -> tuple[Array, Array]:
         table = table if chosen is None else table[chosen]
-        rows = of_unit_length(rows[:, : self.n_components])
+        rows = of_unit_length(rows[:, : self._rank])
         parts, size = parts_of(np.arange(len(rows)))
         length = checked_length(N, len(table))
 
         def lists() -> Iterator[tuple[Array, Array]]:
             with top_lists(
                 table, length, self._opened,
-                columns=self.n_components, block_rows=size, unit=True,
+                columns=self._rank, block_rows=size, unit=True,
             ) as top:  # fmt: skip
                 for part in parts:
                     ids, scores = top.of(rows[part])

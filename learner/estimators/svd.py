@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from blocklearn.answers import answered
 from blocklearn.models import SVD
+from blocklearn.models.svd import LEAST
 
 from ..training.data import refuse_texts
 from .base import Array, LearnerEstimator, Tensors
@@ -23,7 +24,6 @@ from .scikit import (
     with_callbacks,
 )
 
-TINY = float(np.finfo(np.float32).eps)  # least variance to divide by, as in scikit-learn
 FAR = 1e4  # times the variance, squares of means that leave float32 three digits of it
 SUMS = ("means", "sum_of_squares", "rows")
 
@@ -251,18 +251,13 @@ class PCA(Directions):
         found: Array = Z @ self.components_ + self.mean_
         return found
 
-    def transform(self, X: Any) -> Array:
-        """Return the rows in the directions, float32 [n x components]; see `whiten`."""
-        Z = super().transform(X)
-        return Z / self._lengths() if self.whiten else Z
-
     def _lengths(self) -> Array:
         """Return the standard deviations of the coordinates, float32 [components], never 0."""
-        variances: Array = np.maximum(self.explained_variance_, TINY)
+        variances: Array = np.maximum(self.explained_variance_, LEAST)
         return np.sqrt(variances).astype(np.float32)
 
     def _model(self) -> SVD:
-        names = {"oversampling": "n_oversamples", "exact": "exact"}
+        names = {"oversampling": "n_oversamples", "exact": "exact", "whiten": "whiten"}
         if self.n_components is None:
             return configured(self, SVD, names, components=self._k, center=True)
         return configured(self, SVD, names | {"components": "n_components"}, center=True)

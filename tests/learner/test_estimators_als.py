@@ -293,3 +293,15 @@ def test_dense_numbers_of_any_type_are_taken(kind: Any, dtype: str) -> None:
 def test_digits_of_other_scripts_are_ids_of_their_own() -> None:
     found = recommender.id_array(Ids(["٣", "3", "4"]))
     assert found.tolist() == ["٣", "3", "4"]
+
+
+def test_lists_are_of_the_factors_that_were_fitted() -> None:
+    """A parameter that is set afterwards is one of the next fit."""
+    als = bl.ALS(4, max_iter=2, regularization=0.1, random_state=0).fit(RATINGS)
+    items, users = als.similar_items(0, N=3), als.similar_users(0, N=3)
+    lists = als.recommend(0, RATINGS[[0]], N=3)
+    for number in (2, 9):
+        als.set_params(n_components=number)
+        np.testing.assert_array_equal(als.similar_items(0, N=3), items)
+        np.testing.assert_array_equal(als.similar_users(0, N=3), users)
+        np.testing.assert_array_equal(als.recommend(0, RATINGS[[0]], N=3), lists)
