@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -15,6 +15,7 @@ from blocklearn.models.glm.links import HINGES, LinkName
 from ..learner import Learner
 from .base import Array
 from .classes import Classes
+from .constraints import AMOUNT, Rule, check_parameters, one_of
 from .dual import DualProblem, by_dual, may_ascend
 from .linear import GRADIENTS, LinearEstimator, Solver
 from .row_weights import weights_of, with_weights
@@ -79,6 +80,10 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
     """
 
     SOLVERS = ("dual", *GRADIENTS)
+    _rules: ClassVar[Mapping[str, Rule]] = {
+        "loss": one_of("log_loss", *HINGES),
+        "alpha": AMOUNT.or_none(),
+    }
     _own_alpha = 1e-4  # where alpha is None
 
     @answered
@@ -117,6 +122,7 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
 
         sample_weight: [n]; 0 is as if the row were absent, 2 as if it occurred twice.
         """
+        check_parameters(self)
         X, y = self._check_labelled(X, y, reset=True)
         self._own_alpha = 1.0 / sum_of_weights(X.shape[0], sample_weight)
         self._classes = Classes.of(y)
@@ -132,6 +138,7 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
 
         classes: all classes of the stream; needed in the first call, unless y has labels.
         """
+        check_parameters(self)
         optimizer = self._solver(passes=False)
         if isinstance(self.class_weight, str):
             raise ValueError(

@@ -6,7 +6,6 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -22,6 +21,7 @@ from blocklearn.optimizers import FTRL, LBFGS, OPTIMIZERS, Optimizer
 from ..learner import Learner
 from ..training.data import refuse_texts
 from .base import MOST, Array, LearnerEstimator, Tensors, in_chunks, rows_of
+from .constraints import AMOUNT, BETWEEN, Rule, check_parameters
 from .gaps import refuse_gaps
 from .parameters import configured, whole
 from .refining import Seen, refine
@@ -51,9 +51,11 @@ class LinearEstimator(LearnerEstimator):
     solver: Solver
     tol: float
     SOLVERS: ClassVar[Sequence[str]] = GRADIENTS
+    _rules: ClassVar[Mapping[str, Rule]] = {"alpha": AMOUNT, "tol": BETWEEN}
     _kind: ClassVar[type[GLM]] = GLM
     _names: ClassVar[dict[str, str]] = {"intercept": "fit_intercept"}  # of fields: their parameters
     _linear: ClassVar[bool] = True  # whether scores are linear in the features
+    _derived: ClassVar[dict[str, str]] = {"l1": "alpha", "l2": "alpha", "shape": "shape"}
     _units: Units | None = None  # of the data that are being solved
     _seen: Seen | None = None  # the rows of a fit by full passes, and of `partial_fit` since
 
@@ -62,30 +64,17 @@ class LinearEstimator(LearnerEstimator):
         """Return the link of each loss."""
 
     def _model(self, output: Literal["mean", "score"] = "score", **labels: Any) -> GLM:
-        links = self._links()
-        if self.loss not in links:
-            raise ValueError(
-                f"{type(self).__name__}: loss={self.loss!r}: must be {' or '.join(links)}."
-            )
-        alpha = self._checked_alpha()
-        if not alpha >= 0.0:
-            raise ValueError(f"{type(self).__name__}: alpha={alpha}: must not be negative.")
-        share = self._checked_share()
+        check_parameters(self)
+        alpha, share = self._checked_alpha(), float(self.l1_ratio)
         l2 = alpha * (1.0 - share) if self._units is None else 0.0  # else see `_terms`
         labels |= {"l1": alpha * share, "l2": l2}
-        labels |= {"link": links[self.loss], "output": output}
+        labels |= {"link": self._links()[self.loss], "output": output}
         return configured(self, self._kind, self._names, **labels)
 
     def _checked_alpha(self) -> float:
-        if not isinstance(self.alpha, Real):
-            raise ValueError(f"{type(self).__name__}: alpha={self.alpha!r}: must be a number.")
+        """Return the weight of the penalty."""
+        assert self.alpha is not None  # see `_rules`
         return float(self.alpha)
-
-    def _checked_share(self) -> float:
-        name, share = type(self).__name__, self.l1_ratio
-        if not (isinstance(share, Real) and 0.0 <= share <= 1.0):
-            raise ValueError(f"{name}: l1_ratio={share!r}: must be a number from 0 to 1.")
-        return float(share)
 
     def _learned(self, tensors: Tensors) -> dict[str, Any]:
         W, b = tensors("W"), tensors("intercept").ravel()
@@ -151,7 +140,7 @@ class LinearEstimator(LearnerEstimator):
         name = type(self).__name__
         solver = self.solver
         if isinstance(solver, str) and solver == "auto":
-            smooth = self.loss != "hinge" and not self._checked_alpha() * self._checked_share()
+            smooth = self.loss != "hinge" and not self._checked_alpha() * self.l1_ratio
             solver = "lbfgs" if passes and smooth else "adagrad"
         if not isinstance(solver, Optimizer) and solver not in self.SOLVERS:
             raise ValueError(
@@ -208,7 +197,7 @@ class LinearEstimator(LearnerEstimator):
 
     def _go_on(self, data: Any, optimizer: Optimizer | None = None, of_rows: Any = None) -> Self:
         seen = self._seen if optimizer is None and usable(data) else None
-        if seen is None or self._checked_alpha() * self._checked_share():
+        if seen is None or self._checked_alpha() * self.l1_ratio:
             optimizer = self._paced(data) if optimizer is None else optimizer
             return super()._go_on(data, optimizer, of_rows)
         self._seen = refine(self, seen, data)
@@ -269,6 +258,7 @@ class LinearEstimator(LearnerEstimator):
 
     def _check(self, X: Any) -> Any:
         """Return X to predict for, as scikit-learn validates it."""
+        check_parameters(self)
         check_is_fitted(self)
         refuse_texts(X)
         return validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)

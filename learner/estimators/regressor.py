@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,6 +15,7 @@ from blocklearn.models.glm.links import LINKS, LinkName
 from blocklearn.optimizers import AdaGrad, Optimizer
 
 from .base import Array, Tensors
+from .constraints import Rule, check_parameters, one_of
 from .linear import LinearEstimator, Solver
 from .moments import size_of_entries
 from .row_weights import with_weights
@@ -62,6 +63,8 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
     array([31.])
     """
 
+    _rules: ClassVar[Mapping[str, Rule]] = {"loss": one_of("squared_error", *OTHERS)}
+
     @answered
     def __init__(
         self,
@@ -98,6 +101,7 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
 
         sample_weight: [n]; 0 is as if the row were absent, 2 as if it occurred twice.
         """
+        check_parameters(self)
         X, y = self._check_targets(X, y, reset=True)
         self._solve(X, y, sample_weight, y)
         self._warn_of_steps(X, y, sample_weight)
@@ -105,6 +109,7 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Make one more pass, over X; or refine a fit: see `GLMClassifier.partial_fit`."""
+        check_parameters(self)
         optimizer = self._solver(passes=False)
         X, y = self._check_targets(X, y, reset=not self._has_begun())
         return self._go_on(with_weights(X, y, sample_weight), optimizer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from blocklearn.models.svd import LEAST
 
 from ..training.data import refuse_texts
 from .base import Array, LearnerEstimator, Tensors
+from .constraints import COUNT, Rule
 from .parameters import configured
 from .scikit import (
     ClassNamePrefixFeaturesOutMixin,
@@ -197,6 +199,7 @@ class PCA(Directions):
     """
 
     least_rows: ClassVar[int] = 2
+    _rules: ClassVar[Mapping[str, Rule]] = {"n_components": COUNT.or_none()}
 
     @answered
     def __init__(
