@@ -84,7 +84,7 @@ class Recommender:
         rows = self._predictions(known) if numbers is None else factors.users[numbers]
         chosen = self._chosen("item", items, filter_items)
         left_out = known if filter_already_liked_items else None
-        count = checked_length(N, len(factors.items) if chosen is None else chosen.size)
+        count = checked_length(N, len(factors.items) if chosen is None else chosen.size, "N")
         blocks = of_matrix(np.arange(ids.size), left_out)
         lists = lists_of(factors, rows, blocks, count, chosen, self._opened)
         found, scores = joined(
@@ -211,7 +211,15 @@ class Recommender:
         return None if found is None else Ids(found.astype(str).tolist())
 
     def _numbers(self, side: Side, given: Any) -> Array:
-        """Return the numbers of users or items, given by their numbers or ids."""
+        """Return the numbers of users or items, given by their numbers or ids.
+
+        Raises ValueError where they are no list.
+        """
+        if np.ndim(given) > 1:
+            raise ValueError(
+                f"{type(self).__name__}: {side}s of shape {np.shape(given)}: must be one id, or a "
+                "list of ids. Pass ids[0], or ids.ravel()."
+            )
         if hasattr(self, f"{side}_ids_"):
             given = np.atleast_1d(np.asarray(given)).astype(str)
         return self._factors().numbers(side, given)
@@ -255,7 +263,7 @@ class Recommender:
         table = table if chosen is None else table[chosen]
         rows = of_unit_length(rows[:, : self._rank])
         parts, size = parts_of(np.arange(len(rows)))
-        length = checked_length(N, len(table))
+        length = checked_length(N, len(table), "N")
 
         def lists() -> Iterator[tuple[Array, Array]]:
             with top_lists(
