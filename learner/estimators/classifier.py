@@ -8,18 +8,20 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.special import expit, softmax
 
-from blocklearn.answers import answered
+from blocklearn.answers import answered, shown
 from blocklearn.models import GLM, Target
 from blocklearn.models.glm.links import HINGES, LinkName
 
 from ..learner import Learner
 from .base import Array
-from .classes import Classes
+from .classes import Classes, refuse_mixture
 from .constraints import AMOUNT, Rule, check_parameters, one_of
 from .dual import DualProblem, by_dual, may_ascend
 from .linear import GRADIENTS, LinearEstimator, Solver
 from .row_weights import weights_of, with_weights
 from .scikit import ClassifierMixin, available_if, column_or_1d, with_callbacks
+
+LEAST_SUM = 1e-20  # of weights of rows
 
 
 def has_probabilities(estimator: GLMClassifier) -> bool:
@@ -125,7 +127,7 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
         check_parameters(self)
         X, y = self._check_labelled(X, y, reset=True)
         self._own_alpha = 1.0 / sum_of_weights(X.shape[0], sample_weight)
-        self._classes = Classes.of(y)
+        self._classes = Classes.of(y, type(self).__name__)
         self.classes_ = self._classes.names
         self._class_weights = self._classes.weights(self.class_weight, y, sample_weight)
         return self._solve(X, self._classes.columns(y), sample_weight, y)
@@ -142,16 +144,17 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
         optimizer = self._solver(passes=False)
         if isinstance(self.class_weight, str):
             raise ValueError(
-                f"GLMClassifier: class_weight={self.class_weight!r} needs all rows at once; for "
-                "partial_fit give a weight for each class, or sample_weight."
+                f"{type(self).__name__}: class_weight={self.class_weight!r} needs all rows at "
+                "once; for partial_fit give a weight for each class, or sample_weight."
             )
         first = not self._has_begun()
         X, y = self._check_labelled(X, y, reset=first)
         if first or classes is not None:
-            given = Classes.given(y, classes)
+            given = Classes.given(y, classes, type(self).__name__)
             if not first and not np.array_equal(given.names, self.classes_):
                 raise ValueError(
-                    f"GLMClassifier: classes={classes!r}, but at first they were {self.classes_!r}."
+                    f"{type(self).__name__}: classes={shown(classes)}, but at first they were "
+                    f"{self.classes_.tolist()}."
                 )
             self._classes, self.classes_ = given, given.names
         self._class_weights = self._classes.weights(self.class_weight, y, sample_weight)
@@ -232,6 +235,7 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
         return super()._model(output, **labels)
 
     def _check_labelled(self, X: Any, y: Any, *, reset: bool) -> Any:
+        refuse_mixture(y, f"{type(self).__name__}: y")
         X, y = self._check_both(X, y, reset=reset)
         single = y.ndim == 2 and y.shape[1] == 1
         return X, column_or_1d(y, warn=True) if single else y
@@ -247,8 +251,16 @@ def sum_of_weights(rows: int, sample_weight: Any) -> float:
     """Return the sum of the weights of rows, 1 if it is 0, which `fit` refuses later.
 
     sample_weight: [n], a number or None.
+
+    Raises:
+        ValueError: it is too small for alpha = 1 / sum.
     """
     if sample_weight is None:
         return float(rows)
     total = float(weights_of(rows, sample_weight).sum(dtype=np.float64))
+    if 0.0 < total < LEAST_SUM:
+        raise ValueError(
+            f"sample_weight adds up to {total:g}: must be at least {LEAST_SUM:g} for alpha=None, "
+            "which is 1 / sum. Multiply the weights by a number, or give alpha."
+        )
     return total if total > 0.0 else 1.0

@@ -82,3 +82,56 @@ def test_numbers_of_numpy_are_numbers() -> None:
     bl.KMeans(np.int64(2), max_iter=np.int32(1), spherical=np.True_).fit(X)
     bl.GLMRegressor(alpha=np.float32(0.1), tol=np.float64(1e-3), l1_ratio=np.int64(0)).fit(X, y)
     bl.PCA(2, whiten=np.False_).fit(X)
+
+
+@pytest.mark.parametrize(
+    ("weights", "rule"),
+    [
+        ("nonsense", "must be a mapping by class, 'balanced' or None"),
+        ([1.0, 2.0], "must be a mapping by class, 'balanced' or None"),
+        ({0: "a"}, "the weight of 0, 'a', must be a number, 0 or more"),
+        ({0: None}, "the weight of 0, None, must be a number, 0 or more"),
+        ({1: -1.0}, "the weight of 1, -1.0, must be a number, 0 or more"),
+        ({5: 1.0}, r"5 is no class of y; the classes are \[0, 1\]"),
+    ],
+)
+@pytest.mark.parametrize("kind", [bl.GLMClassifier, bl.FMClassifier])
+def test_class_weights_that_are_none_are_named(kind: Any, weights: Any, rule: str) -> None:
+    with pytest.raises(ValueError, match=f"^{kind.__name__}: class_weight=.*: {rule}"):
+        kind(class_weight=weights).fit(X, y)
+
+
+def test_class_weights_of_other_rows_are_left_out() -> None:
+    given, known = (
+        bl.GLMClassifier(class_weight={0: 2.0, 1: 1.0, **more}).fit(X, y).coef_
+        for more in ({7: 3.0}, {})
+    )
+    np.testing.assert_array_equal(given, known)
+
+
+@pytest.mark.parametrize("labels", [["a", 1] * 20, np.array(["a", 1] * 20, object)])
+def test_labels_are_texts_or_numbers(labels: Any) -> None:
+    for kind in (bl.GLMClassifier, bl.FMClassifier):
+        with pytest.raises(ValueError, match=f"^{kind.__name__}: y has texts and numbers, such as"):
+            kind().fit(X, labels)
+    with pytest.raises(ValueError, match="^GLMClassifier: classes has texts and numbers"):
+        bl.GLMClassifier().partial_fit(X, y, classes=["a", 1])
+    found = bl.GLMClassifier().fit(X, np.where(y, "a", "b").astype(object))
+    assert found.classes_.tolist() == ["a", "b"]
+
+
+def test_messages_name_the_classifier() -> None:
+    with pytest.raises(ValueError, match="^FMClassifier: y has one class only"):
+        bl.FMClassifier().fit(X, np.ones(40))
+    with pytest.raises(ValueError, match="^FMClassifier: the first call of partial_fit needs"):
+        bl.FMClassifier().partial_fit(X, y)
+    with pytest.raises(ValueError, match="^FMClassifier: class_weight='balanced' needs all rows"):
+        bl.FMClassifier(class_weight="balanced").partial_fit(X, y, classes=[0, 1])
+
+
+def test_weights_of_rows_too_small_for_the_default_penalty_are_named() -> None:
+    tiny = np.full(40, 1e-42)
+    with pytest.raises(ValueError, match="^sample_weight adds up to 4e-41: must be at least 1e-20"):
+        bl.GLMClassifier().fit(X, y, sample_weight=tiny)
+    with pytest.raises(ValueError, match="class_weight is for classes"):
+        bl.FMClassifier(class_weight={0: 1.0}).fit(X, np.column_stack([y, 1 - y]))
