@@ -52,7 +52,7 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
         fit_intercept: learn an intercept.
         class_weight: a mapping by class, "balanced" or None.
         solver: "lbfgs" or "conjugate-gradient" find the optimum; each step takes a pass. The hinge
-            has kinks, at which the latter may end some per cent above the optimum. "adagrad",
+            has kinks, at which the latter may end far above the optimum. "adagrad",
             "ftrl", "sgd", "adam" and "rmsprop" make a step for each block, so they need few passes.
             An optimizer of `blocklearn.optimizers` works, too. "dual" is dual ascent by rows in
             memory, on the CPU, with an L2 penalty alone. "auto" is that for 1,000 sparse rows or

@@ -16,7 +16,7 @@ from blocklearn.matcache import resolve
 from blocklearn.mixins import Mixin
 from blocklearn.models import GLM, Model, Shapes
 from blocklearn.models.glm.links import LinkName
-from blocklearn.optimizers import FTRL, LBFGS, OPTIMIZERS, Optimizer
+from blocklearn.optimizers import FTRL, LBFGS, OPTIMIZERS, ConjugateGradient, Optimizer
 
 from ..learner import Learner
 from ..training.data import refuse_texts
@@ -186,10 +186,20 @@ class LinearEstimator(LearnerEstimator):
                 self._units = None
         full_pass = by_dual or (optimizer is not None and optimizer.steps_by_pass)
         self._seen = Seen.of(*data) if full_pass and self._linear else None
-        if full_pass and self.loss not in KINKED and self.n_iter_ >= whole(self, "max_iter"):
+        why = None
+        if self.loss in KINKED and isinstance(optimizer, ConjugateGradient):
+            why = (
+                f"conjugate gradients stop at kinks of loss={self.loss!r}, perhaps far above the "
+                'optimum; use solver="lbfgs".'
+            )
+        elif full_pass and self.loss not in KINKED and self.n_iter_ >= whole(self, "max_iter"):
+            why = (
+                f"not converged after max_iter={self.max_iter} passes; raise it, or scale the "
+                "features, or raise alpha."
+            )
+        if why is not None:
             warnings.warn(
-                f"{type(self).__name__}: not converged after max_iter={self.max_iter} passes; "
-                "raise it, or scale the features, or raise alpha.",
+                f"{type(self).__name__}: {why}",
                 ConvergenceWarning,
                 stacklevel=4 if HAS_CALLBACKS else 3,
             )

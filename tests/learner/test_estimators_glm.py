@@ -270,21 +270,22 @@ def test_weights_are_drawn_with_names_and_signs(tmp_path: Path) -> None:
         model.plot_weights(feature_names=names[:2])
 
 
-@pytest.mark.parametrize("solver", ["lbfgs", "conjugate-gradient"])
 @pytest.mark.parametrize("weights", [{"no": 1.0, "yes": 10.0}, {"no": 100.0, "yes": 1.0}])
-def test_the_hinge_with_class_weights_is_not_stuck_at_zero(solver: str, weights: Any) -> None:
+def test_the_hinge_with_class_weights_is_not_stuck_at_zero(weights: Any) -> None:
     """The best constant lies at the kink of all rows of the heavy class."""
 
-    def objective(found: Any) -> float:
+    def objective(**how: Any) -> float:
+        found = bl.GLMClassifier(
+            "hinge", alpha=1e-3, class_weight=weights, random_state=0, max_iter=300, **how
+        ).fit(X, TWO)
         margins = np.where(TWO == "yes", 1.0, -1.0) * found.decision_function(X)
         losses = [weights[y] for y in TWO] * np.maximum(0.0, 1.0 - margins)
         return float(losses.mean() + 1e-3 / 2 * np.square(found.coef_).sum())
 
-    found, wanted = (
-        bl.GLMClassifier("hinge", alpha=1e-3, class_weight=weights, solver=each).fit(X, TWO)
-        for each in (solver, "dual")
-    )
-    assert objective(found) < 1.1 * objective(wanted)
+    wanted = objective(solver="dual")
+    assert objective(solver="lbfgs") < 1.05 * wanted
+    with pytest.warns(ConvergenceWarning, match="conjugate gradients stop at kinks"):
+        assert objective(solver="conjugate-gradient") < 2.0 * wanted  # zeros: 2.8 or 5 times
 
 
 @pytest.mark.parametrize("loss", ["squared_error", "huber", "quantile", "poisson", "gamma"])
