@@ -40,6 +40,7 @@ from .inputs import Block, Randomness, Shapes
 from .score import Score, Sum
 
 TINY = 1e-30
+LEAST = float(np.finfo(np.float32).eps)  # variance to divide by, as in scikit-learn
 NOISE = 1e-7  # of the largest square: smaller ones are errors of float32
 FAR = 1e30  # squared distance of the mean from the origin of sums, in deviations of the rows
 
@@ -69,6 +70,9 @@ class SVD(Model):
     components: int = Field(20, ge=1, description="number of directions, k")
     center: bool = Field(
         False, description="subtract the mean of the rows: principal component analysis"
+    )
+    whiten: bool = Field(
+        False, description="divide predicted coordinates by their standard deviations"
     )
     oversampling: int = Field(
         10, ge=0, description="further directions while training: more need fewer passes"
@@ -208,4 +212,8 @@ class SVD(Model):
     def predict(self, block: Block) -> Mat:
         """Return the rows in the directions [rows x k]."""
         found: Mat = self.coordinates(self.centred(block.X)).mat()
-        return found
+        if not self.whiten:
+            return found
+        variances = self.lengths * self.lengths / maximum(self.rows - 1.0, 1.0)
+        white: Mat = (found / sqrt(maximum(variances, LEAST))).mat()
+        return white

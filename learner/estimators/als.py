@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from blocklearn.answers import answered
+from blocklearn.answers import answered, shown
 from blocklearn.models import ALS as ALSModel
 
 from ..recommendation.recommend import as_csr
@@ -22,6 +22,7 @@ WEIGHTS = {
     "bias_reg": "bias_regularization",
 }
 """The fields of the model's penalty, and the parameters that set them."""
+MOST_ROWS = 2**31  # of users or items
 
 
 class ALS(FactorEstimator):
@@ -172,6 +173,7 @@ class ALS(FactorEstimator):
         return {
             "user_factors_": tensors("users"),
             "item_factors_": tensors("items"),
+            "_rank": self.n_components,
             "mean_": float(tensors("mean")[0, 0]),
         }
 
@@ -187,11 +189,15 @@ def numbers_of(ids: Any) -> Array:
     """Return numbers of users or items as int64 [n].
 
     Raises:
-        ValueError: `ids` is empty or holds anything but whole numbers from 0.
+        ValueError: `ids` is empty, no list, or holds anything but whole numbers from 0 to 2**31.
     """
     numbers = np.atleast_1d(np.asarray(ids))
-    if not numbers.size or numbers.dtype.kind not in "iu" or numbers.min() < 0:
-        raise ValueError(f"ids={ids!r}: must be one or more whole numbers from 0.")
+    whole = numbers.size and numbers.ndim == 1 and numbers.dtype.kind in "iu"
+    if not whole or numbers.min() < 0 or numbers.max() >= MOST_ROWS:
+        raise ValueError(
+            f"ids={shown(ids)}: must be one or more whole numbers from 0 to 2**31 - 1, in a list. "
+            "Rows up to the largest are made: number new users and items on from the last."
+        )
     return numbers.astype(np.int64)
 
 

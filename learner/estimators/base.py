@@ -20,6 +20,7 @@ from ..learner import Learner
 from ..results.persistence import show_parameters
 from ..training.states.state import State
 from .callbacks import TellCallbacks
+from .constraints import check_parameters
 from .parameters import seed_of, threads_of, whole
 from .scikit import HAS_CALLBACKS, BaseEstimator, CallbackSupportMixin, check_is_fitted
 
@@ -65,6 +66,7 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
         data: X, (X, Y) or (X, Y, weights), already checked.
         told: what callbacks receive: X, y, metadata.
         """
+        check_parameters(self)
         self._seed = seed_of(self.random_state)
         told = {"estimator": self, **told}
         hooks: list[Hook] = []
@@ -87,6 +89,7 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
 
         of_rows: see `Learner`; None: the number of rows seen so far.
         """
+        check_parameters(self)
         rows = rows_of(data)
         first = not self._has_begun()
         if first:
@@ -145,6 +148,7 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
     def _trained(self, rows: int, model: Model | None = None) -> Learner:
         """Return a learner that predicts and scores `rows` rows. The caller closes it."""
         check_is_fitted(self)
+        check_parameters(self)
         learner = self._learner(None, rows=rows, model=model)
         learner.restore(State(self._tensors(rows), {}))
         return learner

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 
+from blocklearn.answers import shown
+
 from .base import Array
+from .constraints import AMOUNT
 from .parameters import plain
-from .scikit import check_classification_targets, compute_class_weight, type_of_target
+from .scikit import check_classification_targets, type_of_target
 
 
 @dataclass(frozen=True)
@@ -19,13 +24,15 @@ class Classes:
 
     kind: two classes, several classes, or labels, of which a row has any number.
     names: the classes in ascending order; for labels, their numbers.
+    owner: the name of the classifier, for messages.
     """
 
     kind: Literal["binary", "classes", "labels"]
     names: Array
+    owner: str = "GLMClassifier"
 
     @classmethod
-    def of(cls, y: Any) -> Classes:
+    def of(cls, y: Any, owner: str) -> Classes:
         """Return the classes of y: [n], or [n x labels] of 0 and 1.
 
         Raises:
@@ -34,25 +41,26 @@ class Classes:
         check_classification_targets(y)
         kind = type_of_target(y)
         if kind == "multilabel-indicator":
-            return cls("labels", np.arange(y.shape[1]))
+            return cls("labels", np.arange(y.shape[1]), owner)
         if kind not in ("binary", "multiclass"):
             raise ValueError(
-                f"Unknown label type: {kind}. GLMClassifier takes classes [n], or labels "
-                "[n x labels] of 0 and 1."
+                f"Unknown label type: {kind}. {owner} takes classes [n], or labels [n x labels] of "
+                "0 and 1."
             )
-        return cls.named(np.unique(y))
+        return cls.named(np.unique(y), owner)
 
     @classmethod
-    def given(cls, y: Any, classes: Any) -> Classes:
+    def given(cls, y: Any, classes: Any, owner: str) -> Classes:
         """Return the classes of a whole stream: `classes`, or the columns of a matrix of labels."""
         if classes is None:
             if y.ndim == 2:
-                return cls.of(y)
-            raise ValueError("GLMClassifier: the first call of partial_fit needs `classes`.")
-        return cls.named(np.unique(np.asarray(classes)))
+                return cls.of(y, owner)
+            raise ValueError(f"{owner}: the first call of partial_fit needs `classes`.")
+        refuse_mixture(classes, f"{owner}: classes")
+        return cls.named(np.unique(np.asarray(classes)), owner)
 
     @classmethod
-    def named(cls, names: Array) -> Classes:
+    def named(cls, names: Array, owner: str) -> Classes:
         """Return two or more classes.
 
         Raises:
@@ -60,9 +68,9 @@ class Classes:
         """
         if names.size < 2:
             raise ValueError(
-                f"GLMClassifier: y has one class only, {names.tolist()}; two or more are needed."
+                f"{owner}: y has one class only, {names.tolist()}; two or more are needed."
             )
-        return cls("binary" if names.size == 2 else "classes", names)
+        return cls("binary" if names.size == 2 else "classes", names, owner)
 
     def codes(self, y: Array) -> Array:
         """Return the positions in `names` of the classes y [n].
@@ -112,15 +120,32 @@ class Classes:
             return None
         if self.kind == "labels":
             raise ValueError(
-                "GLMClassifier: class_weight is for classes, but y is a matrix of labels."
+                f"{self.owner}: class_weight is for classes, but y is a matrix of labels."
             )
         if isinstance(class_weight, str) and class_weight == "balanced":
             weights = None if sample_weight is None else np.broadcast_to(sample_weight, y.shape)
             counts = np.bincount(self.codes(y), weights, self.names.size)
             balanced = counts.sum() / (self.names.size * np.where(counts > 0, counts, 1.0))
             return [float(w) for w in np.where(counts > 0, balanced, 1.0)]
-        found = compute_class_weight(class_weight, classes=self.names, y=y)
-        return [float(w) for w in found]
+        self._check_weights(class_weight)
+        return [float(class_weight.get(plain(name), 1.0)) for name in self.names]
+
+    def _check_weights(self, class_weight: Any) -> None:
+        """Raise ValueError unless `class_weight` maps classes to numbers."""
+        start = f"{self.owner}: class_weight={shown(class_weight)}: "
+        if not isinstance(class_weight, Mapping):
+            raise ValueError(f"{start}must be a mapping by class, 'balanced' or None.")
+        wrong = {name: weight for name, weight in class_weight.items() if not AMOUNT.holds(weight)}
+        for name, weight in wrong.items():
+            raise ValueError(f"{start}the weight of {name!r}, {weight!r}, must be {AMOUNT.must}.")
+        classes = self.names.tolist()
+        if all(name in class_weight for name in classes):
+            return  # further ones may be in other rows
+        for name in class_weight:
+            if name not in classes:
+                raise ValueError(
+                    f"{start}{name!r} is no class of y; the classes are {shown(classes)}."
+                )
 
     def decided(self, scores: Array) -> Array:
         """Return each row's class from its scores [n] or [n x classes]; for labels, 0 and 1."""
@@ -129,3 +154,25 @@ class Classes:
         places = (scores > 0.0).astype(np.int64) if self.kind == "binary" else scores.argmax(axis=1)
         found: Array = self.names[places]
         return found
+
+
+def refuse_mixture(labels: Any, what: str) -> None:
+    """Check that labels are all texts, or none of them is.
+
+    what: their name in the message.
+
+    Raises:
+        ValueError: some are texts and others are numbers, which NumPy would turn into texts.
+    """
+    kind = getattr(getattr(labels, "dtype", None), "kind", None)
+    if not isinstance(labels, list | tuple) and kind != "O":
+        return
+    first: dict[bool, Any] = {}
+    for label in labels:
+        if isinstance(label, str | Real) and label == label:  # gaps are reported later
+            first.setdefault(isinstance(label, str), label)
+    if len(first) == 2:
+        raise ValueError(
+            f"{what} has texts and numbers, such as {first[True]!r} and {plain(first[False])!r}: "
+            "must be of one kind. Convert all to texts."
+        )

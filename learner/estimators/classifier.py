@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import expit, softmax
 
-from blocklearn.answers import answered
+from blocklearn.answers import answered, shown
 from blocklearn.models import GLM, Target
 from blocklearn.models.glm.links import HINGES, LinkName
 
 from ..learner import Learner
 from .base import Array
-from .classes import Classes
+from .classes import Classes, refuse_mixture
+from .constraints import AMOUNT, Rule, check_parameters, one_of
 from .dual import DualProblem, by_dual, may_ascend
-from .linear import GRADIENTS, LinearEstimator, Solver, weights_of, with_weights
+from .linear import GRADIENTS, LinearEstimator, Solver
+from .row_weights import weights_of, with_weights
 from .scikit import ClassifierMixin, available_if, column_or_1d, with_callbacks
+
+LEAST_SUM = 1e-20  # of weights of rows
 
 
 def has_probabilities(estimator: GLMClassifier) -> bool:
@@ -32,6 +36,9 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
     alpha * (l1_ratio * ||W||_1 + (1 - l1_ratio) / 2 * ||W||^2). scikit-learn's
     LogisticRegression(C) corresponds to alpha = 1 / (C n).
 
+    Where "auto" is L-BFGS, it brings columns to standard units if they need it, and the result
+    back. The objective stays that of the data as they are.
+
     y: classes [n], or labels [n x labels] of 0 and 1, dense or sparse. Each label is a problem of
     its own; all are solved together.
 
@@ -44,7 +51,8 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
         l1_ratio: share of the L1 norm in the penalty, 0 to 1.
         fit_intercept: learn an intercept.
         class_weight: a mapping by class, "balanced" or None.
-        solver: "lbfgs" or "conjugate-gradient" find the optimum; each step takes a pass. "adagrad",
+        solver: "lbfgs" or "conjugate-gradient" find the optimum; each step takes a pass. The hinge
+            has kinks, at which the latter may end far above the optimum. "adagrad",
             "ftrl", "sgd", "adam" and "rmsprop" make a step for each block, so they need few passes.
             An optimizer of `blocklearn.optimizers` works, too. "dual" is dual ascent by rows in
             memory, on the CPU, with an L2 penalty alone. "auto" is that for 1,000 sparse rows or
@@ -74,6 +82,10 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
     """
 
     SOLVERS = ("dual", *GRADIENTS)
+    _rules: ClassVar[Mapping[str, Rule]] = {
+        "loss": one_of("log_loss", *HINGES),
+        "alpha": AMOUNT.or_none(),
+    }
     _own_alpha = 1e-4  # where alpha is None
 
     @answered
@@ -112,31 +124,37 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
 
         sample_weight: [n]; 0 is as if the row were absent, 2 as if it occurred twice.
         """
+        check_parameters(self)
         X, y = self._check_labelled(X, y, reset=True)
         self._own_alpha = 1.0 / sum_of_weights(X.shape[0], sample_weight)
-        self._classes = Classes.of(y)
+        self._classes = Classes.of(y, type(self).__name__)
         self.classes_ = self._classes.names
         self._class_weights = self._classes.weights(self.class_weight, y, sample_weight)
         return self._solve(X, self._classes.columns(y), sample_weight, y)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Make one more pass, over X.
+        """Make one more pass, over X; or refine what `fit` by full passes has found.
+
+        After "lbfgs", "conjugate-gradient" or "dual", "auto" and "adagrad" move the coefficients to
+        suit the new rows, too, as far as the number of earlier rows allows; see `refining.py`.
 
         classes: all classes of the stream; needed in the first call, unless y has labels.
         """
+        check_parameters(self)
         optimizer = self._solver(passes=False)
         if isinstance(self.class_weight, str):
             raise ValueError(
-                f"GLMClassifier: class_weight={self.class_weight!r} needs all rows at once; for "
-                "partial_fit give a weight for each class, or sample_weight."
+                f"{type(self).__name__}: class_weight={self.class_weight!r} needs all rows at "
+                "once; for partial_fit give a weight for each class, or sample_weight."
             )
         first = not self._has_begun()
         X, y = self._check_labelled(X, y, reset=first)
         if first or classes is not None:
-            given = Classes.given(y, classes)
+            given = Classes.given(y, classes, type(self).__name__)
             if not first and not np.array_equal(given.names, self.classes_):
                 raise ValueError(
-                    f"GLMClassifier: classes={classes!r}, but at first they were {self.classes_!r}."
+                    f"{type(self).__name__}: classes={shown(classes)}, but at first they were "
+                    f"{self.classes_.tolist()}."
                 )
             self._classes, self.classes_ = given, given.names
         self._class_weights = self._classes.weights(self.class_weight, y, sample_weight)
@@ -217,6 +235,7 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
         return super()._model(output, **labels)
 
     def _check_labelled(self, X: Any, y: Any, *, reset: bool) -> Any:
+        refuse_mixture(y, f"{type(self).__name__}: y")
         X, y = self._check_both(X, y, reset=reset)
         single = y.ndim == 2 and y.shape[1] == 1
         return X, column_or_1d(y, warn=True) if single else y
@@ -232,8 +251,16 @@ def sum_of_weights(rows: int, sample_weight: Any) -> float:
     """Return the sum of the weights of rows, 1 if it is 0, which `fit` refuses later.
 
     sample_weight: [n], a number or None.
+
+    Raises:
+        ValueError: it is too small for alpha = 1 / sum.
     """
     if sample_weight is None:
         return float(rows)
     total = float(weights_of(rows, sample_weight).sum(dtype=np.float64))
+    if 0.0 < total < LEAST_SUM:
+        raise ValueError(
+            f"sample_weight adds up to {total:g}: must be at least {LEAST_SUM:g} for alpha=None, "
+            "which is 1 / sum. Multiply the weights by a number, or give alpha."
+        )
     return total if total > 0.0 else 1.0

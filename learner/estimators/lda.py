@@ -15,6 +15,7 @@ from blocklearn.models.lda.topic_priors import prior_of_topics
 from blocklearn.optimizers import Optimizer, StreamingAverage
 
 from .base import Array, Tensors
+from .constraints import check_parameters
 from .decomposition import Decomposition
 from .parameters import configured, plain
 from .scikit import with_callbacks
@@ -101,12 +102,14 @@ class LatentDirichletAllocation(TopicTables, Decomposition):
     @with_callbacks
     def fit(self, X: Any, y: Any = None) -> Self:
         """Train on X, from scratch; y is ignored."""
+        check_parameters(self)
         X = self._check(X, reset=True)
         self._warm_up: int | None = None
         return self._fit(X, {"X": X}, self._optimizer())
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Make one more pass, over X; y is ignored."""
+        check_parameters(self)
         first = not self._has_begun()
         X = self._check(X, reset=first)
         if first:  # the length of the stream is unknown
@@ -152,6 +155,12 @@ class LatentDirichletAllocation(TopicTables, Decomposition):
         if np.ndim(prior) == 2:
             del names["eta"]
             fields["eta"] = np.asarray(prior, np.float32).T
+            wanted = (self.n_components, self.n_features_in_)
+            if np.shape(prior) != wanted:
+                raise ValueError(
+                    f"{type(self).__name__}: topic_word_prior has the shape {np.shape(prior)}: "
+                    f"must have {wanted}, [topics x words]."
+                )
         return configured(self, LDA, names, **fields)
 
     def _check_stream(self, names: Mapping[str, str]) -> None:

@@ -6,7 +6,6 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -17,15 +16,18 @@ from blocklearn.matcache import resolve
 from blocklearn.mixins import Mixin
 from blocklearn.models import GLM, Model, Shapes
 from blocklearn.models.glm.links import LinkName
-from blocklearn.optimizers import FTRL, LBFGS, OPTIMIZERS, Optimizer
+from blocklearn.optimizers import FTRL, LBFGS, OPTIMIZERS, ConjugateGradient, Optimizer
 
 from ..learner import Learner
 from ..training.inputs.data import refuse_texts
 from .base import MOST, Array, LearnerEstimator, Tensors, in_chunks, rows_of
+from .constraints import AMOUNT, BETWEEN, Rule, check_parameters
 from .gaps import refuse_gaps
 from .parameters import configured, whole
+from .refining import Seen, refine
+from .row_weights import with_weights
 from .scikit import HAS_CALLBACKS, ConvergenceWarning, check_is_fitted, validate_data
-from .units import Units
+from .units import IN_UNITS_OF_Y, Units, largest_of, unusual, usable
 
 Solver = Optimizer | str
 CARRIED = 4096  # rows of a block, where steps are by single rows or by pass
@@ -49,39 +51,30 @@ class LinearEstimator(LearnerEstimator):
     solver: Solver
     tol: float
     SOLVERS: ClassVar[Sequence[str]] = GRADIENTS
+    _rules: ClassVar[Mapping[str, Rule]] = {"alpha": AMOUNT, "tol": BETWEEN}
     _kind: ClassVar[type[GLM]] = GLM
     _names: ClassVar[dict[str, str]] = {"intercept": "fit_intercept"}  # of fields: their parameters
-    _units: Units | None = None  # of the data that `fit` is solving
+    _linear: ClassVar[bool] = True  # whether scores are linear in the features
+    _derived: ClassVar[dict[str, str]] = {"l1": "alpha", "l2": "alpha", "shape": "shape"}
+    _units: Units | None = None  # of the data that are being solved
+    _seen: Seen | None = None  # the rows of a fit by full passes, and of `partial_fit` since
 
     @abstractmethod
     def _links(self) -> Mapping[str, LinkName]:
         """Return the link of each loss."""
 
     def _model(self, output: Literal["mean", "score"] = "score", **labels: Any) -> GLM:
-        links = self._links()
-        if self.loss not in links:
-            raise ValueError(
-                f"{type(self).__name__}: loss={self.loss!r}: must be {' or '.join(links)}."
-            )
-        alpha = self._checked_alpha()
-        if not alpha >= 0.0:
-            raise ValueError(f"{type(self).__name__}: alpha={alpha}: must not be negative.")
-        share = self._checked_share()
+        check_parameters(self)
+        alpha, share = self._checked_alpha(), float(self.l1_ratio)
         l2 = alpha * (1.0 - share) if self._units is None else 0.0  # else see `_terms`
         labels |= {"l1": alpha * share, "l2": l2}
-        labels |= {"link": links[self.loss], "output": output}
+        labels |= {"link": self._links()[self.loss], "output": output}
         return configured(self, self._kind, self._names, **labels)
 
     def _checked_alpha(self) -> float:
-        if not isinstance(self.alpha, Real):
-            raise ValueError(f"{type(self).__name__}: alpha={self.alpha!r}: must be a number.")
+        """Return the weight of the penalty."""
+        assert self.alpha is not None  # see `_rules`
         return float(self.alpha)
-
-    def _checked_share(self) -> float:
-        name, share = type(self).__name__, self.l1_ratio
-        if not (isinstance(share, Real) and 0.0 <= share <= 1.0):
-            raise ValueError(f"{name}: l1_ratio={share!r}: must be a number from 0 to 1.")
-        return float(share)
 
     def _learned(self, tensors: Tensors) -> dict[str, Any]:
         W, b = tensors("W"), tensors("intercept").ravel()
@@ -90,8 +83,11 @@ class LinearEstimator(LearnerEstimator):
         return {"coef_": W.T, "intercept_": b}
 
     def _tensors(self, rows: int) -> dict[str, Array]:
-        W = np.ascontiguousarray(np.atleast_2d(self.coef_).T, np.float32)
-        return {"W": W, "intercept": np.array(self.intercept_, np.float32).reshape(1, -1)}
+        W, b = np.atleast_2d(self.coef_).T, np.ravel(self.intercept_)
+        if self._units is not None:
+            W, b = self._units.inside(W, b)
+        W = np.ascontiguousarray(W, np.float32)
+        return {"W": W, "intercept": np.array(b, np.float32).reshape(1, -1)}
 
     def _trained(self, rows: int, model: Any = None) -> Learner:
         learner = super()._trained(rows, model)
@@ -144,7 +140,7 @@ class LinearEstimator(LearnerEstimator):
         name = type(self).__name__
         solver = self.solver
         if isinstance(solver, str) and solver == "auto":
-            smooth = self.loss != "hinge" and not self._checked_alpha() * self._checked_share()
+            smooth = self.loss != "hinge" and not self._checked_alpha() * self.l1_ratio
             solver = "lbfgs" if passes and smooth else "adagrad"
         if not isinstance(solver, Optimizer) and solver not in self.SOLVERS:
             raise ValueError(
@@ -184,22 +180,51 @@ class LinearEstimator(LearnerEstimator):
         if not by_dual:
             try:
                 self._units = self._units_of(data, optimizer)
+                optimizer = self._paced(data) if optimizer is None else optimizer
                 self._fit(self._in_units(data), told, optimizer)
             finally:
                 self._units = None
         full_pass = by_dual or (optimizer is not None and optimizer.steps_by_pass)
-        if full_pass and self.loss not in KINKED and self.n_iter_ >= whole(self, "max_iter"):
+        self._seen = Seen.of(*data) if full_pass and self._linear else None
+        why = None
+        if self.loss in KINKED and isinstance(optimizer, ConjugateGradient):
+            why = (
+                f"conjugate gradients stop at kinks of loss={self.loss!r}, perhaps far above the "
+                'optimum; use solver="lbfgs".'
+            )
+        elif full_pass and self.loss not in KINKED and self.n_iter_ >= whole(self, "max_iter"):
+            why = (
+                f"not converged after max_iter={self.max_iter} passes; raise it, or scale the "
+                "features, or raise alpha."
+            )
+        if why is not None:
             warnings.warn(
-                f"{type(self).__name__}: not converged after max_iter={self.max_iter} passes; "
-                "raise it, or scale the features, or raise alpha.",
+                f"{type(self).__name__}: {why}",
                 ConvergenceWarning,
                 stacklevel=4 if HAS_CALLBACKS else 3,
             )
         return self
 
+    def _go_on(self, data: Any, optimizer: Optimizer | None = None, of_rows: Any = None) -> Self:
+        seen = self._seen if optimizer is None and usable(data) else None
+        if seen is None or self._checked_alpha() * self.l1_ratio:
+            optimizer = self._paced(data) if optimizer is None else optimizer
+            return super()._go_on(data, optimizer, of_rows)
+        self._seen = refine(self, seen, data)
+        return self
+
     def _units_of(self, data: Any, optimizer: Optimizer | None) -> Units | None:
         """Return the units to solve in; None: those of the data."""
-        return None
+        auto = isinstance(self.solver, str) and self.solver == "auto"
+        if not auto or optimizer is None or not usable(data):
+            return None
+        X, Y, weights = data if len(data) == 3 else (*data, None)
+        own = self.loss in IN_UNITS_OF_Y
+        odd = unusual(largest_of(X)) or (own and unusual(largest_of(Y)))
+        if self.loss != "quantile" and not odd:
+            return None
+        how = {"centred": self.fit_intercept, "of_targets": own, "l2": self._checked_alpha()}
+        return Units.of(X, Y, weights, **how)
 
     def _in_units(self, data: Any) -> Any:
         if self._units is None:
@@ -226,18 +251,24 @@ class LinearEstimator(LearnerEstimator):
         """
         if self.batch_size is not None:
             return super()._block_rows(data, model, optimizer)
-        if optimizer is None:
-            shapes = replace(shapes_of(*data[:2]), on_gpu=resolve(self.device) != "cpu")
-            own = model.optimizer_for(shapes, ())
-            free = own is not None and own.takes_rows
-        else:
-            free = optimizer.steps_by_pass
+        own = self._own(model, data) if optimizer is None else None
+        free = own.takes_rows if own is not None else bool(optimizer and optimizer.steps_by_pass)
         return in_chunks(CARRIED if free else MOST, rows_of(data))
+
+    def _own(self, model: Model, data: Any) -> Optimizer | None:
+        """Return the model's own optimizer for the data."""
+        shapes = replace(shapes_of(*data[:2]), on_gpu=resolve(self.device) != "cpu")
+        return model.optimizer_for(shapes, ())
+
+    def _paced(self, data: Any) -> Optimizer | None:
+        """Return the model's own optimizer with steps for the sizes in the data; None: as it is."""
+        return None
 
     # ------------------------------------------------------------- checks
 
     def _check(self, X: Any) -> Any:
         """Return X to predict for, as scikit-learn validates it."""
+        check_parameters(self)
         check_is_fitted(self)
         refuse_texts(X)
         return validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)
@@ -261,39 +292,3 @@ def shapes_of(X: Any, Y: Any) -> Shapes:
     rows, columns = X.shape
     targets = 1 if Y.ndim == 1 else Y.shape[1]
     return Shapes(rows, columns, rows, targets, dense=not sp.issparse(X))
-
-
-def weights_of(rows: int, sample_weight: Any) -> Array:
-    """Return the weight of each row [rows].
-
-    sample_weight: [rows], or one number for all.
-
-    Raises:
-        ValueError: they are not numbers, or not one for each row.
-    """
-    weights = np.asarray(sample_weight)
-    if weights.dtype.kind == "O":
-        weights = weights.astype(np.float64)
-    if weights.dtype.kind not in "biuf":
-        raise ValueError(f"sample_weight has dtype {weights.dtype}, but weights must be numbers.")
-    if weights.shape not in ((), (rows,)):
-        raise ValueError(
-            f"sample_weight has shape {weights.shape}, but X has {rows:,} rows: give [{rows}]."
-        )
-    return weights if weights.ndim else np.full(rows, weights)
-
-
-def with_weights(X: Any, Y: Any, sample_weight: Any) -> tuple[Any, ...]:
-    """Return data for a learner: (X, Y), or (X, Y, weights).
-
-    sample_weight: [n], a number or None.
-
-    Raises:
-        ValueError: they are not numbers, not one for each row, or all 0.
-    """
-    if sample_weight is None:
-        return X, Y
-    weights = weights_of(X.shape[0], sample_weight)
-    if not weights.any():
-        raise ValueError("Sample weights must contain at least one non-zero number.")
-    return X, Y, weights

@@ -26,6 +26,7 @@ class Machine(LinearEstimator):
 
     SOLVERS = tuple(GRADIENTS)
     _kind: ClassVar[type[GLM]] = FM
+    _linear: ClassVar[bool] = False
     _names: ClassVar[dict[str, str]] = {
         "intercept": "fit_intercept",
         "factors": "n_components",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from blocklearn.models import GaussianMixture as MixtureModel
 
 from ..training.inputs.data import refuse_texts
 from .base import MOST, Array, LearnerEstimator, Tensors
+from .constraints import Rule, one_of
 from .parameters import configured
 from .scikit import DensityMixin, check_is_fitted, validate_data, with_callbacks
 
@@ -55,6 +57,8 @@ class GaussianMixture(DensityMixin, LearnerEstimator):
     >>> mixture.weights_.tolist(), np.sort(mixture.means_[:, 0]).round(2).tolist()
     ([0.5, 0.5], [0.25, 9.25])
     """
+
+    _rules: ClassVar[Mapping[str, Rule]] = {"covariance_type": one_of(*FORMS)}
 
     @answered
     def __init__(
@@ -154,11 +158,6 @@ class GaussianMixture(DensityMixin, LearnerEstimator):
         return validate_data(self, X, ensure_min_samples=least, **options)
 
     def _model(self) -> MixtureModel:
-        if self.covariance_type not in FORMS:
-            raise ValueError(
-                f"{type(self).__name__}: covariance_type={self.covariance_type!r}: must be full, "
-                "diag or spherical."
-            )
         same = ("reg_covar", "update_components", "forget")
         names = {"components": "n_components", "tolerance": "tol"} | {name: name for name in same}
         return configured(self, MixtureModel, names, covariance=FORMS[self.covariance_type])

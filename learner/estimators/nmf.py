@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,6 +12,7 @@ from blocklearn.answers import answered
 from blocklearn.models import NMF as NMFModel
 
 from .base import Array, Tensors
+from .constraints import AMOUNT, Rule
 from .decomposition import Decomposition
 from .parameters import configured
 from .scikit import check_is_fitted, with_callbacks
@@ -50,6 +52,11 @@ class NMF(Decomposition):
     >>> float(abs(nmf.inverse_transform(nmf.transform(X)) - X).max()) < 0.05
     True
     """
+
+    _derived: ClassVar[dict[str, str]] = {
+        f"{norm}_{table}": f"alpha_{table}" for norm in ("l1", "l2") for table in "WH"
+    }
+    _rules: ClassVar[Mapping[str, Rule]] = {"alpha_W": AMOUNT, "alpha_H": AMOUNT.or_text("same")}
 
     @answered
     def __init__(

@@ -11,9 +11,9 @@ from blocklearn.answers import answered
 from blocklearn.models import PageRank as PageRankModel
 
 from .base import Array, LearnerEstimator, Tensors
-from .linear import with_weights
 from .links import validated_links
 from .parameters import configured
+from .row_weights import with_weights
 from .scikit import with_callbacks
 
 

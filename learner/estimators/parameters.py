@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
 
+from blocklearn.answers import shown
 from blocklearn.fields import FieldError, Fields
 from blocklearn.matcache import available_threads
 
@@ -29,13 +31,32 @@ def configured(estimator: Any, kind: type[Made], names: Mapping[str, str], **giv
     try:
         return kind(**{field: v for field, v in (fields | given).items() if v is not None})
     except FieldError as error:
-        told = [
-            f"{names[field]}={getattr(estimator, names[field])!r}: {rule}"
-            if field in names
-            else f"{field}: {rule}".removeprefix(": ")
-            for field, rule in error.problems.items()
-        ]
+        told = told_by_parameter(estimator, names, error.problems)
         raise ValueError(f"{type(estimator).__name__}: {' '.join(told)}") from None
+
+
+def told_by_parameter(
+    estimator: Any, names: Mapping[str, str], problems: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield what is wrong, in words of the estimator's parameters.
+
+    names: for each field, the parameter that sets it; `_derived` has those that others follow from.
+    problems: by field, such as "alpha" or "alpha.1"; of several fields, by "".
+    """
+    known = {**getattr(estimator, "_derived", {}), **names}
+    others = {field: name for field, name in known.items() if field != name}
+    words = re.compile(rf"\b({'|'.join(others)})\b") if others else None
+    seen = set()
+    for field, rule in problems.items():
+        first, _, place = field.partition(".")
+        if first not in known:
+            own = words.sub(lambda word: others[word[0]], rule) if words and not first else rule
+            yield f"{field}: {own}".removeprefix(": ")
+            continue
+        name = known[first]
+        start = "" if name in seen else f"{name}={shown(plain(getattr(estimator, name)))}: "
+        seen.add(name)
+        yield start + (f"entry {place} {rule}" if place else rule)
 
 
 def plain(value: Any) -> Any:

@@ -94,6 +94,7 @@ class Ranking(FactorEstimator):
         return {
             "user_factors_": tensors("users"),
             "item_factors_": tensors("items"),
+            "_rank": self.n_components,
             "_squares": tensors("users_squares"),
         }
 

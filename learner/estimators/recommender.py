@@ -36,7 +36,7 @@ class Recommender:
     user_factors_: Array
     item_factors_: Array
     mean_: float
-    n_components: int
+    _rank: int  # n_components of the last `fit`
     n_jobs: int | None
     device: str
     _predictions: Callable[..., Array]
@@ -84,7 +84,7 @@ class Recommender:
         rows = self._predictions(known) if numbers is None else factors.users[numbers]
         chosen = self._chosen("item", items, filter_items)
         left_out = known if filter_already_liked_items else None
-        count = checked_length(N, len(factors.items) if chosen is None else chosen.size)
+        count = checked_length(N, len(factors.items) if chosen is None else chosen.size, "N")
         blocks = of_matrix(np.arange(ids.size), left_out)
         lists = lists_of(factors, rows, blocks, count, chosen, self._opened)
         found, scores = joined(
@@ -203,7 +203,7 @@ class Recommender:
             for table in (self.user_factors_, self.item_factors_)
         )
         ids = self._ids("user"), self._ids("item")
-        return Factors(users, items, self.mean_, self.n_components, *ids)
+        return Factors(users, items, self.mean_, self._rank, *ids)
 
     def _ids(self, side: Side) -> Ids | None:
         """Return the ids of users or items, as texts; None: their numbers are their ids."""
@@ -211,7 +211,15 @@ class Recommender:
         return None if found is None else Ids(found.astype(str).tolist())
 
     def _numbers(self, side: Side, given: Any) -> Array:
-        """Return the numbers of users or items, given by their numbers or ids."""
+        """Return the numbers of users or items, given by their numbers or ids.
+
+        Raises ValueError where they are no list.
+        """
+        if np.ndim(given) > 1:
+            raise ValueError(
+                f"{type(self).__name__}: {side}s of shape {np.shape(given)}: must be one id, or a "
+                "list of ids. Pass ids[0], or ids.ravel()."
+            )
         if hasattr(self, f"{side}_ids_"):
             given = np.atleast_1d(np.asarray(given)).astype(str)
         return self._factors().numbers(side, given)
@@ -253,14 +261,14 @@ class Recommender:
         self, table: Array, rows: Array, N: int, chosen: Array | None, *, single: bool
     ) -> tuple[Array, Array]:
         table = table if chosen is None else table[chosen]
-        rows = of_unit_length(rows[:, : self.n_components])
+        rows = of_unit_length(rows[:, : self._rank])
         parts, size = parts_of(np.arange(len(rows)))
-        length = checked_length(N, len(table))
+        length = checked_length(N, len(table), "N")
 
         def lists() -> Iterator[tuple[Array, Array]]:
             with top_lists(
                 table, length, self._opened,
-                columns=self.n_components, block_rows=size, unit=True,
+                columns=self._rank, block_rows=size, unit=True,
             ) as top:  # fmt: skip
                 for part in parts:
                     ids, scores = top.of(rows[part])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,19 +12,21 @@ import scipy.sparse as sp
 from blocklearn.answers import answered
 from blocklearn.models import GLM, Target
 from blocklearn.models.glm.links import LINKS, LinkName
-from blocklearn.optimizers import Optimizer
+from blocklearn.optimizers import AdaGrad, Optimizer
 
 from .base import Array, Tensors
-from .linear import LinearEstimator, Solver, with_weights
+from .constraints import Rule, check_parameters, one_of
+from .linear import LinearEstimator, Solver
+from .moments import size_of_entries
+from .row_weights import with_weights
 from .scikit import HAS_CALLBACKS, ConvergenceWarning, RegressorMixin, with_callbacks
-from .units import Units, largest_of, unusual
+from .units import IN_UNITS_OF_Y, usable
 
 OTHERS: tuple[LinkName, ...] = ("huber", "quantile", "poisson", "gamma", "tweedie")
 """Losses that are called like their links."""
-IN_UNITS_OF_Y = ("squared_error", "huber", "quantile")  # whose predictions are scores
 NEAR = 0.99  # times the error of a constant, above which nothing was learned
 WORSE = 1.5  # the same for quantiles: those far from the median are worse than the mean
-FLOAT32 = float(np.finfo(np.float32).max)
+OF_TEXTS = 0.1  # size of the features of a text, for which the model's rate is the best
 LOOKED_AT = 10_000  # rows, evenly spaced
 
 
@@ -60,6 +62,8 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
     >>> bl.GLMRegressor(alpha=0.0).fit(X, 3 * X[:, 0] + 1).predict([[10.0]]).round(1)
     array([31.])
     """
+
+    _rules: ClassVar[Mapping[str, Rule]] = {"loss": one_of("squared_error", *OTHERS)}
 
     @answered
     def __init__(
@@ -97,13 +101,15 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
 
         sample_weight: [n]; 0 is as if the row were absent, 2 as if it occurred twice.
         """
+        check_parameters(self)
         X, y = self._check_targets(X, y, reset=True)
         self._solve(X, y, sample_weight, y)
         self._warn_of_steps(X, y, sample_weight)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Make one more pass, over X."""
+        """Make one more pass, over X; or refine a fit: see `GLMClassifier.partial_fit`."""
+        check_parameters(self)
         optimizer = self._solver(passes=False)
         X, y = self._check_targets(X, y, reset=not self._has_begun())
         return self._go_on(with_weights(X, y, sample_weight), optimizer)
@@ -131,20 +137,22 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
             labels["targets"] = [Target(column=i, shape=float(each)) for i, each in by_target]
         return super()._model(output, shape=self.shape, **labels)
 
-    def _units_of(self, data: Any, optimizer: Optimizer | None) -> Units | None:
-        auto = isinstance(self.solver, str) and self.solver == "auto"
-        if not auto or optimizer is None:
+    def _paced(self, data: Any) -> Optimizer | None:
+        """Return AdaGrad whose steps change scores by a share of the targets' deviation.
+
+        The model's rate suits texts: rows of length 1, whose features have a size of `OF_TEXTS`.
+        Steps as long on features of size 1 end far from the optimum, most of all where the mean is
+        e^score.
+        """
+        X, Y = data[:2]
+        own = self._own(self._model(), data) if self._linear else None
+        if not isinstance(own, AdaGrad) or own.takes_rows or not usable(data):
             return None
-        X, Y, weights = data if len(data) == 3 else (*data, None)
-        if weights is not None and not (np.isfinite(weights) & (weights >= 0.0)).all():
-            return None  # the learner refuses them
-        of_X, of_Y = largest_of(X), largest_of(Y)
-        if max(of_X, of_Y) > FLOAT32:
-            return None  # it refuses these, too
-        own = self.loss in IN_UNITS_OF_Y
-        if self.loss != "quantile" and not unusual(of_X) and not (own and unusual(of_Y)):
-            return None
-        return Units.of(X, Y, weights, centred=self.fit_intercept, of_targets=own)
+        spread = 1.0
+        if self.loss in IN_UNITS_OF_Y and not sp.issparse(Y):
+            spread = float(np.max(np.std(Y, axis=0, dtype=np.float64)))
+        share = OF_TEXTS * spread / max(size_of_entries(X), 1e-30)
+        return own.model_copy(update={"rate": own.rate * share}) if 0.0 < share < 1.0 else None
 
     def _warn_of_steps(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Warn where steps have not suited the data: the result is no better than a constant."""

@@ -15,7 +15,6 @@ try:
     from sklearn.metrics.pairwise import cosine_distances as cosine_distances
     from sklearn.metrics.pairwise import euclidean_distances as euclidean_distances
     from sklearn.utils import check_random_state as check_random_state
-    from sklearn.utils.class_weight import compute_class_weight as compute_class_weight
     from sklearn.utils.metaestimators import available_if as available_if
     from sklearn.utils.multiclass import (
         check_classification_targets as check_classification_targets,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,9 +12,11 @@ import scipy.sparse as sp
 
 from blocklearn.answers import answered
 from blocklearn.models import SVD
+from blocklearn.models.svd import LEAST
 
 from ..training.inputs.data import refuse_texts
 from .base import Array, LearnerEstimator, Tensors
+from .constraints import COUNT, Rule
 from .parameters import configured
 from .scikit import (
     ClassNamePrefixFeaturesOutMixin,
@@ -23,7 +26,6 @@ from .scikit import (
     with_callbacks,
 )
 
-TINY = float(np.finfo(np.float32).eps)  # least variance to divide by, as in scikit-learn
 FAR = 1e4  # times the variance, squares of means that leave float32 three digits of it
 SUMS = ("means", "sum_of_squares", "rows")
 
@@ -197,6 +199,7 @@ class PCA(Directions):
     """
 
     least_rows: ClassVar[int] = 2
+    _rules: ClassVar[Mapping[str, Rule]] = {"n_components": COUNT.or_none()}
 
     @answered
     def __init__(
@@ -251,18 +254,13 @@ class PCA(Directions):
         found: Array = Z @ self.components_ + self.mean_
         return found
 
-    def transform(self, X: Any) -> Array:
-        """Return the rows in the directions, float32 [n x components]; see `whiten`."""
-        Z = super().transform(X)
-        return Z / self._lengths() if self.whiten else Z
-
     def _lengths(self) -> Array:
         """Return the standard deviations of the coordinates, float32 [components], never 0."""
-        variances: Array = np.maximum(self.explained_variance_, TINY)
+        variances: Array = np.maximum(self.explained_variance_, LEAST)
         return np.sqrt(variances).astype(np.float32)
 
     def _model(self) -> SVD:
-        names = {"oversampling": "n_oversamples", "exact": "exact"}
+        names = {"oversampling": "n_oversamples", "exact": "exact", "whiten": "whiten"}
         if self.n_components is None:
             return configured(self, SVD, names, components=self._k, center=True)
         return configured(self, SVD, names | {"components": "n_components"}, center=True)

@@ -20,6 +20,8 @@ from .base import Array
 
 Numbers = NDArray[np.float64]
 USUAL = 1e-4, 10.0  # sizes of the largest value that need no other units
+IN_UNITS_OF_Y = ("squared_error", "huber", "quantile")  # losses whose predictions are scores
+FLOAT32 = float(np.finfo(np.float32).max)
 ROUNDING = 1e-7  # a column that varies less, relative to its mean, is constant
 
 
@@ -52,10 +54,13 @@ class Units:
     spread: Numbers
 
     @classmethod
-    def of(cls, X: Any, Y: Any, weights: Any, *, centred: bool, of_targets: bool) -> Units:
+    def of(
+        cls, X: Any, Y: Any, weights: Any, *, centred: bool, of_targets: bool, l2: float
+    ) -> Units:
         """Return units in which columns and targets have size 1, and mean 0 if `centred`.
 
-        Sparse columns are divided by their largest value and not centred, so that zeros stay.
+        Sparse columns are divided by their largest value and not centred, so that zeros stay. Of
+        columns whose squares are below the penalty l2, the penalty has size 1.
         weights: of rows [n], or None. of_targets: whether Y has units; otherwise it stays.
         """
         w = np.ones(X.shape[0]) if weights is None else np.asarray(weights, np.float64)
@@ -69,7 +74,7 @@ class Units:
         if of_targets and not sp.issparse(Y):
             rows = np.asarray(Y).reshape(len(w), targets)
             middle, spread = mean_and_deviation(rows, w, centred=centred)
-        return cls(centre, scale, middle, spread)
+        return cls(centre, np.sqrt(scale**2 + l2), middle, spread)
 
     def columns(self, X: Any) -> Any:
         """Return X in these units, float32."""
@@ -97,6 +102,22 @@ class Units:
         found = W * self.spread / self.scale[:, None]
         shift = b * self.spread + self.middle - self.centre @ found
         return found.astype(np.float32), shift.astype(np.float32)
+
+    def inside(self, W: Array, b: Array) -> tuple[Array, Array]:
+        """Return in these units W [features x targets] and b [targets] of `original`."""
+        shift = b - self.middle + self.centre @ W
+        return W * self.scale[:, None] / self.spread, shift / self.spread
+
+
+def usable(data: Any) -> bool:
+    """Return whether units can be found: else the learner refuses X, Y or weights.
+
+    data: (X, Y) or (X, Y, weights).
+    """
+    X, Y, *weights = data
+    if weights and not (np.isfinite(weights[0]) & (weights[0] >= 0.0)).all():
+        return False
+    return max(largest_of(X), largest_of(Y)) <= FLOAT32
 
 
 def unusual(largest: float) -> bool:

@@ -53,8 +53,9 @@ class Factors:
         if not isinstance(given, Ids):
             given = [given] if isinstance(given, str) else given
             array = np.atleast_1d(np.asarray(given))
-            if array.dtype.kind in "iu":
-                return check_range(array.astype(np.int64), side, count)
+            huge = array.dtype.kind == "O" and all(isinstance(number, int) for number in array.flat)
+            if array.dtype.kind in "iu" or huge:
+                return check_range(array, side, count).astype(np.int64)
             if array.size and array.dtype.kind not in "UO":
                 raise TypeError(
                     f"{side}s of dtype {array.dtype}; pass ids (str), or numbers (int) of "
@@ -128,7 +129,7 @@ def items_of(learner: Learner, model: FactorModel) -> NDArray[Any]:
     return learner.parameter("items")
 
 
-def check_range(numbers: NDArray[np.int64], side: str, count: int) -> NDArray[np.int64]:
+def check_range(numbers: NDArray[Any], side: str, count: int) -> NDArray[Any]:
     """Return `numbers`, or raise `DataError` unless all are from 0 to count - 1."""
     wrong = numbers[(numbers < 0) | (numbers >= count)]
     if wrong.size:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
@@ -148,11 +149,17 @@ def of_unit_length(rows: Array) -> Array:
     return found
 
 
-def checked_length(n: int, count: int) -> int:
-    """Return the smaller of n and `count`; raise `ValueError` if n is below 1."""
-    if n < 1:
-        raise ValueError(f"n={n}: must be at least 1. Pass the length of the lists.")
-    return min(n, count)
+def checked_length(n: int, count: int, name: str = "n") -> int:
+    """Return the smaller of n and `count`; raise `ValueError` if n is no whole number from 1.
+
+    name: of the parameter, for the message.
+    """
+    whole = isinstance(n, Integral) and not isinstance(n, bool)
+    if not whole or n < 1:
+        raise ValueError(
+            f"{name}={n!r}: must be at least 1, a whole number. Pass the length of the lists."
+        )
+    return min(int(n), count)
 
 
 def as_csr(matrix: Any, name: str, shape: tuple[int | None, int]) -> Any:

@@ -14,6 +14,7 @@ from .links import HINGES
 from .targets import Fit
 
 Row = NDArray[np.floating] | None
+INSIDE = 0.9  # of the hinge's kinks at -1 and 1: there, no step along the gradient lowers the loss
 
 
 def class_weight_rows(fits: Sequence[Fit], counts: LabelCounts | None) -> tuple[Row, Row, Row]:
@@ -83,7 +84,7 @@ def best_constants(fits: Sequence[Fit], counts: LabelCounts) -> NDArray[np.float
             if fit.link == "softmax":
                 found[fit.columns] = np.array(logs) - sum(logs) / len(logs)
             elif fit.link == "hinge":
-                found[fit.start] = np.sign(logs[1] - logs[0])
+                found[fit.start] = INSIDE * np.sign(logs[1] - logs[0])
             elif fit.link == "squared_hinge":  # (a - b) / (a + b) of both classes
                 found[fit.start] = math.tanh((logs[1] - logs[0]) / 2.0)
             else:

@@ -34,11 +34,13 @@ def first_centres(
 
     X: [rows x columns], CSR or dense; see `columns_in`.
     weights: [rows]; rows of weight 0 are drawn only if all are 0.
-    directions: whether rows are first given length 1.
+    directions: whether rows are first given length 1; those of zeros have none, and weight 0.
     """
     rng, rows = np.random.default_rng(seed), X
     if directions:
-        rows = X = X * (1.0 / np.maximum(np.sqrt(_squares(X)), TINY))[:, None]
+        squares = _squares(X)
+        rows = X = X * (1.0 / np.maximum(np.sqrt(squares), TINY))[:, None]
+        weights = weights * (squares > 0.0)
     elif isinstance(X, np.ndarray):
         X = X - X.mean(axis=0, dtype=np.float64)  # differences of squares near 0 keep their digits
     norms = _squares(X)
@@ -46,7 +48,8 @@ def first_centres(
     chosen: list[int] = []
     trials = 2 + int(math.log(k))
     for number in range(k):
-        some = _draw(far * weights, trials if number else 1, rng)
+        away = far * weights
+        some = _draw(away if away.any() else weights, trials if number else 1, rng)
         distances = _distances(X, norms, some)
         if number:
             np.minimum(distances, far, out=distances)
@@ -78,7 +81,7 @@ def dense(X: Array | sp.csr_array) -> Array:
 
 def _draw(chances: Array, number: int, rng: np.random.Generator) -> Numbers:
     ends = np.cumsum(chances)
-    if not ends[-1] > 0:  # no row is away from all centres
+    if not ends[-1] > 0:
         return rng.integers(len(chances), size=number)
     drawn = np.searchsorted(ends, rng.random(number) * ends[-1], side="right")
     numbers: Numbers = np.minimum(drawn, np.flatnonzero(chances)[-1])

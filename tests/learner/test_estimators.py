@@ -369,15 +369,15 @@ def test_grid_search_over_models_that_score_themselves() -> None:
 
 
 def test_parameters_are_named_in_errors() -> None:
-    with pytest.raises(ValueError, match=r"LatentDirichletAllocation: n_components=0: .*greater"):
+    with pytest.raises(
+        ValueError, match=r"LatentDirichletAllocation: n_components=0: must be a whole"
+    ):
         bl.LatentDirichletAllocation(n_components=0).fit(COUNTS)
     with pytest.raises(ValueError, match=r"ALS: regularization=-1.0: "):
         bl.ALS(regularization=-1.0).fit(COUNTS)
     with pytest.raises(ValueError, match=r"NMF: max_iter=0: must be a whole number"):
         bl.NMF(max_iter=0).fit(COUNTS)
-    with pytest.raises(
-        ValueError, match=r"GLMClassifier: loss='log': must be log_loss or hinge or sq"
-    ):
+    with pytest.raises(ValueError, match=r"GLMClassifier: loss='log': must be log_loss, hinge or"):
         bl.GLMClassifier("log").fit(COUNTS, LABELS)
     with pytest.raises(ValueError, match=r"solver='newton': must be auto, sgd, adagrad"):
         bl.GLMRegressor(solver="newton").fit(COUNTS, COUNTS[:, 0])

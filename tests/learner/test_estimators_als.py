@@ -158,7 +158,7 @@ def test_what_does_not_fit_is_refused() -> None:
         als.recommend(0, SEEN[[0]], items=[1], filter_items=[2])
     with pytest.raises(ValueError, match="no items left"):
         als.recommend(0, SEEN[[0]], items=[])
-    with pytest.raises(ValueError, match="n=0: must be at least 1"):
+    with pytest.raises(ValueError, match="N=0: must be at least 1"):
         als.similar_users(0, N=0)
     with pytest.raises(ValueError, match="item 25, but items are numbered from 0 to 24"):
         als.similar_items(25)
@@ -293,3 +293,44 @@ def test_dense_numbers_of_any_type_are_taken(kind: Any, dtype: str) -> None:
 def test_digits_of_other_scripts_are_ids_of_their_own() -> None:
     found = recommender.id_array(Ids(["٣", "3", "4"]))
     assert found.tolist() == ["٣", "3", "4"]
+
+
+def test_lists_are_of_the_factors_that_were_fitted() -> None:
+    """A parameter that is set afterwards is one of the next fit."""
+    als = bl.ALS(4, max_iter=2, regularization=0.1, random_state=0).fit(RATINGS)
+    items, users = als.similar_items(0, N=3), als.similar_users(0, N=3)
+    lists = als.recommend(0, RATINGS[[0]], N=3)
+    for number in (2, 9):
+        als.set_params(n_components=number)
+        np.testing.assert_array_equal(als.similar_items(0, N=3), items)
+        np.testing.assert_array_equal(als.similar_users(0, N=3), users)
+        np.testing.assert_array_equal(als.recommend(0, RATINGS[[0]], N=3), lists)
+
+
+@pytest.mark.parametrize("length", [1.5, None, 0, "3", True])
+def test_a_length_of_lists_that_is_none_is_named(length: Any) -> None:
+    als = bl.ALS(4, max_iter=1, regularization=0.1, random_state=0).fit(RATINGS)
+    for call in (
+        lambda: als.recommend(0, RATINGS[[0]], N=length),
+        lambda: als.similar_items(0, N=length),
+        lambda: als.similar_users(0, N=length),
+    ):
+        with pytest.raises(ValueError, match=f"^N={length!r}: must be at least 1, a whole number"):
+            call()
+
+
+def test_ids_are_a_list_of_numbers_that_exist() -> None:
+    als = bl.ALS(4, max_iter=1, regularization=0.1, random_state=0).fit(RATINGS)
+    for call in (
+        lambda: als.recommend([[0, 1]], RATINGS[[0, 1]]),
+        lambda: als.similar_items([[0, 1]]),
+        lambda: als.predict_pairs([[0, 1]], [[1, 2]]),
+    ):
+        with pytest.raises(ValueError, match=r"(users|items) of shape \(1, 2\): must be one id"):
+            call()
+    for huge in (2**70, np.uint64(2**63 + 5)):
+        with pytest.raises(bl.datasources.DataError, match="item 1,180,591.*|item 9,223,372,036,8"):
+            als.similar_items(huge)
+    for ids in ([2**40], [2**70], [[0, 1]]):
+        with pytest.raises(ValueError, match="must be one or more whole numbers from 0 to 2"):
+            als.partial_fit_users(ids, RATINGS[[0]])

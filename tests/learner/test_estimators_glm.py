@@ -268,3 +268,46 @@ def test_weights_are_drawn_with_names_and_signs(tmp_path: Path) -> None:
     assert first > 0 > last
     with pytest.raises(ValueError, match=r"2 names, but there are 3 features"):
         model.plot_weights(feature_names=names[:2])
+
+
+@pytest.mark.parametrize("weights", [{"no": 1.0, "yes": 10.0}, {"no": 100.0, "yes": 1.0}])
+def test_the_hinge_with_class_weights_is_not_stuck_at_zero(weights: Any) -> None:
+    """The best constant lies at the kink of all rows of the heavy class."""
+
+    def objective(**how: Any) -> float:
+        found = bl.GLMClassifier(
+            "hinge", alpha=1e-3, class_weight=weights, random_state=0, max_iter=300, **how
+        ).fit(X, TWO)
+        margins = np.where(TWO == "yes", 1.0, -1.0) * found.decision_function(X)
+        losses = [weights[y] for y in TWO] * np.maximum(0.0, 1.0 - margins)
+        return float(losses.mean() + 1e-3 / 2 * np.square(found.coef_).sum())
+
+    wanted = objective(solver="dual")
+    assert objective(solver="lbfgs") < 1.05 * wanted
+    with pytest.warns(ConvergenceWarning, match="conjugate gradients stop at kinks"):
+        assert objective(solver="conjugate-gradient") < 2.0 * wanted  # zeros: 2.8 or 5 times
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "huber", "quantile", "poisson", "gamma"])
+def test_a_penalty_of_absolute_weights_ends_near_its_optimum(loss: str) -> None:
+    """AdaGrad's rate for texts is 10 times too long for columns of size 1."""
+    sums = X @ [1.0, -0.5, 0.5, 0, 0, 0, 0, 0]
+    y = np.exp(sums / 2) if loss in ("poisson", "gamma") else sums + np.sin(np.arange(300)) / 2
+
+    def objective(found: Any) -> float:
+        score = X @ found.coef_ + found.intercept_
+        error = np.abs(score - y)
+        losses = {
+            "squared_error": error**2 / 2,
+            "huber": np.where(error < 1.0, error**2 / 2, error - 0.5),
+            "quantile": error / 2,
+            "poisson": np.exp(score) - y * score,
+            "gamma": score + y * np.exp(-score),
+        }
+        return float(losses[loss].mean() + 0.01 * np.abs(found.coef_).sum())
+
+    found, wanted = (
+        bl.GLMRegressor(loss, alpha=0.01, l1_ratio=1.0, random_state=0, **how).fit(X, y)
+        for how in ({}, {"solver": "ftrl", "max_iter": 1000})
+    )
+    assert objective(found) < objective(wanted) + 0.004

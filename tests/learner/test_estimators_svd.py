@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -64,3 +65,13 @@ def test_sparse_rows_far_from_0_are_warned_of() -> None:
         warnings.simplefilter("error")
         bl.PCA(3, random_state=0).fit(sp.csr_array(X))
         bl.PCA(3, random_state=0).fit(X + 1e4)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+def test_a_saved_model_whitens_as_the_estimator_does(container: Any, tmp_path: Path) -> None:
+    found = bl.PCA(2, whiten=True, random_state=0).fit(container(X))
+    coordinates = found.transform(container(X))
+    np.testing.assert_allclose(coordinates.std(axis=0, ddof=1), 1.0, rtol=1e-3)
+    bl.save(found.to_learner(), tmp_path / "saved")
+    saved = bl.load(tmp_path / "saved").predict(container(X))
+    np.testing.assert_array_equal(saved, coordinates)

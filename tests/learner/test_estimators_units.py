@@ -1,4 +1,4 @@
-"""Units of columns and targets do not decide how well a regressor fits."""
+"""Units of columns and targets do not decide how well a linear estimator fits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import QuantileRegressor, Ridge
+from sklearn.linear_model import LogisticRegression, QuantileRegressor, Ridge
 
 import blocklearn as bl
 from blocklearn.learner.estimators.units import Units
@@ -87,7 +87,7 @@ def test_constant_and_empty_columns_and_targets_have_a_unit() -> None:
 
 def test_units_there_and_back_are_the_same_scores() -> None:
     other = X * [1e4, 1.0, 1e-4, 3.0] + [5e4, 0.0, 0.0, 7.0]
-    units = Units.of(other, y, None, centred=True, of_targets=True)
+    units = Units.of(other, y, None, centred=True, of_targets=True, l2=0.0)
     columns = units.columns(other)
     np.testing.assert_allclose(columns.mean(axis=0), 0.0, atol=1e-5)
     np.testing.assert_allclose(columns.std(axis=0), 1.0, rtol=1e-5)
@@ -145,6 +145,31 @@ def test_tiny_columns_and_targets_are_learned(of_X: float, of_y: float) -> None:
     known = bl.GLMRegressor(alpha=0.0).fit(X, y)
     found = bl.GLMRegressor(alpha=0.0).fit(of_X * X, of_y * y)
     np.testing.assert_allclose(found.coef_ * of_X / of_y, known.coef_, rtol=0.05, atol=0.01)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("scales", [[1e6, 1.0, 1.0, 1.0], [1e6, 1.0, 1e-3, 1e-8]], ids=str)
+@pytest.mark.parametrize("intercept", [True, False])
+def test_classes_of_columns_in_any_unit_are_at_the_optimum(
+    scales: Any, container: Any, intercept: bool
+) -> None:
+    """The penalty is that of the data as they are: a tiny column hardly has a weight."""
+    other, classes = X * scales, np.where(y > y.mean(), "high", "low")
+    wanted = LogisticRegression(
+        C=1.0, fit_intercept=intercept, tol=1e-8, max_iter=1000, solver="newton-cholesky"
+    ).fit(other, classes)
+    found = bl.GLMClassifier(fit_intercept=intercept, tol=1e-6).fit(container(other), classes)
+    scores = found.decision_function(container(other))
+    np.testing.assert_allclose(scores, wanted.decision_function(other), rtol=0.01, atol=0.01)
+
+
+def test_classes_of_tiny_columns_are_learned_and_several_classes_too() -> None:
+    classes = np.digitize(y, [3.0, 7.0])
+    known = bl.GLMClassifier(alpha=0.0).fit(X, classes)
+    for of_X in (1e-8, 1e6):
+        for container in (np.asarray, sp.csr_array):
+            found = bl.GLMClassifier(alpha=0.0).fit(container(of_X * X), classes)
+            assert found.score(container(of_X * X), classes) > known.score(X, classes) - 0.01
 
 
 @pytest.mark.parametrize("name", ["X", "targets"])

@@ -224,6 +224,19 @@ def test_first_centres_are_rows_with_weight(rows: int, k: int, seed: int, sparse
     assert len(set(chosen) & allowed) >= min(k, len(allowed))
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_of_zeros_are_no_first_centres_of_directions(sparse: bool) -> None:
+    """They have no direction, and are as far from every centre as rows can be."""
+    X = np.zeros((600, 6), np.float32)
+    X[::10, :3] = np.tile(np.eye(3, dtype=np.float32), (20, 1)) * 2.0
+    given = sp.csr_array(X) if sparse else X
+    for seed in range(20):
+        found = first_centres(given, np.ones(600), 5, seed, True)  # two more than directions
+        np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1.0, rtol=1e-6)
+        assert len(np.unique(found, axis=0)) == 3
+    assert not first_centres(sp.csr_array(X[1:9]), np.ones(8), 2, 0, True).any()
+
+
 def test_far_rows_become_first_centres() -> None:
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.normal(size=(500, 2)), [[99.0, 0.0], [0.0, 99.0]]])

@@ -107,6 +107,7 @@ VARIANTS: dict[str, dict[str, Variant]] = {
         "": Variant(SVD(components=3)),
         "centered": Variant(SVD(components=3, center=True), None, "dense labelled"),
         "exact": Variant(SVD(components=3, center=True, exact=True), None, "dense labelled"),
+        "whitened": Variant(SVD(components=3, center=True, whiten=True), None, "dense labelled"),
     },
     "gaussian-mixture": {
         "": Variant(GaussianMixture(components=3)),

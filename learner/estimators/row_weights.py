@@ -1,0 +1,45 @@
+"""Check the weights of rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .base import Array
+
+
+def weights_of(rows: int, sample_weight: Any) -> Array:
+    """Return the weight of each row [rows].
+
+    sample_weight: [rows], or one number for all.
+
+    Raises:
+        ValueError: they are not numbers, or not one for each row.
+    """
+    weights = np.asarray(sample_weight)
+    if weights.dtype.kind == "O":
+        weights = weights.astype(np.float64)
+    if weights.dtype.kind not in "biuf":
+        raise ValueError(f"sample_weight has dtype {weights.dtype}, but weights must be numbers.")
+    if weights.shape not in ((), (rows,)):
+        raise ValueError(
+            f"sample_weight has shape {weights.shape}, but X has {rows:,} rows: give [{rows}]."
+        )
+    return weights if weights.ndim else np.full(rows, weights)
+
+
+def with_weights(X: Any, Y: Any, sample_weight: Any) -> tuple[Any, ...]:
+    """Return data for a learner: (X, Y), or (X, Y, weights).
+
+    sample_weight: [n], a number or None.
+
+    Raises:
+        ValueError: they are not numbers, not one for each row, or all 0.
+    """
+    if sample_weight is None:
+        return X, Y
+    weights = weights_of(X.shape[0], sample_weight)
+    if not weights.any():
+        raise ValueError("Sample weights must contain at least one non-zero number.")
+    return X, Y, weights

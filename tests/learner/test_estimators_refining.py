@@ -1,0 +1,135 @@
+"""`partial_fit` after a fit by full passes refines the coefficients, and never destroys them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import blocklearn as bl
+
+pytest.importorskip("sklearn", reason="needs scikit-learn")
+
+from sklearn.linear_model import Ridge
+
+from blocklearn.learner.estimators.moments import Moments
+
+SCALES = {"size 1": np.ones(6), "1e-3 to 1e4": np.array([1e-3, 0.1, 1.0, 10.0, 1e3, 1e4])}
+TRUE = np.array([1.0, -2.0, 0.5, 1.5, -1.0, 0.7])
+
+
+def rows(count: int, seed: int, true: Any = TRUE) -> tuple[Any, Any]:
+    """Return columns of size 1, and a sum of them with noise."""
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(count, 6))
+    return Z, Z @ true + 0.3 * rng.normal(size=count) + 2.0
+
+
+def targets(loss: str, sums: Any) -> Any:
+    if loss in ("log_loss", "squared_hinge", "hinge"):
+        return np.where(sums > 2.0, "yes", "no")
+    return np.exp(0.3 * sums) if loss in ("poisson", "gamma", "tweedie") else 4.0 * sums
+
+
+def estimator_of(loss: str, **how: Any) -> Any:
+    kind = bl.GLMClassifier if "hinge" in loss or loss == "log_loss" else bl.GLMRegressor
+    return kind(loss, alpha=0.0 if kind is bl.GLMRegressor else 1e-3, **how)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("scales", SCALES.values(), ids=SCALES)
+@pytest.mark.parametrize("loss", ["squared_error", "log_loss"])
+def test_fifty_rows_after_a_fit_keep_the_score(loss: str, scales: Any, container: Any) -> None:
+    (X, sums), (T, wanted), (further, more) = rows(1000, 0), rows(2000, 1), rows(50, 2)
+    found = estimator_of(loss).fit(container(X * scales), targets(loss, sums))
+    fitted, before = found.score(container(T * scales), targets(loss, wanted)), found.coef_.copy()
+    found.partial_fit(container(further * scales), targets(loss, more))
+    assert found.score(container(T * scales), targets(loss, wanted)) > fitted - 0.01
+    assert np.abs(found.coef_ - before).max() > 0.0
+    assert found.n_samples_seen_ == 1050
+
+
+@pytest.mark.parametrize(
+    "loss", ["huber", "quantile", "poisson", "gamma", "tweedie", "squared_hinge", "hinge"]
+)
+def test_every_loss_keeps_its_score(loss: str) -> None:
+    (X, sums), (T, wanted), (further, more) = rows(1000, 0), rows(2000, 1), rows(50, 2)
+    solver = "lbfgs" if loss == "hinge" else "auto"
+    found = estimator_of(loss, solver=solver).fit(X, targets(loss, sums))
+    fitted = found.score(T, targets(loss, wanted))
+    found.set_params(solver="auto").partial_fit(further, targets(loss, more))
+    assert found.score(T, targets(loss, wanted)) > fitted - 0.01
+
+
+@pytest.mark.parametrize("solver", ["conjugate-gradient", "dual"])
+def test_a_fit_of_every_solver_by_full_passes_is_refined(solver: str) -> None:
+    (X, sums), (T, wanted), (further, more) = rows(1000, 0), rows(2000, 1), rows(50, 2)
+    y = np.digitize(sums, [0.0, 4.0])  # three classes
+    found = bl.GLMClassifier(solver=solver, alpha=1e-3, class_weight={0: 2.0, 1: 1.0, 2: 1.0})
+    found.fit(sp.csr_array(X), y)
+    fitted = found.score(T, np.digitize(wanted, [0.0, 4.0]))
+    found.set_params(solver="adagrad").partial_fit(further, np.digitize(more, [0.0, 4.0]))
+    assert found.score(T, np.digitize(wanted, [0.0, 4.0])) > fitted - 0.01
+
+
+@pytest.mark.parametrize("scales", SCALES.values(), ids=SCALES)
+@pytest.mark.parametrize("loss", ["squared_error", "log_loss"])
+def test_rows_of_another_kind_displace_those_of_the_fit(loss: str, scales: Any) -> None:
+    (X, sums), (T, wanted) = rows(500, 0), rows(2000, 1, -TRUE)
+    found = estimator_of(loss).fit(X * scales, targets(loss, sums))
+    before = found.score(T * scales, targets(loss, wanted))
+    for seed in range(2, 32):
+        further, more = rows(50, seed, -TRUE)
+        found.partial_fit(further * scales, targets(loss, more))
+    after = found.score(T * scales, targets(loss, wanted))
+    assert before < 0.2 and after > 0.8
+
+
+def test_earlier_rows_count_half() -> None:
+    """Of orthogonal columns, the optimum with the anchor is the weighted mean of two optima."""
+    X = np.kron(np.eye(2), np.ones((100, 1))) * 2.0**0.5
+    new = X[::2]
+    found = bl.GLMRegressor(alpha=0.0, fit_intercept=False, tol=1e-6).fit(X, X @ [1.0, 2.0])
+    for rows_before in (200, 300):
+        before = found.coef_.astype(float)
+        found.partial_fit(new, new @ [3.0, 0.0])
+        share = 100 / (100 + rows_before / 2)
+        wanted = before + share * (np.array([3.0, 0.0]) - before)
+        np.testing.assert_allclose(found.coef_, wanted, rtol=1e-4)
+
+
+def test_a_column_that_is_new_learns_from_its_rows() -> None:
+    (X, sums), (further, more) = rows(600, 0), rows(200, 1)
+    known = X.copy()
+    known[:, 0] = 0.0
+    found = bl.GLMRegressor(alpha=0.0).fit(sp.csr_array(known), sums - X[:, 0])
+    found.partial_fit(sp.csr_array(further), more)
+    assert found.coef_[0] == pytest.approx(1.0, abs=0.1)
+
+
+def test_weights_and_several_targets_are_refined() -> None:
+    X, sums = rows(400, 0)
+    Y = np.column_stack([sums, 1000.0 * sums])
+    weights = np.where(np.arange(400) < 200, 2.0, 0.0)
+    wanted = Ridge(alpha=1e-6).fit(X[:200], Y[:200])
+    found = bl.GLMRegressor(alpha=0.0, tol=1e-6).fit(X, Y, sample_weight=weights)
+    Y[200:] = 1e6
+    found.partial_fit(X, Y, sample_weight=weights)  # the same optimum
+    np.testing.assert_allclose(found.coef_, wanted.coef_, rtol=1e-3)
+
+
+def test_moments_of_parts_merge_into_those_of_all() -> None:
+    X = np.random.default_rng(0).normal(size=(9000, 3)) + [0.0, 1e4, -3.0]
+    X[X[:, 0] < 0.5] *= [0.0, 1.0, 1.0]
+    w = np.random.default_rng(1).integers(0, 3, 9000).astype(float)
+    mean = np.average(X, axis=0, weights=w)
+    variance = np.average((X - mean) ** 2, axis=0, weights=w)
+    parts = Moments.of(X[:4000], w[:4000]).merged(Moments.of(X[4000:], w[4000:]))
+    for found in (Moments.of(X, w), parts):
+        assert found.weight == w.sum()
+        np.testing.assert_allclose(found.mean, mean)
+        np.testing.assert_allclose(found.variance, variance)
+    sparse = Moments.of(sp.csr_array(X), w)
+    np.testing.assert_allclose(sparse.about(0.0 * mean), variance + mean**2)
