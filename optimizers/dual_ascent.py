@@ -40,10 +40,9 @@ from blocklearn.matcache import (
 from .base import Objective, Optimizer, OwnRows, Update
 from .dual_programs import dual_moves, due_rows, keep_moves, move_bias, move_weight
 from .errors import CombinationError
-from .linear_loss import DualSteps, LinearLoss
+from .linear_loss import LEAST_WEIGHT, DualSteps, LinearLoss
 
 BIAS = 0.1  # square of the constant feature, at most
-TINY = 1e-30  # least weight of all rows
 NOISE = 1e-8  # mean squares of moves that are the rounding of float32
 
 
@@ -88,7 +87,10 @@ class DualAscent(Optimizer):
     def keep_rows(self, kept: Mapping[str, OwnRows], rows: int, weight: float) -> None:
         """Take the dual variables, and make the constants that the weights of rows decide."""
         self._kept = kept
-        shares, bias = 1.0 / (self.l2 * max(weight, TINY)), BIAS * np.minimum(1.0, self.l2 * rows)
+        shares, bias = (
+            1.0 / (self.l2 * max(weight, LEAST_WEIGHT)),
+            BIAS * np.minimum(1.0, self.l2 * rows),
+        )
         self._shares = self._numbers(shares, "c of a row of weight 1")
         self._bias = self._numbers(bias, "square of the constant feature")
         self._no_bias = self._numbers(0.0 * bias, "no constant feature")

@@ -9,6 +9,7 @@ and with them W and b.
 
 import numpy as np
 
+from ..notation.functions import TINY
 from .jit import helper, kernel
 from .math32 import exp
 from .vectors import fetch, fetch1, make_add
@@ -21,7 +22,7 @@ FEW = 5  # columns below which `ascend_few` is faster than whole lines
 WIDTH = 2 * LINE  # columns of `ascend_wide`
 
 _F = np.float32
-_ONE, _SMALLEST, _TINY = _F(1), _F(-3e38), _F(1e-30)
+_ONE, _SMALLEST, _TINY = _F(1), _F(-3e38), _F(TINY)
 
 _flags = "contract", "reassoc", "nsz", "arcp"
 _fast, _inserted = kernel(*_flags), helper(*_flags, inline=True)
