@@ -41,7 +41,7 @@ from blocklearn.matcache.cpu.dual_ascent import (
     SQUARED_HINGE,
     WIDTH,
     ascend,
-    ascend_few,
+    ascend_lines,
     ascend_softmax,
     ascend_wide,
 )
@@ -148,10 +148,10 @@ class _Group:
         if of.link == "softmax":
             self._kernel = ascend_softmax
         elif k < FEW:
-            self._kernel = ascend_few
+            self._kernel = ascend
         else:
             k = -(-k // LINE) * LINE  # whole lines; the further columns have no ones
-            self._kernel = ascend_wide if k == WIDTH else ascend
+            self._kernel = ascend_wide if k == WIDTH else ascend_lines
         self._Y = np.zeros((rows, k), np.float32)
         self._Y[:, : self._columns] = dense
         self._W = np.zeros((of.X.shape[1], k), np.float32)
