@@ -1,7 +1,8 @@
 """Kernels of stochastic dual coordinate ascent for linear models: see `models/glm/dual.py`.
 
 A pass visits the rows one after another. Each moves its dual variables, one for each column of W,
-and with them W and b.
+and with them W and b. The `dual` of a link in `models/glm/links.py` defines the step of a loss;
+here labels are 0 or 1, and a test compares both.
 """
 
 # Numba infers the types.
