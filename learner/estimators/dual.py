@@ -91,7 +91,7 @@ class DualProblem:
     def suits(self) -> bool:
         """Whether dual ascent is fast here, and the memory small."""
         rows, columns = self.Y.shape
-        if rows < FEW_ROWS or 8 * rows * columns > MOST_BYTES:
+        if 8 * rows * columns > MOST_BYTES:
             return False
         squares = float(np.dot(self.X.data, self.X.data)) / rows  # of the length of a row
         total = float(self.weights.sum(dtype=np.float64))
