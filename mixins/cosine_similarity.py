@@ -15,10 +15,9 @@ import numpy as np
 from pydantic import Field
 
 from blocklearn.matcache import Mat, MatCache, colsum, gram, maximum, named, sqrt, total
+from blocklearn.matcache.notation.functions import TINY
 
 from .base import Mixin
-
-TINY = 1e-30
 
 
 class CosineSimilarity(Mixin):

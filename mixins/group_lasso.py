@@ -13,10 +13,9 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from blocklearn.matcache import maximum, rowsum, sqrt, total
+from blocklearn.matcache.notation.functions import TINY
 
 from .base import Mixin
-
-TINY = 1e-30
 
 
 class GroupLasso(Mixin):

@@ -9,10 +9,9 @@ import numpy as np
 from pydantic import Field, PositiveInt
 
 from blocklearn.matcache import Mat, maximum, total
+from blocklearn.matcache.notation.functions import TINY
 
 from .base import Mixin
-
-TINY = 1e-30
 
 
 class TopWeights(Mixin):

@@ -8,10 +8,9 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from blocklearn.matcache import Mat, colsum, exp, log, maximum, total
+from blocklearn.matcache.notation.functions import TINY
 
 from .base import Mixin
-
-TINY = 1e-30
 
 
 class TopicEntropy(Mixin):

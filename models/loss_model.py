@@ -21,14 +21,13 @@ from blocklearn.matcache import (
 )
 from blocklearn.matcache.notation.operand import Operand
 from blocklearn.optimizers import Adam, Gradient, Meaning, Objective, Optimizer
+from blocklearn.optimizers.linear_loss import LEAST_WEIGHT
 
 from .base import Model
 from .inputs import Block
 from .score import Score, Sum
 
 __hands_on__ = True  # a matrix is named where the model asks for it, see `source_line`
-
-LEAST_WEIGHT = 1e-30  # of a block, whose rows may all have weight 0
 
 
 class LossModel(Model):

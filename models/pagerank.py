@@ -13,12 +13,11 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from blocklearn.matcache import Mat, maximum, ones_like, rowsum, together, total, where
+from blocklearn.matcache.notation.functions import TINY
 
 from .inputs import Block, Randomness, Shapes
 from .link_model import LinkModel
 from .score import Score, Sum
-
-TINY = 1e-30
 
 
 class PageRank(LinkModel):

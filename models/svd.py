@@ -33,13 +33,13 @@ from blocklearn.matcache import (
     total,
     where,
 )
+from blocklearn.matcache.notation.functions import TINY
 
 from .base import Model
 from .errors import ModelConfigError
 from .inputs import Block, Randomness, Shapes
 from .score import Score, Sum
 
-TINY = 1e-30
 LEAST = float(np.finfo(np.float32).eps)  # variance to divide by, as in scikit-learn
 NOISE = 1e-7  # of the largest square: smaller ones are errors of float32
 FAR = 1e30  # squared distance of the mean from the origin of sums, in deviations of the rows

@@ -1,18 +1,22 @@
 """Stochastic dual coordinate ascent: linear models with an L2 penalty, without a rate to choose.
 
-Shalev-Shwartz, Zhang, JMLR 14 (2013). The weights are tied to dual variables a, one for each row
-and column:
+Shalev-Shwartz, Zhang, JMLR 14 (2013); with the fixed step of Math. Programming 155 (2016), "option
+V". The weights are tied to dual variables a, one for each row and column:
 
     W = -sum_i c_i x_i a_i,  c_i = w_i / (l2 sum w);  at the optimum a_i = d loss / d eta_i.
 
 A visit of row i moves a_i to the optimum of the dual problem on its line, or by the share
-1 / (1 + L c_i x_i'x_i) of the way to its derivative, where L bounds the second derivatives of the
-loss.
+1 / (1 + L c_i (x_i'x_i + B)) of the way to its derivative. L bounds the second derivatives of the
+loss: 1/4 of a logistic one, 1/2 of a softmax. `models/glm/links.py` has the steps of all losses.
+A column has converged when what a pass over all rows measures has fallen to `tolerance` of the
+first pass: here the squared moves of the rows' dual variables, in units of W.
+
+`models/glm/dual.py` drives the same method for estimators whose rows lie in memory, and says why.
 
 Differs:
 
-- b has no penalty. Within a pass it is the weight of a constant feature, whose penalty is on its
-  distance from where it was when the pass began (a proximal step).
+- b has no penalty. Within a pass it is the weight of a constant feature of square B, whose penalty
+  is on its distance from where it was when the pass began (a proximal step).
 - A row that moved nothing rests: for 1 pass, then 3, 7 and so on. The last pass visits all rows.
 """
 
@@ -28,7 +32,6 @@ from pydantic import Field
 from blocklearn.matcache import (
     Entries,
     Mat,
-    Move,
     colsum,
     from_array,
     named,
@@ -40,11 +43,15 @@ from blocklearn.matcache import (
 from .base import Objective, Optimizer, OwnRows, Update
 from .dual_programs import dual_moves, due_rows, keep_moves, move_bias, move_weight
 from .errors import CombinationError
-from .linear_loss import DualSteps, LinearLoss
+from .linear_loss import LEAST_WEIGHT, DualSteps, LinearLoss
 
 BIAS = 0.1  # square of the constant feature, at most
-TINY = 1e-30  # least weight of all rows
-NOISE = 1e-8  # mean squares of moves that are the rounding of float32
+NOISE = 1e-8  # mean squares that are the rounding of float32
+
+
+def square_of_constant(l2_rows: Any) -> Any:
+    """Return B, the square of the constant feature, from l2 times the number of rows."""
+    return BIAS * np.minimum(1.0, l2_rows)
 
 
 class DualAscent(Optimizer):
@@ -88,11 +95,11 @@ class DualAscent(Optimizer):
     def keep_rows(self, kept: Mapping[str, OwnRows], rows: int, weight: float) -> None:
         """Take the dual variables, and make the constants that the weights of rows decide."""
         self._kept = kept
-        shares, bias = 1.0 / (self.l2 * max(weight, TINY)), BIAS * np.minimum(1.0, self.l2 * rows)
+        shares = 1.0 / (self.l2 * max(weight, LEAST_WEIGHT))
+        bias = square_of_constant(self.l2 * rows)
         self._shares = self._numbers(shares, "c of a row of weight 1")
         self._bias = self._numbers(bias, "square of the constant feature")
         self._no_bias = self._numbers(0.0 * bias, "no constant feature")
-        self._of: dict[str, Entries] = {}
 
     @property
     def form(self) -> Hashable | None:
@@ -111,10 +118,9 @@ class DualAscent(Optimizer):
         a, due, waits = (self._kept[name].rows for name in ("dual", "due", "waits"))
         X, weights = update.block.X, update.block.weights
         visits, squares, rests = due_rows(X, weights, due, self._due, bias)
-        of_W = self._entries("W", (W,), (self._shares,), move_weight)
-        of_b = None
+        of_W, of_b = Entries((W,), (self._shares,), move_weight), None
         if b is not None:
-            of_b = self._entries("b", (b, self.state["moved"]), (self._shares, bias), move_bias)
+            of_b = Entries((b, self.state["moved"]), (self._shares, bias), move_bias)
         moves = row_steps(
             X, dual_moves, (b, steps, a, visits, squares, self._shares), of_W, of_b,
             weights=visits, rate=self._one, pace=self._pace, clock=self._clock,
@@ -171,13 +177,6 @@ class DualAscent(Optimizer):
 
     def _count(self) -> None:
         self.steps += 1
-
-    def _entries(
-        self, name: str, tables: tuple[Mat, ...], numbers: tuple[Mat, ...], move: Move
-    ) -> Entries:
-        if name not in self._of:
-            self._of[name] = Entries(tables, numbers, move)
-        return self._of[name]
 
     def _read(self, name: str) -> NDArray[np.float64]:
         """Read a row of the state to the host; ones while memory is being planned."""

@@ -24,12 +24,10 @@ from blocklearn.matcache.containers.expressions import Elementwise
 from .base import Gradient, Objective, Update, masked
 from .by_row import ByRow, moves_of
 from .errors import CombinationError
-from .linear_loss import LinearLoss, Weighted
+from .linear_loss import LEAST_WEIGHT, LinearLoss, Weighted
 from .managed import ALL, ONE, Managed, Slot, check_rows, check_sparse, weight_row
 from .row_programs import kernels_of
 from .rule import GradientRule
-
-LEAST_WEIGHT = 1e-30  # of a block, whose rows may all have weight 0
 
 
 class GradientOptimizer(GradientRule):

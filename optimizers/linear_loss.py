@@ -23,6 +23,9 @@ from blocklearn.matcache import (
     rowsum,
     rowwise,
 )
+from blocklearn.matcache.notation.functions import TINY
+
+LEAST_WEIGHT = TINY  # of a block, whose rows may all have weight 0
 
 
 class Weighted(Protocol):

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from blocklearn.matcache import clip, copy, maximum, minimum, repeat, rowsum, sqrt, where
+from blocklearn.matcache.notation.functions import TINY
 
 from .base import masked
 from .managed import Managed
 from .row import Row, kernel
 from .rule import GradientRule
-
-TINY = 1e-30
 
 
 def kernels_of(rule: GradientRule, p: Managed) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from blocklearn.matcache import available_threads, resolve
-from blocklearn.models.glm.dual import DualAscent, Link
+from blocklearn.models.glm.dual import DualSolver, Link
 from blocklearn.models.glm.links import HINGES
 
 from ..training.states.state import State
@@ -91,7 +91,7 @@ class DualProblem:
     def suits(self) -> bool:
         """Whether dual ascent is fast here, and the memory small."""
         rows, columns = self.Y.shape
-        if rows < FEW_ROWS or 8 * rows * columns > MOST_BYTES:
+        if 8 * rows * columns > MOST_BYTES:
             return False
         squares = float(np.dot(self.X.data, self.X.data)) / rows  # of the length of a row
         total = float(self.weights.sum(dtype=np.float64))
@@ -109,7 +109,7 @@ def by_dual(estimator: GLMClassifier, problem: DualProblem, told: dict[str, Any]
     """Fit the estimator. told: what callbacks receive: X, y, metadata."""
     begun = time.perf_counter()
     seed, progress = seed_of(estimator.random_state), Progress(whole(estimator, "max_iter"))
-    found = DualAscent(
+    found = DualSolver(
         problem.X,
         problem.Y,
         problem.weights,
@@ -118,7 +118,7 @@ def by_dual(estimator: GLMClassifier, problem: DualProblem, told: dict[str, Any]
         intercept=estimator.fit_intercept,
     )
 
-    def learned(found: DualAscent) -> dict[str, Any]:
+    def learned(found: DualSolver) -> dict[str, Any]:
         return {"coef_": found.W.T, "intercept_": found.b}
 
     told = {"estimator": estimator, **told}

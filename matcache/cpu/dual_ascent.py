@@ -1,14 +1,16 @@
 """Kernels of stochastic dual coordinate ascent for linear models: see `models/glm/dual.py`.
 
 A pass visits the rows one after another. Each moves its dual variables, one for each column of W,
-and with them W and b.
+and with them W and b. The `dual` of a link in `models/glm/links.py` defines the step of a loss;
+here labels are 0 or 1, and a test compares both.
 """
 
 # Numba infers the types.
-# mypy: allow-untyped-defs
+# mypy: allow-untyped-defs, allow-untyped-calls
 
 import numpy as np
 
+from ..notation.functions import TINY
 from .jit import helper, kernel
 from .math32 import exp
 from .vectors import fetch, fetch1, make_add
@@ -17,11 +19,11 @@ LOGISTIC, HINGE, SQUARED_HINGE = range(3)  # losses, as the kernels take them
 LONGEST = 255  # passes that a row rests at most
 FAR = 6  # rows between the visit of a row and the prefetch of its numbers
 LINE = 16  # numbers in a line of the cache
-FEW = 5  # columns below which `ascend_few` is faster than whole lines
+FEW = 5  # columns below which `ascend` is faster than whole lines
 WIDTH = 2 * LINE  # columns of `ascend_wide`
 
 _F = np.float32
-_ONE, _SMALLEST, _TINY = _F(1), _F(-3e38), _F(1e-30)
+_ONE, _SMALLEST, _TINY = _F(1), _F(-3e38), _F(TINY)
 
 _flags = "contract", "reassoc", "nsz", "arcp"
 _fast, _inserted = kernel(*_flags), helper(*_flags, inline=True)
@@ -52,6 +54,25 @@ def _step(eta, y, a, share, loss):
         return min(max(a - sign * margin * share, -y), _ONE - y) - a, gap
     d = _ONE / (_ONE + exp(-eta)) - y - a
     return d * share, d * d
+
+
+@_inserted
+def _move_duals(eta, i, k, weight, share, bias, loss, Y, b, A, moved, gaps):
+    """Move the dual variables of a row; return whether any has moved.
+
+    eta: the scores, in whose place the moves come, times the weight.
+    """
+    moves = False
+    for j in range(k):
+        d, gap = _step(eta[j], Y[i, j], A[i, j], share, loss)
+        moves |= d != _F(0)
+        gaps[j] += np.float64(weight * gap)
+        A[i, j] += d
+        d *= weight
+        moved[j] += d
+        b[j] -= bias * d
+        eta[j] = d
+    return moves
 
 
 @_inserted
@@ -89,11 +110,11 @@ def _fetch_weights(order, o, starts, columns, W):
 
 
 @_fast
-def ascend_few(
+def ascend(
     order, starts, columns, values, Y, weights, squares, bias, loss, W, b, A, rests, now,
     moved, eta, gaps,
 ):  # fmt: skip
-    """Visit rows once, for losses of a few columns of their own.
+    """Visit rows once, for losses of columns of their own.
 
     order: int64 [n], the rows to visit.
     starts, columns, values: X, CSR of float32; its numbers are int32 or int64.
@@ -141,16 +162,7 @@ def ascend_few(
             c, x = np.uintp(columns[e]), values[e]
             for j in range(k):
                 eta[j] += x * W[c, j]
-        moves = False
-        for j in range(k):
-            d, gap = _step(eta[j], Y[i, j], A[i, j], share, loss)
-            moves |= d != _F(0)
-            gaps[j] += np.float64(weight * gap)
-            A[i, j] += d
-            d *= weight
-            moved[j] += d
-            b[j] -= bias * d
-            eta[j] = d
+        moves = _move_duals(eta, i, k, weight, share, bias, loss, Y, b, A, moved, gaps)
         if _waits(loss, moves, rests, i, now):
             continue
         for e in range(first, last):
@@ -175,75 +187,12 @@ def _add_scores(eta, columns, values, first, last, W, k):
             _add_1(eta, j, W, (at + j,), (values[e],))
 
 
-@_inserted
-def _ascend(
-    order, starts, columns, values, Y, weights, squares, bias, loss, W, b, A, rests, now,
-    moved, eta, gaps, k,
-):  # fmt: skip
-    """Visit rows once, for k columns: a multiple of LINE, whose constants are folded."""
-    for o in range(order.shape[0]):
-        _fetch_row(order, o, starts, columns, values, Y, A)
-        _fetch_weights(order, o, starts, columns, W)
-        i = np.uintp(order[o])
-        weight = weights[i]
-        if weight == _F(0) or rests[i, 0] > now:
-            continue
-        share = _share((squares[i] + bias) * weight, loss)
-        first, last = np.intp(starts[i]), np.intp(starts[i + np.uintp(1)])
-        for j in range(k):
-            eta[j] = b[j]
-        _add_scores(eta, columns, values, first, last, W, k)
-        moves = False
-        for j in range(k):
-            d, gap = _step(eta[j], Y[i, j], A[i, j], share, loss)
-            moves |= d != _F(0)
-            gaps[j] += np.float64(weight * gap)
-            A[i, j] += d
-            d *= weight
-            moved[j] += d
-            b[j] -= bias * d
-            eta[j] = d
-        if _waits(loss, moves, rests, i, now):
-            continue
-        for e in range(first, last):
-            at = np.intp(columns[e]) * k
-            for line in range(0, k, LINE):
-                _add_1(W, at + line, eta, (line,), (-values[e],))
-
-
-@_fast
-def ascend(
-    order, starts, columns, values, Y, weights, squares, bias, loss, W, b, A, rests, now,
-    moved, eta, gaps,
-):  # fmt: skip
-    """Visit rows once, for losses of columns of their own, a multiple of LINE; see `ascend_few`."""
-    _ascend(
-        order, starts, columns, values, Y, weights, squares, bias, loss, W, b, A, rests, now,
-        moved, eta, gaps, np.intp(W.shape[1]),
-    )  # fmt: skip
-
-
-@_fast
-def ascend_wide(
-    order, starts, columns, values, Y, weights, squares, bias, loss, W, b, A, rests, now,
-    moved, eta, gaps,
-):  # fmt: skip
-    """Visit rows once, for `WIDTH` columns, whose number is known."""
-    _ascend(
-        order, starts, columns, values, Y, weights, squares, bias, loss, W, b, A, rests, now,
-        moved, eta, gaps, np.intp(WIDTH),
-    )  # fmt: skip
-
-
 @_fast
 def ascend_softmax(
     order, starts, columns, values, Y, weights, squares, bias, loss, W, b, A, rests, now,
     moved, eta, gaps,
 ):  # fmt: skip
-    """Visit rows once, for a softmax of all columns; see `ascend_few`.
-
-    loss, rests and now: ignored.
-    """
+    """Visit rows once, for a softmax of all columns; loss, rests and now are ignored."""
     k = W.shape[1]
     for o in range(order.shape[0]):
         _fetch_row(order, o, starts, columns, values, Y, A)
@@ -280,3 +229,41 @@ def ascend_softmax(
             c, x = np.uintp(columns[e]), values[e]
             for j in range(k):
                 W[c, j] -= x * eta[j]
+
+
+def _make_ascend(width):
+    """Make `ascend` for losses of columns of their own, a multiple of LINE.
+
+    width: their number, whose constants are folded; 0: any.
+    """
+
+    @_fast
+    def ascend_lines(
+        order, starts, columns, values, Y, weights, squares, bias, loss, W, b, A, rests, now,
+        moved, eta, gaps,
+    ):  # fmt: skip
+        k = np.intp(width or W.shape[1])
+        for o in range(order.shape[0]):
+            _fetch_row(order, o, starts, columns, values, Y, A)
+            _fetch_weights(order, o, starts, columns, W)
+            i = np.uintp(order[o])
+            weight = weights[i]
+            if weight == _F(0) or rests[i, 0] > now:
+                continue
+            share = _share((squares[i] + bias) * weight, loss)
+            first, last = np.intp(starts[i]), np.intp(starts[i + np.uintp(1)])
+            for j in range(k):
+                eta[j] = b[j]
+            _add_scores(eta, columns, values, first, last, W, k)
+            moves = _move_duals(eta, i, k, weight, share, bias, loss, Y, b, A, moved, gaps)
+            if _waits(loss, moves, rests, i, now):
+                continue
+            for e in range(first, last):
+                at = np.intp(columns[e]) * k
+                for line in range(0, k, LINE):
+                    _add_1(W, at + line, eta, (line,), (-values[e],))
+
+    return ascend_lines
+
+
+ascend_lines, ascend_wide = _make_ascend(0), _make_ascend(WIDTH)

@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from ..notation.elementwise import TINY
+from ..notation.elementwise import LEAST_EXPPSI
 from .jit import helper
 
 _F = np.float32
@@ -25,7 +25,7 @@ _ordered = helper("contract", "nsz", inline=True)
 _LOG2E = _F(1.44269504088896341)
 _LN2_HI = _F(0.693359375)
 _LN2_LO = _F(-2.12194440e-4)
-_TINY = _F(TINY)
+_LEAST_EXPPSI = _F(LEAST_EXPPSI)
 _INF = _F(np.inf)
 _NAN = _F(np.nan)
 
@@ -152,13 +152,13 @@ def exppsi(x):
     v = _F(1) / y
     w = v * v
     s = y + v * (_F(1 / 24) - w * (_F(37 / 5760) - w * _F(10313 / 2903040)))
-    r = x if x > _F(0.02) else _F(0.02)  # below, the result is less than TINY anyway
+    r = x if x > _F(0.02) else _F(0.02)  # below, the result is less than that anyway
     r = r if r < _F(1e9) else _F(1e9)
     # e^-r for r in [0, 53]: never overflows, never denormal
     q = _exp_in_range(-_reciprocals(r))
     p = s * q
-    p = p if p > _TINY else _TINY
-    p = _TINY if x < _F(0.02) else p
+    p = p if p > _LEAST_EXPPSI else _LEAST_EXPPSI
+    p = _LEAST_EXPPSI if x < _F(0.02) else p
     p = _NAN if x < _F(0) else p
     p = x if x == _INF else p
     return x if x != x else p

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from ..notation.elementwise import TINY
+from ..notation.elementwise import LEAST_EXPPSI
 from .jit import helper
 
 _F = np.float64
@@ -100,7 +100,7 @@ def digamma(x):
 @_inline
 def exppsi(x):
     """Return max(exp(psi(x)), 1e-20)."""
-    return maximum(math.exp(digamma(x)), TINY)
+    return maximum(math.exp(digamma(x)), LEAST_EXPPSI)
 
 
 @_inline

@@ -7,6 +7,8 @@ from typing import Any
 from ..errors import source_line
 from .operand import apply
 
+TINY = 1e-30  # least divisor, where sums and squares may be 0
+
 
 def exp(x: Any) -> Any:
     """Return the exponential, elementwise."""

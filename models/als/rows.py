@@ -38,8 +38,8 @@ from blocklearn.matcache import (
     until,
     where,
 )
+from blocklearn.matcache.notation.functions import TINY
 
-TINY = 1e-30
 EXACT = 1e-14  # of squares: what float32 cannot tell from zero, relative
 
 

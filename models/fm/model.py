@@ -26,13 +26,12 @@ from blocklearn.matcache import (
     total,
 )
 from blocklearn.optimizers import AdaGrad, Gradient, Groups, Objective, Optimizer, Penalty, Term
-from blocklearn.optimizers.linear_loss import RowLosses, mean_derivatives, row_losses
+from blocklearn.optimizers.linear_loss import LEAST_WEIGHT, RowLosses, mean_derivatives, row_losses
 
 from ..glm import GLM
 from ..glm.rows import losses
 from ..glm.targets import Weight
 from ..inputs import Block, Randomness, Shapes
-from ..loss_model import LEAST_WEIGHT
 from .fields import FieldPairs, fields_of
 from .pairs import (
     added_up,

@@ -1,22 +1,19 @@
-"""Linear classifiers of rows in memory, by stochastic dual coordinate ascent.
+"""Linear classifiers of rows in memory, by dual ascent: see `optimizers/dual_ascent.py`.
 
-Shalev-Shwartz, Zhang, JMLR 14 (2013); with the fixed step of Math. Programming 155 (2016),
-"option V". Hinges: Hsieh, Chang, Lin, Keerthi, Sundararajan, ICML 2008, both their losses. Weights
-are tied to dual variables a, one for each row and column:
-
-    W = -sum_i c_i x_i a_i,  c_i = w_i / (l2 sum w);  at the optimum a_i = d loss / d eta_i.
-
-A visit of row i moves a_i towards its derivative, by the share 1 / (1 + L c_i (x_i'x_i + B)). L
-bounds the second derivatives of the loss: 1/4, and 1/2 for softmax. Hinges move a_i to the optimum
-of the dual problem on its line; it stays within [-y, 1 - y], and for the squared hinge has the sign
-of 1/2 - y. No rate needs to be chosen.
+That module states the method, and drives it where rows come in blocks: traced kernels step any link
+on any device, the dual variables are states of rows, and a run resumes. This one drives it where a
+`fit` has all rows. It copies none: a pass visits them where they lie, in one random order. Its
+kernels are written by hand, for any number of columns, so a fit loads one and plans no memory. The
+optimizer's blocks, plans and kernels by column would multiply the time of such a fit: `docs/log.md`
+has figures. So the steps have two texts: those of `links.py` are the definition, and a test
+compares the kernels with it.
 
 Differs:
 
-- b has no penalty. Within a pass it is the weight of a constant feature of square B, whose penalty
-  is on its way from where it was when the pass began (a proximal step).
-- A row of hinges that moved nothing rests: for 1 pass, then 3, 7 and so on. liblinear leaves out
-  rows beyond a threshold. The last pass visits all rows.
+- Labels are 0 or 1. Hinges: Hsieh, Chang, Lin, Keerthi, Sundararajan, ICML 2008, both their losses.
+- A pass is measured by the duality gap of hinges, and else by the squares of (derivative - dual
+  variable), with which the gap falls.
+- Only rows of the hinge rest. liblinear leaves out rows beyond a threshold.
 - Labels are solved in groups of WIDTH columns, the last of fewer, each for itself. Columns of
   zeros make lines of the cache whole, unless there are few; they do not decide when a group has
   converged.
@@ -24,8 +21,7 @@ Differs:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
@@ -41,22 +37,21 @@ from blocklearn.matcache.cpu.dual_ascent import (
     SQUARED_HINGE,
     WIDTH,
     ascend,
-    ascend_few,
+    ascend_lines,
     ascend_softmax,
     ascend_wide,
 )
 from blocklearn.matcache.cpu.pool import Pool
+from blocklearn.optimizers.dual_ascent import NOISE, square_of_constant
 
 FloatArray = NDArray[np.float32]
 Link = Literal["logistic", "hinge", "squared_hinge", "softmax"]
 Labels: TypeAlias = NDArray[np.generic] | sp.sparray  # [n x k] of 0 and 1
 
-BIAS = 0.1  # square of the constant feature, at most
 LOSSES = {"hinge": HINGE, "squared_hinge": SQUARED_HINGE}
-NOISE = 1e-8  # mean squares that are the rounding of float32
 
 
-class DualAscent:
+class DualSolver:
     """Solves for W and b, pass by pass; labels on several threads, with the same bits on any.
 
     converged: whether a further pass would gain nothing.
@@ -82,7 +77,7 @@ class DualAscent:
         total = float(weights.sum(dtype=np.float64))
         self._weights = np.asarray(weights / (l2 * total), np.float32)
         self._squares = squares_of(X)
-        self._bias = np.float32(intercept * BIAS * min(1.0, l2 * total / weights.max()))
+        self._bias = np.float32(intercept * square_of_constant(l2 * total / weights.max()))
         columns = Y.shape[1]
         bounds = [0, columns] if link == "softmax" else [*range(0, columns, WIDTH), columns]
         Y = sp.csc_array(Y) if sp.issparse(Y) else np.asarray(Y)
@@ -106,52 +101,45 @@ class DualAscent:
     def passes(self, most: int, tolerance: float, seed: int, threads: int) -> Iterator[int]:
         """Make passes until all columns have converged; yield the number of each, from 1.
 
-        tolerance: a column has converged when the squares of (derivative - dual variable), summed
-        over a pass, have fallen to this share of those of the first pass. The gap between the
-        objective and that of the dual problem falls with them. For hinges the sum is that gap.
+        tolerance: a column has converged when the measure of a pass has fallen to this share of
+        that of the first pass.
         """
         random = np.random.default_rng(seed)
         pool = Pool(threads)
         try:
             for number in range(1, most + 1):
-                left = [group for group in self._groups if not group.converged]
-                due = np.logical_or.reduce([group.due(number) for group in left])
-                rows = len(due) if due.all() else np.flatnonzero(due)
-                order = random.permutation(rows)
-                pool.run(partial(ascend_group, left, order, number, tolerance), len(left))
+                self._pass(number, tolerance, random, pool)
                 yield number
                 if self.converged:
                     return
         finally:
             pool.close()
 
-
-def ascend_group(
-    groups: Sequence[_Group],
-    order: NDArray[np.int64],
-    pass_: int,
-    tolerance: float,
-    number: int,
-    thread: int,
-) -> None:
-    """Make a pass for one of the groups."""
-    groups[number].ascend(order, pass_, tolerance)
+    def _pass(self, number: int, tolerance: float, random: np.random.Generator, pool: Pool) -> None:
+        """Visit the rows that are due to any group, in one order for all."""
+        left = [group for group in self._groups if not group.converged]
+        due = np.logical_or.reduce([group.due(number) for group in left])
+        order = random.permutation(len(due) if due.all() else np.flatnonzero(due))
+        pool.run(lambda group, _: left[group].ascend(order, number, tolerance), len(left))
 
 
 class _Group:
-    """Columns that one kernel solves together."""
+    """Columns that one kernel solves together.
 
-    def __init__(self, of: DualAscent, Y: Labels, weights: FloatArray) -> None:
+    W: [features x columns]. b: [columns].
+    """
+
+    def __init__(self, of: DualSolver, Y: Labels, weights: FloatArray) -> None:
         rows, k = Y.shape
         dense = Y.toarray() if isinstance(Y, sp.sparray) else Y
         self._of, self._columns = of, k
         if of.link == "softmax":
             self._kernel = ascend_softmax
         elif k < FEW:
-            self._kernel = ascend_few
+            self._kernel = ascend
         else:
             k = -(-k // LINE) * LINE  # whole lines; the further columns have no ones
-            self._kernel = ascend_wide if k == WIDTH else ascend
+            self._kernel = ascend_wide if k == WIDTH else ascend_lines
         self._Y = np.zeros((rows, k), np.float32)
         self._Y[:, : self._columns] = dense
         self._W = np.zeros((of.X.shape[1], k), np.float32)
@@ -159,21 +147,12 @@ class _Group:
         self._b = best_constants(mean, of.link).astype(np.float32)
         if not of.intercept:
             self._b[: self._columns] = 0.0
+        self.W, self.b = self._W[:, : self._columns], self._b[: self._columns]
         self._A = np.zeros((rows, k), np.float32)
         self._rests = np.zeros((rows, 2), np.int32)
         self._moved, self._eta = np.zeros(k, np.float32), np.zeros(k, np.float32)
         self._gaps, self._first = np.zeros(k), np.zeros(k)
         self.converged = False
-
-    @property
-    def W(self) -> FloatArray:
-        """The weights [features x columns]."""
-        return self._W[:, : self._columns]
-
-    @property
-    def b(self) -> FloatArray:
-        """The intercepts [columns]."""
-        return self._b[: self._columns]
 
     def due(self, pass_: int) -> NDArray[np.bool_]:
         """Return which rows a pass visits [n]; a later one also visits those that rest."""

@@ -8,6 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from blocklearn.matcache.notation.functions import TINY
+from blocklearn.optimizers.linear_loss import LEAST_WEIGHT
+
 from ..errors import TargetError
 from ..inputs import LabelCounts
 from .links import HINGES
@@ -63,7 +66,7 @@ def best_constants(fits: Sequence[Fit], counts: LabelCounts) -> NDArray[np.float
     Half a row is added to each class, so a class that never occurs has a finite score.
     """
     found = np.zeros(fits[-1].columns.stop, np.float32)
-    n = max(counts.weight, 1e-30)
+    n = max(counts.weight, LEAST_WEIGHT)
     for fit in fits:
         sums = [float(counts.sums[y]) for y in fit.y]
         if fit.link in ("linear", "huber", "quantile"):
@@ -78,7 +81,7 @@ def best_constants(fits: Sequence[Fit], counts: LabelCounts) -> NDArray[np.float
             if fit.class_weight is not None:
                 weights = weights_of(fit, counts)
             logs = [
-                math.log(max(weight, 1e-30) * (max(amount, 0.0) + 0.5))
+                math.log(max(weight, TINY) * (max(amount, 0.0) + 0.5))
                 for amount, weight in zip(amounts, weights, strict=True)
             ]
             if fit.link == "softmax":

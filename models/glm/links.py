@@ -47,6 +47,7 @@ from blocklearn.matcache import (
     softplus,
     where,
 )
+from blocklearn.matcache.notation.functions import TINY
 
 LinkName = Literal[
     "linear",
@@ -63,7 +64,6 @@ LinkName = Literal[
 HINGES = ("hinge", "squared_hinge")
 LARGEST = 30.0  # bound of eta where the mean is e^eta: e^30 = 10^13 does not overflow
 NOWHERE = -1e30  # score of a class outside the group: its probability is 0
-TINY = 1e-30
 
 
 SMALLEST = float(np.finfo(np.float32).tiny)  # target of gamma

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from blocklearn.matcache import Column, Matrix, Row, Rows, Table, full, rowwise, where
+from blocklearn.optimizers.linear_loss import scores_of
 
 from .links import LINKS, At, Link, log_softmax, softmax_hit, softmax_label
 
@@ -103,11 +104,6 @@ def dual_variables(eta: Rows, a: Rows, s: Rows, labels: Labels, links: Links) ->
         return link.dual(eta, a, s, y, factor, at)
 
     return links.each(of)
-
-
-def scores_of(X: Matrix, W: Table | None, b: Row) -> Rows:
-    """Return eta. For dense data W is None, and X is X W, computed before."""
-    return (X if W is None else X @ W) + b
 
 
 @rowwise

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from blocklearn.datasources.arrays.compiled import kernel
 from blocklearn.matcache import Mat
+from blocklearn.optimizers.linear_loss import LEAST_WEIGHT
 
 from ..score import Part, Room
 from .links import HINGES, LINKS
@@ -145,7 +146,7 @@ class TargetTotals:
             if fit.link == "softmax":
                 yield "accuracy", fit.name, float(hits[own].sum()) / n if n else math.nan
             if fit.link == "linear":
-                square_of_sum = float(y[fit.start]) ** 2 / max(n, 1e-30)
+                square_of_sum = float(y[fit.start]) ** 2 / max(n, LEAST_WEIGHT)
                 spread = float(squares[fit.start]) - square_of_sum
                 yield "r2", fit.name, 1.0 - total / spread if spread > 0 else math.nan
         if self._ranking is not None:

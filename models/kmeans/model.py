@@ -35,6 +35,7 @@ from blocklearn.matcache import (
     sqrt,
     total,
 )
+from blocklearn.matcache.notation.functions import TINY
 
 from ..base import Model
 from ..inputs import Block, Randomness, Shapes
@@ -42,8 +43,6 @@ from ..score import Score, Sum
 from ..term_weights import TermWeights, keep_weights, weighed
 from .scaled import ScaledCentres
 from .start import columns_in, first_centres, rows_to_draw_from
-
-TINY = 1e-30
 
 
 @rowwise

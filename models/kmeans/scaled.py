@@ -11,10 +11,10 @@ of the block, of which the new centre c' has g.c' = a g.c + s g.g:
 from __future__ import annotations
 
 from blocklearn.matcache import Mat, Matrix, Row, Rows, colsum, maximum, sqrt
+from blocklearn.matcache.notation.functions import TINY
 
 from ..base import Model
 
-TINY = 1e-30
 LEAST = 2.0**-24  # of a factor: less of the old centre is less than the rounding of the new one
 
 

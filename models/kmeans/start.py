@@ -14,8 +14,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from blocklearn.matcache.cpu.blas import one_thread
+from blocklearn.matcache.notation.functions import TINY
 
-TINY = 1e-30
 EACH, LEAST = 100, 10_000  # rows of the sample for each centre, and in all
 Array = NDArray[np.floating]
 Numbers = NDArray[np.signedinteger]

@@ -27,8 +27,8 @@ from blocklearn.matcache import (
     solve,
     sqrt,
 )
+from blocklearn.matcache.notation.functions import TINY
 
-TINY = 1e-30
 RIDGE = 1e-6  # of a variance, added to it: a matrix of float32 sums may else not be definite
 
 

@@ -33,12 +33,13 @@ from blocklearn.matcache import (
     rowwise,
     total,
 )
+from blocklearn.matcache.notation.functions import TINY
 
 from ..base import Model
 from ..inputs import Block, Randomness, Shapes
 from ..kmeans.start import rows_to_draw_from
 from ..score import Score, Sum
-from .forms import TINY, Diagonal, form_of
+from .forms import Diagonal, form_of
 from .start import first_components
 
 HUGE = 1e30  # change before there were two passes

@@ -12,12 +12,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from blocklearn.matcache.cpu.blas import one_thread
+from blocklearn.matcache.notation.functions import TINY
 
 from ..inputs import Sample
 from ..kmeans.start import Array, dense, first_centres
 
 STEPS = 10  # of k-means
-TINY = 1e-30
 
 
 class Start(NamedTuple):

@@ -37,6 +37,7 @@ from blocklearn.matcache import (
     sddmm,
     total,
 )
+from blocklearn.matcache.notation.functions import TINY
 
 from ..base import Merge, Model, rows_for
 from ..errors import ModelConfigError
@@ -47,7 +48,6 @@ from ..term_weights import TermWeights, keep_weights, weighed
 from .resting import RestingParts
 from .rules import (
     FLOOR,
-    TINY,
     frobenius_losses,
     frobenius_step,
     frobenius_steps,

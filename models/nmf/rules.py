@@ -25,9 +25,9 @@ from blocklearn.matcache import (
     sddmm,
     sqrt,
 )
+from blocklearn.matcache.notation.functions import TINY
 
 FLOOR = 1e-18  # least entry of W and H: its square is still a normal number
-TINY = 1e-30
 
 
 def kl_step(w: Rows, ratio: Rows, slope: Row, l2: Number) -> Rows:

@@ -34,9 +34,9 @@ from blocklearn.matcache import (
     sigmoid,
     sqrt,
 )
+from blocklearn.matcache.notation.functions import TINY
 
 LARGEST = 60.0  # scores above it count as this: e^60 times any weight fits into float32
-TINY = 1e-30
 
 
 def odds(X: Sparse, scores: Sparse) -> tuple[Sparse, Column]:

@@ -9,8 +9,11 @@ import pytest
 import scipy.sparse as sp
 
 import blocklearn as bl
+from blocklearn.matcache.cpu import dual_ascent as kernels
 from blocklearn.models.glm import dual
-from blocklearn.models.glm.dual import DualAscent
+from blocklearn.models.glm.dual import DualSolver
+from blocklearn.models.glm.rows import Labels, Links, dual_variables
+from blocklearn.optimizers import dual_programs
 
 pytest.importorskip("sklearn", reason="needs scikit-learn")
 
@@ -23,15 +26,15 @@ CLASSES = np.eye(3, dtype=np.float32)[SCORES.argmax(axis=1)]
 ONES = np.ones(N, np.float32)
 
 
-def solved(Y: Any, weights: Any = ONES, link: dual.Link = "logistic", **how: Any) -> DualAscent:
-    found = DualAscent(X, Y, weights, l2=1e-3, link=link, intercept=how.get("intercept", True))
+def solved(Y: Any, weights: Any = ONES, link: dual.Link = "logistic", **how: Any) -> DualSolver:
+    found = DualSolver(X, Y, weights, l2=1e-3, link=link, intercept=how.get("intercept", True))
     tolerance = how.get("tolerance", 1e-9)
     for _ in found.passes(how.get("most", 60), tolerance, 0, how.get("threads", 1)):
         pass
     return found
 
 
-def slopes(found: DualAscent, Y: Any, weights: Any, softmax: bool) -> tuple[Any, Any]:
+def slopes(found: DualSolver, Y: Any, weights: Any, softmax: bool) -> tuple[Any, Any]:
     """The gradient by W and by b, in float64: both are 0 at the optimum."""
     eta = X.astype(np.float64) @ found.W + found.b
     if softmax:
@@ -41,6 +44,33 @@ def slopes(found: DualAscent, Y: Any, weights: Any, softmax: bool) -> tuple[Any,
         means = 1 / (1 + np.exp(-eta))
     rest = (means - Y) * weights[:, None] / weights.sum()
     return X.T @ rest + 1e-3 * found.W, rest.sum(axis=0)
+
+
+@pytest.mark.parametrize("columns", [1, 3, dual.LINE, dual.WIDTH])
+@pytest.mark.parametrize("link", ["logistic", "hinge", "squared_hinge", "softmax"])
+def test_kernels_step_as_links_define(link: dual.Link, columns: int) -> None:
+    """One visit of rows that share no feature, from any dual variables within their bounds."""
+    draw = np.random.default_rng(0)
+    Y = np.eye(columns)[draw.integers(columns, size=N)]
+    if link != "softmax":
+        Y = draw.integers(2, size=(N, columns)).astype(float)
+    x, weights = draw.normal(size=N).astype(np.float32), draw.integers(1, 4, N).astype(np.float32)
+    X = sp.csr_array(sp.diags_array(x))
+    found = DualSolver(X, Y.astype(np.float32), weights, l2=1e-3, link=link, intercept=False)
+    (group,) = found._groups
+    group.W[:], group.b[:] = draw.normal(size=(N, columns)), draw.normal(size=columns)
+    a = draw.random((N, columns)) * (1.0 - 2.0 * Y)
+    group._A[:, :columns] = a
+    s = (x.astype(float) ** 2 * weights / (1e-3 * weights.sum()))[:, None]
+    eta = x[:, None] * group.W.astype(float) + group.b
+    wanted = dual_variables.reference(eta, a, s, Labels(Y), Links((link,)))
+    assert list(found.passes(1, 1e-3, 0, 1)) == [1]
+    np.testing.assert_allclose(group._A[:, :columns], wanted, rtol=1e-4, atol=1e-5)
+    assert (abs(wanted - a).max(axis=0) > 0.1).all()
+
+
+def test_rows_of_the_optimizer_rest_no_longer_than_those_of_the_kernels() -> None:
+    assert dual_programs.LONGEST == kernels.LONGEST
 
 
 @pytest.mark.parametrize("softmax", [False, True])
@@ -87,7 +117,7 @@ def test_hinges_end_at_the_optimum(columns: int, intercept: bool) -> None:
 @pytest.mark.parametrize("columns", [1, 3, 7, dual.WIDTH])
 def test_rows_of_hinges_rest_but_the_last_pass_visits_all(columns: int) -> None:
     Y = np.tile(LABELS[:, :1], columns)
-    found = DualAscent(X, Y, ONES, l2=1e-3, link="hinge", intercept=True)
+    found = DualSolver(X, Y, ONES, l2=1e-3, link="hinge", intercept=True)
     (group,) = found._groups
     visited = [N]
     for number in found.passes(3000, 3e-5, 0, 1):
