@@ -27,7 +27,7 @@ from ..files.lock import HeldError, Lock, this_process
 from ..storage import model_folder
 from ..storage.schemas import RunMark, read_json
 
-MARK = "run.json"
+MARK = model_folder.RUN
 LOCK = ".lock"
 CONFIG = "config.yaml"
 METRICS = "metrics.jsonl"

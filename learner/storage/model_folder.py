@@ -42,6 +42,7 @@ HASHED = "hashed.arrow"
 ROWS = "rows.arrow"
 METRICS = "metrics.json"
 README = "README.md"
+RUN = "run.json"  # marks the folder of a run, whose model is its own
 FILES = (MANIFEST, WEIGHTS, VOCABULARY, HASHED, ROWS, METRICS, README)
 LOST = "lost"  # key in `metrics.json`: the score of a best model that was lost, and the reason
 LIBRARIES = ("blocklearn", "numpy", "scipy", "numba", "pyarrow")
@@ -101,7 +102,7 @@ def save(
     folder stay. For the arguments see `Saved`.
 
     Raises:
-        RunFolderError: `path` is no model folder, but has files of these names.
+        RunFolderError: `path` is no folder of a model or a run, but has files of these names.
         OSError: the folder cannot be written.
     """
     path = Path(path)
@@ -112,7 +113,7 @@ def save(
     named = {file: listed for file, listed in known.items() if listed is not None}
     settle(path)
     foreign = [name for name in FILES if (path / name).exists()]
-    if foreign and MANIFEST not in foreign:
+    if foreign and MANIFEST not in foreign and not (path / RUN).exists():
         raise RunFolderError(
             f"{path}: not a model folder (it has no {MANIFEST}), but has {', '.join(foreign)}, "
             "which a model would overwrite. Choose another folder."
@@ -178,8 +179,10 @@ def load(path: Path, *, mapped: Mapped = False) -> Saved:
 
 def _load(folder: Path, mapped: Mapped) -> Saved:
     missing = "no model here (no model.json)"
-    if (folder / "run.json").exists():
+    if (folder / RUN).exists():
         missing = "this run has no model yet; it is written at the end. Resume with --resume auto"
+        if (folder / WEIGHTS).exists():
+            missing = f"{MANIFEST} is missing; the same command with --resume auto writes it again"
     manifest, metrics = about(folder, missing)
     weights = verified(folder, WEIGHTS, manifest)
     tensors = read_tensors(weights, manifest["tensors"], mapped=mapped)

@@ -176,6 +176,18 @@ def test_a_run_whose_model_was_lost_writes_it_again(learn: Learn) -> None:
     assert events("b")[-1]["perplexity"] == events("a")[-1]["perplexity"]
 
 
+def test_a_model_without_its_manifest_is_written_again(learn: Learn) -> None:
+    learn("--config", "themes.yaml", "-q")
+    before = Path("runs/themes/weights.safetensors").read_bytes()
+    Path("runs/themes/model.json").unlink()
+    code, _, err = learn("topics", "runs/themes")
+    assert code == ExitCode.NO_INPUT
+    assert "model.json is missing; the same command with --resume auto writes it again" in err
+    assert learn("--config", "themes.yaml", "-q", "--resume", "auto")[0] == ExitCode.DONE
+    assert learn("topics", "runs/themes")[0] == ExitCode.DONE
+    assert Path("runs/themes/weights.safetensors").read_bytes() == before
+
+
 def test_changed_data_are_noticed(learn: Learn) -> None:
     learn("--config", "themes.yaml", "-q")
     with Path("docs.txt").open("a") as file:
