@@ -1,6 +1,7 @@
 """Find the names that a schema knows, and the one that a wrong name means."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain, compress
 from typing import Any
 
 from pydantic import BaseModel
@@ -21,6 +22,37 @@ class SchemaNames:
 
     def __init__(self, schema: type[BaseModel]) -> None:
         self.root = schema.model_json_schema()
+        self._members = {"str", *self.root.get("$defs", {})}
+
+    def is_member(self, part: int | str) -> bool:
+        """Return whether a part of the place of a mistake is an alternative of a union."""
+        return part in self._members or str(part).startswith("list[")
+
+    def meant_by(self, mistakes: Sequence[Any], start: int = 0) -> list[Any]:
+        """Return the mistakes that count: of the alternatives of a union, those of the likeliest.
+
+        These take what is given, a list or a mapping, and find the fewest mistakes in it.
+
+        mistakes: of pydantic. start: where in their places unions are looked for.
+        """
+        unions: dict[Any, dict[Any, list[Any]]] = {}  # mistakes by place and alternative
+        found = []
+        for mistake in mistakes:
+            place = mistake["loc"]
+            at = next((i for i in range(start, len(place)) if self.is_member(place[i])), None)
+            if at is None:
+                found.append(mistake)
+            else:
+                unions.setdefault(place[:at], {}).setdefault(place[at], []).append(mistake)
+        for place, alternatives in unions.items():
+            every = list(alternatives.values())
+            roots = [[one for one in own if len(one["loc"]) == len(place) + 1] for own in every]
+            fits = [not any(map(_is_of_another_type, root)) for root in roots]
+            fitting = list(compress(every, fits)) or every
+            least = min(map(len, fitting))
+            for own in fitting:
+                found += self.meant_by(own, len(place) + 1) if len(own) == least else []
+        return found
 
     def at(self, trail: Sequence[Node]) -> list[str]:
         """Return the valid keys of the mapping at the end of `trail`."""
@@ -85,9 +117,20 @@ class SchemaNames:
                 # a file may have a list or a mapping where the name of a kind should be
                 target = schema["discriminator"]["mapping"].get(str(kind))
                 schema = {"$ref": target} if target else {}
-            elif "anyOf" in schema:  # `X | None`: take the alternative that has contents
+            elif "anyOf" in schema:  # `X | None`: take the alternatives that have contents
                 inside = {"$ref", "oneOf", "properties", "items"}
                 inner = [s for s in schema["anyOf"] if inside & set(s)]
+                mappings = [self._open(s, None) for s in inner if "$ref" in s]
+                if len(mappings) > 1:
+                    items = {k: v for s in inner for k, v in s.items() if k == "items"}
+                    keys = [mapping.get("properties", {}).items() for mapping in mappings]
+                    return {"properties": dict(chain(*keys)), **items}
                 schema = inner[0] if inner else {}
             else:
                 return schema
+
+
+def _is_of_another_type(mistake: Any) -> bool:
+    """Return whether a list or a mapping stands where something else should."""
+    wrong = ("string_type", "list_type", "model_type", "model_attributes_type")
+    return mistake["type"] in wrong and isinstance(mistake["input"], list | dict)

@@ -202,7 +202,7 @@ def _explain(error: ValidationError, tree: Node, schema: type[BaseModel]) -> lis
     """Return one line per place; join reasons from members of a union."""
     names = SchemaNames(schema)
     items = [e for e in error.errors(include_url=False) if e["type"] != NOT_TRIED]
-    problems = [_problem(item, tree, names) for item in items]
+    problems = [_problem(item, tree, names) for item in names.meant_by(items)]
     problems.sort(key=lambda problem: problem.place)
     lines = []
     for _, group in groupby(problems, key=lambda problem: problem.place):
@@ -219,7 +219,7 @@ def _explain(error: ValidationError, tree: Node, schema: type[BaseModel]) -> lis
 
 def _problem(item: Any, tree: Node, names: SchemaNames) -> _Problem:
     """Translate one pydantic error into a place in the files and a reason."""
-    node, path, trail = _locate(item["loc"], tree)
+    node, path, trail = _locate([p for p in item["loc"] if not names.is_member(p)], tree)
     kind, context = item["type"], item.get("ctx", {})
     dotted = ".".join(path)
     if kind == "extra_forbidden":

@@ -11,6 +11,8 @@
 | `README.md` | a description of the model and these files for people |
 
 Nothing is pickled. Every file is compared with its digest when it is read.
+
+Longer than 300 lines: writing, reading and checking share the names of these files.
 """
 
 import json

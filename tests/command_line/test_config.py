@@ -326,3 +326,40 @@ def test_aliases_that_multiply_outside_files(write) -> None:
 def test_long_texts_without_aliases(write) -> None:
     path = write(GOOD + "out: " + "x" * 2_000_000)
     assert len(str(resolve(RunConfig, [path], {}).out)) == 2_000_000
+
+
+@pytest.mark.parametrize(
+    "features, told",
+    [
+        ("[{dense: x, with: 3}]", ["features.0.with: unknown key (did you mean 'width'?)"]),
+        ("{indices: x, value: y}", ["features.value: unknown key (did you mean 'values'?)"]),
+        (
+            "[{indices: x, valuess: y}, {dense: [3]}]",
+            [
+                "features.0.valuess: unknown key (did you mean 'values'?)",
+                "features.1.dense: should be a valid string",
+            ],
+        ),
+        ("3", ["features: should be a list or should be a mapping, not 3"]),
+        (
+            "[{column: x}]",
+            [
+                "features.0.dense: missing, and there is no default; "
+                "--set data.train.features.0.dense=VALUE gives one",
+                "features.0.indices: missing, and there is no default; "
+                "--set data.train.features.0.indices=VALUE gives one",
+                "features.0.column: unknown key (valid here: dense, indices, size, values, width)",
+            ],
+        ),
+    ],
+)
+def test_of_several_forms_the_likeliest_is_explained(
+    tmp_path: Path, features: str, told: list[str]
+) -> None:
+    file = tmp_path / "a.yaml"
+    train = f"{{kind: parquet, path: a.parquet, features: {features}}}"
+    file.write_text(f"model: {{kind: glm}}\ndata:\n  train: {train}\nout: a\n")
+    with pytest.raises(ConfigError) as caught:
+        resolve(RunConfig, [file], {})
+    found = [line.split("data.train.", 1)[1] for line in caught.value.problems]
+    assert found == told
