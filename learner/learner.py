@@ -178,6 +178,13 @@ class Learner:
     - workers: their number. "ray" starts so many. For "mpi" it is checked; None: those that were
       started.
 
+    Attributes:
+        model, optimizer, mixins: those that are trained.
+        data: the data and what they say: `.given`, `.names`, `.targets`, `.columns`, `.block_rows`.
+        execution: the settings of how it runs: `.seed`, `.threads`, `.devices`, `.replicas`.
+        progress: where training is: passes, blocks, rows, seconds, and the last scores.
+        history: scores and times of all evaluations, to be plotted.
+
     >>> import numpy as np, blocklearn as bl
     >>> X = np.random.default_rng(0).poisson(0.2, (200, 30))
     >>> learner = bl.Learner(bl.models.LDA(topics=3), train=bl.sparse(X), passes=2, threads=1).fit()
