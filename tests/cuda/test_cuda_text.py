@@ -44,8 +44,8 @@ from blocklearn.matcache.emit.cuda_layout import layout
 from blocklearn.matcache.emit.cuda_rows import rowwise_source
 from blocklearn.matcache.operations.dense import compiled
 from blocklearn.matcache.program.instructions import Ending
-from blocklearn.models import lda as lda_model
 from blocklearn.models.als import rows as als_rows
+from blocklearn.models.lda import inference as lda_model
 from tests.support import cuda_host, programs
 from tests.support.cubin import ARCHITECTURES, nvrtc, ptx, resources
 from tests.support.cuda_gpu import DeviceModule

@@ -38,7 +38,7 @@ from blocklearn.matcache.emit.cuda_rows import rowwise_source
 from blocklearn.matcache.operations.normal_equations import MOST
 from blocklearn.matcache.operations.rounding import as_table, rounded
 from blocklearn.matcache.operations.sampling import sample_topics
-from blocklearn.models import lda as lda_model
+from blocklearn.models.lda import inference as lda_model
 from tests.support import cuda_host, programs
 from tests.support.cubin import ARCHITECTURES, nvrtc, ptx, resources
 from tests.support.cuda_device import HostDriver
