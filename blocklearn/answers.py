@@ -43,10 +43,6 @@ MODELS = {
 """Where parameters of single models are given, and their names."""
 
 METHODS = {
-    "learner.execution": (
-        "seed threads devices device replicas index tables device_blocks sync_every sync_weight"
-    ),
-    "learner.data": "across given targets columns block_rows of_rows",
     "blocklearn.save(learner, FOLDER)": "save dump export",
     "blocklearn.load(FOLDER)": "load from_pretrained",
     "blocklearn.recommend(learner, USERS)": "recommend recommend_all",

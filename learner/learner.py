@@ -9,13 +9,14 @@ Longer than 300 lines: most of them are signatures and descriptions of what user
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
@@ -224,6 +225,8 @@ class Learner:
         of_rows: int | None = None,
         verbose: bool = True,
     ) -> None:
+        model = made("model", MODELS, model)
+        check_fields(model)
         check_whole("passes", passes)
         check_block_rows(block_rows)
         self.execution = Execution.on(
@@ -237,8 +240,6 @@ class Learner:
             sync_every=sync_every,
             sync_weight=sync_weight,
         )
-        model = made("model", MODELS, model)
-        check_fields(model)
         self.model, self.passes = model.untrained(), passes
         self.mixins = [made("mixins", MIXINS, mixin).model_copy() for mixin in listed(mixins)]
         self.optimizer, self._chosen = None, optimizer is not None
@@ -499,8 +500,17 @@ class Learner:
 
     if not TYPE_CHECKING:  # else a checker of types would know any name
 
-        def __getattr__(self, name: str) -> NoReturn:
-            """Raise AttributeError, which says what does this here."""
+        def __getattr__(self, name: str) -> Any:
+            """Return what has moved to `execution` or `data`, with a warning.
+
+            Raises AttributeError, which says what does this here.
+            """
+            for there in ("execution", "data"):
+                record = self.__dict__.get(there)
+                if not name.startswith("_") and hasattr(record, name):
+                    text = f"Learner.{name} is now Learner.{there}.{name}"
+                    warnings.warn(text, DeprecationWarning, stacklevel=2)
+                    return getattr(record, name)
             raise AttributeError(no_attribute("Learner", name), name=name, obj=self)
 
     def __repr__(self) -> str:

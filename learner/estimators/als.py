@@ -189,7 +189,8 @@ def numbers_of(ids: Any) -> Array:
     """Return numbers of users or items as int64 [n].
 
     Raises:
-        ValueError: `ids` is empty, no list, or holds anything but whole numbers from 0 to 2**31.
+        ValueError: `ids` is empty, no list, or holds anything but whole numbers from 0 to
+            2**31 - 1.
     """
     numbers = np.atleast_1d(np.asarray(ids))
     whole = numbers.size and numbers.ndim == 1 and numbers.dtype.kind in "iu"

@@ -34,7 +34,7 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
     """Base class of estimators.
 
     Learned state is in public attributes. Every prediction builds a new learner from them, so
-    threads share nothing and pickles hold arrays only. `_stream` holds what `partial_fit` needs in
+    threads share nothing, and pickles hold no learner. `_stream` holds what `partial_fit` needs in
     addition: statistics, the optimizer's state and the position in the data.
 
     Parameters of every estimator: max_iter, batch_size, random_state, n_jobs, device.
@@ -87,7 +87,7 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
     def _go_on(self, data: Any, optimizer: Optimizer | None = None, of_rows: Any = None) -> Self:
         """Make one more pass, over `data`.
 
-        of_rows: see `Learner`; None: the number of rows seen so far.
+        of_rows: see `Learner`, or the same as 1e6; None: the number of rows seen so far.
         """
         check_parameters(self)
         rows = rows_of(data)
@@ -96,9 +96,8 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
             self._seed = seed_of(self.random_state)
         seen = rows if first else rows + self.n_samples_seen_
         passes = 1 if first else int(self._stream.position["pass"]) + 1
-        learner = self._learner(
-            data, passes=passes, optimizer=optimizer, of_rows=seen if of_rows is None else of_rows
-        )
+        whole_stream = seen if of_rows is None else int(of_rows)
+        learner = self._learner(data, passes=passes, optimizer=optimizer, of_rows=whole_stream)
         if not first:
             stream = self._stream
             learner.restore(State(stream.tensors | self._tensors(rows), stream.position))

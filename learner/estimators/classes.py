@@ -29,7 +29,7 @@ class Classes:
 
     kind: Literal["binary", "classes", "labels"]
     names: Array
-    owner: str = "GLMClassifier"
+    owner: str
 
     @classmethod
     def of(cls, y: Any, owner: str) -> Classes:
@@ -103,6 +103,11 @@ class Classes:
                     f"{self.names.size} labels."
                 )
             return y
+        if y.ndim != 1:
+            raise ValueError(
+                f"{self.owner}: y has the shape {y.shape}, but must have a class for each row [n], "
+                "as at first. Call fit to begin anew."
+            )
         codes = self.codes(y)
         if self.kind == "binary":
             return codes.astype(np.float32)
@@ -118,6 +123,8 @@ class Classes:
         """
         if class_weight is None:
             return None
+        if isinstance(class_weight, Mapping):
+            class_weight = {plain(name): plain(weight) for name, weight in class_weight.items()}
         if self.kind == "labels":
             raise ValueError(
                 f"{self.owner}: class_weight is for classes, but y is a matrix of labels."
@@ -165,7 +172,7 @@ def refuse_mixture(labels: Any, what: str) -> None:
         ValueError: some are texts and others are numbers, which NumPy would turn into texts.
     """
     kind = getattr(getattr(labels, "dtype", None), "kind", None)
-    if not isinstance(labels, list | tuple) and kind != "O":
+    if np.ndim(labels) == 0 or not (isinstance(labels, list | tuple) or kind == "O"):
         return
     first: dict[bool, Any] = {}
     for label in labels:

@@ -126,19 +126,23 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
         """
         check_parameters(self)
         X, y = self._check_labelled(X, y, reset=True)
-        self._own_alpha = 1.0 / sum_of_weights(X.shape[0], sample_weight)
+        if self.alpha is None:
+            self._own_alpha = 1.0 / sum_of_weights(X.shape[0], sample_weight)
         self._classes = Classes.of(y, type(self).__name__)
         self.classes_ = self._classes.names
         self._class_weights = self._classes.weights(self.class_weight, y, sample_weight)
         return self._solve(X, self._classes.columns(y), sample_weight, y)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Make one more pass, over X; or refine what `fit` by full passes has found.
+        """Train on further rows.
 
-        After "lbfgs", "conjugate-gradient" or "dual", "auto" and "adagrad" move the coefficients to
-        suit the new rows, too, as far as the number of earlier rows allows; see `refining.py`.
+        In a stream, this is one more pass, over X. After `fit` by "lbfgs", "conjugate-gradient" or
+        "dual", solvers "auto" and "adagrad" move the coefficients to suit the new rows, too, as far
+        as the number of earlier rows allows: L-BFGS passes over X until it has converged, in 100
+        passes or `max_iter` at most. Each call adds 1 to `n_iter_`.
 
         classes: all classes of the stream; needed in the first call, unless y has labels.
+        sample_weight: [n], as in `fit`.
         """
         check_parameters(self)
         optimizer = self._solver(passes=False)
@@ -151,7 +155,8 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
         X, y = self._check_labelled(X, y, reset=first)
         if first or classes is not None:
             given = Classes.given(y, classes, type(self).__name__)
-            if not first and not np.array_equal(given.names, self.classes_):
+            known = first or given.kind == self._classes.kind
+            if not known or not (first or np.array_equal(given.names, self.classes_)):
                 raise ValueError(
                     f"{type(self).__name__}: classes={shown(classes)}, but at first they were "
                     f"{self.classes_.tolist()}."

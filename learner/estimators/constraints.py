@@ -66,9 +66,12 @@ def one_of(*names: str) -> Rule:
 
 
 COUNT = Rule("a whole number, 1 or more", lambda value: is_whole(value) and value >= 1)
+ROWS = Rule(  # scikit-learn writes 1e6
+    "a whole number, 1 or more", lambda value: is_number(value) and value >= 1 and value % 1 == 0
+)
 AMOUNT = Rule("a number, 0 or more", lambda value: is_number(value) and value >= 0)
 SHARE = Rule("a number from 0 to 1", lambda value: is_number(value) and 0 <= value <= 1)
-BETWEEN = Rule("a number above 0 and below 1", lambda value: is_number(value) and 0 < value < 1)
+FRACTION = Rule("a number from 0, below 1", lambda value: is_number(value) and 0 <= value < 1)
 BOOLEAN = Rule("True or False", is_true_or_false)
 JOBS = Rule(
     "1 or more, None (all), or negative: -2 is all but one, -3 all but two",
@@ -77,14 +80,14 @@ JOBS = Rule(
 DEVICE = Rule('"cpu", "cuda", "cuda:N" or "auto"', lambda value: isinstance(value, str))
 
 ANYTHING = Rule("anything", lambda value: True)
-SOMETHING = Rule("another value than None", lambda value: value is not None)
+SOMETHING = Rule("given, or left out for its default", lambda value: value is not None)
 
 COMMON = {
     "n_components": COUNT,
     "n_clusters": COUNT,
     "max_iter": COUNT,
     "batch_size": COUNT.or_none(),
-    "total_samples": COUNT.or_none(),
+    "total_samples": ROWS.or_none(),
     "n_jobs": JOBS,
     "device": DEVICE,
     "l1_ratio": SHARE,
@@ -103,6 +106,8 @@ def check_parameters(estimator: Any) -> None:
     for kind in reversed(type(estimator).__mro__):
         rules |= vars(kind).get("_rules", {})
     for name, parameter in signature(type(estimator)).parameters.items():
+        if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
+            continue
         rule = rules.get(name, ANYTHING if parameter.default is None else SOMETHING)
         value = plain(getattr(estimator, name))
         if not rule.holds(value):

@@ -21,10 +21,10 @@ from blocklearn.optimizers import FTRL, LBFGS, OPTIMIZERS, ConjugateGradient, Op
 from ..learner import Learner
 from ..training.inputs.data import refuse_texts
 from .base import MOST, Array, LearnerEstimator, Tensors, in_chunks, rows_of
-from .constraints import AMOUNT, BETWEEN, Rule, check_parameters
+from .constraints import AMOUNT, ANYTHING, FRACTION, Rule, check_parameters
 from .gaps import refuse_gaps
-from .parameters import configured, whole
-from .refining import Seen, refine
+from .parameters import configured, tolerance_of, whole
+from .refining import Seen, check_count, refine
 from .row_weights import with_weights
 from .scikit import HAS_CALLBACKS, ConvergenceWarning, check_is_fitted, validate_data
 from .units import IN_UNITS_OF_Y, Units, largest_of, unusual, usable
@@ -51,7 +51,7 @@ class LinearEstimator(LearnerEstimator):
     solver: Solver
     tol: float
     SOLVERS: ClassVar[Sequence[str]] = GRADIENTS
-    _rules: ClassVar[Mapping[str, Rule]] = {"alpha": AMOUNT, "tol": BETWEEN}
+    _rules: ClassVar[Mapping[str, Rule]] = {"alpha": AMOUNT, "tol": FRACTION, "solver": ANYTHING}
     _kind: ClassVar[type[GLM]] = GLM
     _names: ClassVar[dict[str, str]] = {"intercept": "fit_intercept"}  # of fields: their parameters
     _linear: ClassVar[bool] = True  # whether scores are linear in the features
@@ -155,7 +155,7 @@ class LinearEstimator(LearnerEstimator):
                 'use solver="adagrad".'
             )
         if solver in ("lbfgs", "dual"):  # dual ascent is for `fit` alone
-            chosen: Optimizer = configured(self, LBFGS, {"tolerance": "tol"})
+            chosen: Optimizer = LBFGS(tolerance=tolerance_of(self))
         else:
             chosen = OPTIMIZERS[solver]() if isinstance(solver, str) else solver
         if chosen.steps_by_pass and not passes:
@@ -206,11 +206,13 @@ class LinearEstimator(LearnerEstimator):
         return self
 
     def _go_on(self, data: Any, optimizer: Optimizer | None = None, of_rows: Any = None) -> Self:
-        seen = self._seen if optimizer is None and usable(data) else None
-        if seen is None or self._checked_alpha() * self.l1_ratio:
-            optimizer = self._paced(data) if optimizer is None else optimizer
-            return super()._go_on(data, optimizer, of_rows)
-        self._seen = refine(self, seen, data)
+        check_count(self, data[1])
+        seen, own = self._seen, optimizer is None
+        if seen is not None and own and usable(data) and not self._checked_alpha() * self.l1_ratio:
+            self._seen = refine(self, seen, data)
+            return self
+        super()._go_on(data, self._paced(data) if own else optimizer, of_rows)
+        self._seen = None if seen is None else seen.merged(Seen.of(*data))
         return self
 
     def _units_of(self, data: Any, optimizer: Optimizer | None) -> Units | None:

@@ -29,7 +29,7 @@ class Moments:
         Moments(weight=2.0, mean=array([2.]), variance=array([1.]))
         """
         if sp.issparse(values):
-            shares = weights / weights.sum()
+            values, shares = values.astype(np.float64), weights / weights.sum()
             mean = values.T @ shares
             variance = np.maximum(values.multiply(values).T @ shares - mean**2, 0.0)
             return cls(float(weights.sum()), mean, variance)

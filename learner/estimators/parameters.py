@@ -82,6 +82,11 @@ def whole(estimator: Any, name: str) -> int:
     return int(value)
 
 
+def tolerance_of(estimator: Any) -> float:
+    """Return the tolerance of an optimizer by full passes, which `tol=0` never reaches."""
+    return max(float(estimator.tol), 1e-30)
+
+
 def seed_of(random_state: Any) -> int:
     """Return the seed of a learner.
 

@@ -18,6 +18,7 @@ from ..recommendation.parts import lists_of, of_matrix, parts_of
 from ..recommendation.recommend import as_csr, checked_length, of_unit_length
 from ..recommendation.top_lists import top_lists
 from .base import Array
+from .constraints import check_parameters
 from .parameters import threads_of
 from .scikit import check_is_fitted
 
@@ -198,6 +199,7 @@ class Recommender:
         return make_backend(resolve(self.device), threads_of(self.n_jobs))
 
     def _factors(self) -> Factors:
+        check_parameters(self)
         users, items = (
             np.ascontiguousarray(table, np.float32)
             for table in (self.user_factors_, self.item_factors_)

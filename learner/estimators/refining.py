@@ -28,13 +28,14 @@ from blocklearn.optimizers import LBFGS
 from ..training.states.state import State
 from .base import rows_of
 from .moments import Moments
-from .parameters import configured, whole
+from .parameters import tolerance_of, whole
 from .units import IN_UNITS_OF_Y, Numbers, Units
 
 if TYPE_CHECKING:
     from .linear import LinearEstimator
 
 LEAST = 1e-6  # of a second derivative
+LEAST_PASSES = 100  # that L-BFGS may take: `max_iter` counts calls of `partial_fit` as passes
 
 
 class Anchored(LBFGS):
@@ -131,12 +132,24 @@ def bends_of(estimator: LinearEstimator, targets: Moments, units: Units) -> Numb
     return bends
 
 
+def check_count(estimator: LinearEstimator, Y: Any) -> None:
+    """Raise ValueError if Y [n] or [n x targets] has another number of targets than before."""
+    count = 1 if Y.ndim == 1 else Y.shape[1]
+    known = np.size(estimator.intercept_) if estimator._has_begun() else count
+    if count != known:
+        raise ValueError(
+            f"{type(estimator).__name__}: y has {count} targets, but had {known} before: "
+            "partial_fit needs the same ones. Call fit to begin anew."
+        )
+
+
 def refine(estimator: LinearEstimator, seen: Seen, data: Any) -> Seen:
     """Move the estimator's coefficients to suit `data`, too; return what has been seen then.
 
     seen: what is known of earlier rows. data: (X, Y) or (X, Y, weights), already checked.
     """
     X, Y, *_ = data
+    estimator._model()  # checks the parameters
     new = Seen.of(*data)
     both = seen.merged(new)
     units = both.units(
@@ -152,8 +165,8 @@ def refine(estimator: LinearEstimator, seen: Seen, data: Any) -> Seen:
     position, rows = estimator._stream.position, estimator.n_samples_seen_
     estimator._units = units
     try:
-        optimizer = configured(estimator, Anchored, {"tolerance": "tol"}, anchors=anchors)
-        passes = whole(estimator, "max_iter")
+        optimizer = Anchored(tolerance=tolerance_of(estimator), anchors=anchors)
+        passes = max(whole(estimator, "max_iter"), LEAST_PASSES)
         within = estimator._in_units(data)
         learner = estimator._learner(within, passes=passes, optimizer=optimizer)
         learner.restore(State(estimator._tensors(rows_of(data)), {}))

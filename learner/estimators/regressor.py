@@ -15,7 +15,7 @@ from blocklearn.models.glm.links import LINKS, LinkName
 from blocklearn.optimizers import AdaGrad, Optimizer
 
 from .base import Array, Tensors
-from .constraints import Rule, check_parameters, one_of
+from .constraints import AMOUNT, Rule, check_parameters, one_of
 from .linear import LinearEstimator, Solver
 from .moments import size_of_entries
 from .row_weights import with_weights
@@ -63,7 +63,11 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
     array([31.])
     """
 
-    _rules: ClassVar[Mapping[str, Rule]] = {"loss": one_of("squared_error", *OTHERS)}
+    _rules: ClassVar[Mapping[str, Rule]] = {
+        "loss": one_of("squared_error", *OTHERS),
+        "shape": AMOUNT.or_none(),
+    }
+    _pace: float | None = None  # share of AdaGrad's rate, by the first rows that tell it
 
     @answered
     def __init__(
@@ -103,12 +107,16 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
         """
         check_parameters(self)
         X, y = self._check_targets(X, y, reset=True)
+        self._pace = None
         self._solve(X, y, sample_weight, y)
         self._warn_of_steps(X, y, sample_weight)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Make one more pass, over X; or refine a fit: see `GLMClassifier.partial_fit`."""
+        """Train on further rows X [n x features], y [n] or [n x targets]; weights as in `fit`.
+
+        It makes one pass, or refines what `fit` has found: see `GLMClassifier.partial_fit`.
+        """
         check_parameters(self)
         optimizer = self._solver(passes=False)
         X, y = self._check_targets(X, y, reset=not self._has_begun())
@@ -148,11 +156,18 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
         own = self._own(self._model(), data) if self._linear else None
         if not isinstance(own, AdaGrad) or own.takes_rows or not usable(data):
             return None
-        spread = 1.0
-        if self.loss in IN_UNITS_OF_Y and not sp.issparse(Y):
-            spread = float(np.max(np.std(Y, axis=0, dtype=np.float64)))
-        share = OF_TEXTS * spread / max(size_of_entries(X), 1e-30)
-        return own.model_copy(update={"rate": own.rate * share}) if 0.0 < share < 1.0 else None
+        if self._pace is None:
+            self._pace = self._pace_for(X, Y)
+        share = 1.0 if self._pace is None else self._pace
+        return own.model_copy(update={"rate": own.rate * share}) if share < 1.0 else None
+
+    def _pace_for(self, X: Any, Y: Any) -> float | None:
+        """Return the share of AdaGrad's rate that suits X and Y; None: Y has no spread to tell."""
+        size = max(size_of_entries(X), 1e-30)
+        if self.loss not in IN_UNITS_OF_Y or sp.issparse(Y):
+            return OF_TEXTS / size
+        spread = float(np.max(np.std(Y, axis=0, dtype=np.float64)))
+        return OF_TEXTS * spread / size if spread > 0.0 else None
 
     def _warn_of_steps(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Warn where steps have not suited the data: the result is no better than a constant."""

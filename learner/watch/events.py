@@ -89,7 +89,7 @@ class Event(BaseModel):
         None, description="Seconds that training has waited for pages of tables in files."
     )
     allocations_after_warmup: int = Field(
-        description="Arrays that training has allocated beyond its plan; 0."
+        description="Arrays that training has allocated since the first block; 0."
     )
     checkpoint: str | None = Field(
         None, description="Folder of the saved checkpoint; in `start`, of the one resumed from."

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -251,6 +251,3 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Free the memory and stop the threads."""
-
-
-MakeBackend = Callable[[], Backend]

@@ -54,7 +54,6 @@ WAYS: dict[str, tuple[Shuffle, str]] = {  # how blocks are read: order of rows, 
     "device": ("blocks", "cuda"),
     "rows": (True, "cuda"),
 }
-ELEMENTS = 10_000
 
 
 class Expressions(bl.Model):

@@ -32,7 +32,7 @@ WRONG = [
     (LDA, {"doc_topic_prior": [1.0] * 9 + [-2.0]}, "entry 9 must be greater than 0"),
     (bl.KMeans, {"n_jobs": "2"}, "must be 1 or more, None"),
     (bl.KMeans, {"device": None}, 'must be "cpu", "cuda"'),
-    (bl.KMeans, {"forget": None}, "must be another value than None"),
+    (bl.KMeans, {"forget": None}, "must be given, or left out for its default"),
     (bl.NMF, {"alpha_W": None}, "must be a number, 0 or more"),
     (bl.NMF, {"alpha_H": "x"}, "must be a number, 0 or more, or 'same'"),
     (bl.NMF, {"alpha_W": 1e40}, "must be less than"),
@@ -40,7 +40,7 @@ WRONG = [
     (bl.NMF, {"total_samples": "x"}, "must be a whole number, 1 or more, or None"),
     (bl.PCA, {"whiten": "nonsense"}, "must be True or False"),
     (bl.PCA, {"n_components": 1.5}, "must be a whole number, 1 or more, or None"),
-    (bl.GLMClassifier, {"tol": "x", "solver": "adagrad"}, "must be a number above 0 and below 1"),
+    (bl.GLMClassifier, {"tol": "x", "solver": "adagrad"}, "must be a number from 0, below 1"),
     (bl.GLMRegressor, {"alpha": {"a": 1.0}}, "must be a number, 0 or more"),
     (bl.GLMRegressor, {"alpha": 1e40}, "must be less than"),
     (bl.GLMRegressor, {"loss": "huber", "shape": "x"}, "must be a number"),
@@ -60,6 +60,27 @@ def test_wrong_parameters_are_named(kind: Any, wrong: dict[str, Any], rule: str)
         more = {"classes": [0, 1]} if kind is bl.FMClassifier else {}
         with pytest.raises(ValueError, match=f"^{kind.__name__}: {name}=.*{re.escape(rule)}"):
             kind(**wrong).partial_fit(*data, **more)
+
+
+def test_what_scikit_learn_takes_is_taken() -> None:
+    class Regular(bl.GLMClassifier):  # type: ignore[misc]
+        def __init__(self, C: float = 1.0, **more: Any) -> None:
+            super().__init__(alpha=1.0 / (C * 40), **more)
+            self.C = C
+
+    Regular().fit(X, y)
+    LDA(3, total_samples=1e6, max_iter=2).partial_fit(COUNTS)
+    bl.NMF(3, total_samples=1e6).partial_fit(COUNTS)
+    assert bl.GLMClassifier(tol=0, max_iter=3, solver="adagrad").fit(X, y).n_iter_ == 3
+    bl.GLMRegressor(tol=0, max_iter=200).fit(X, X[:, 0])
+    bl.GLMClassifier(alpha=0.1).fit(X, y, np.full(40, 1e-25))
+    bl.GLMClassifier(class_weight={0: np.array(2.0), 1: np.float32(1.0)}).fit(X, y)
+
+
+def test_lists_of_a_recommender_check_its_parameters() -> None:
+    found = bl.ALS(2, regularization=0.1).fit(RATINGS).set_params(n_jobs="2")
+    with pytest.raises(ValueError, match="^ALS: n_jobs='2': must be 1 or more, None"):
+        found.recommend(0, RATINGS[:1])
 
 
 def test_rules_on_several_fields_name_the_parameters() -> None:

@@ -118,6 +118,12 @@ def test_weights_and_several_targets_are_refined() -> None:
     Y[200:] = 1e6
     found.partial_fit(X, Y, sample_weight=weights)  # the same optimum
     np.testing.assert_allclose(found.coef_, wanted.coef_, rtol=1e-3)
+    found.partial_fit(
+        X, -Y, sample_weight=weights
+    )  # as many rows as twice before, which count half
+    np.testing.assert_allclose(
+        found.coef_, 0.0 * wanted.coef_, atol=0.1 * np.abs(wanted.coef_).max()
+    )
 
 
 def test_moments_of_parts_merge_into_those_of_all() -> None:
@@ -133,3 +139,64 @@ def test_moments_of_parts_merge_into_those_of_all() -> None:
         np.testing.assert_allclose(found.variance, variance)
     sparse = Moments.of(sp.csr_array(X), w)
     np.testing.assert_allclose(sparse.about(0.0 * mean), variance + mean**2)
+
+
+@pytest.mark.parametrize("before, after", [(1, 2), (2, 1), (2, 3)])
+def test_another_number_of_targets_is_refused(before: int, after: int) -> None:
+    X, sums = rows(200, 0)
+    Y = np.column_stack([sums, sums, sums])
+    found = bl.GLMRegressor().fit(X, Y[:, :before])
+    kept = found.coef_.copy()
+    with pytest.raises(ValueError, match=f"y has {after} targets, but had {before} before"):
+        found.partial_fit(X[:50], Y[:50, :after])
+    assert np.array_equal(found.coef_, kept)
+
+
+def test_classes_do_not_become_labels_nor_labels_classes() -> None:
+    X, sums = rows(200, 0)
+    y = (sums > 2.0).astype(int)
+    found = bl.GLMClassifier().fit(X, y)
+    with pytest.raises(ValueError, match=r"y has the shape \(50, 2\), but must have a class for"):
+        found.partial_fit(X[:50], np.column_stack([y, 1 - y])[:50])
+    labels = np.column_stack([y, 1 - y, y])
+    found = bl.GLMClassifier().fit(X, labels)
+    with pytest.raises(ValueError, match=r"classes=\[0, 1, 2\], but at first they were"):
+        found.partial_fit(X[:50], labels[:50], classes=[0, 1, 2])
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_a_limit_of_the_fit_is_none_of_refining(most: int) -> None:
+    (X, sums), (T, wanted) = rows(500, 0), rows(2000, 1)
+    found = estimator_of("log_loss").fit(X, targets("log_loss", sums))
+    found.set_params(max_iter=most)
+    for seed in range(2, 32):
+        further, more = rows(50, seed, -TRUE)
+        found.partial_fit(further, targets("log_loss", more))
+    assert found.score(T, targets("log_loss", -(wanted - 2.0) + 2.0)) > 0.8
+
+
+def test_moments_of_small_integers_do_not_overflow() -> None:
+    X = np.random.default_rng(0).integers(0, 200, (50, 3)).astype(np.uint8)
+    ones = np.ones(50)
+    found, wanted = Moments.of(sp.csr_array(X), ones), Moments.of(X, ones)
+    np.testing.assert_allclose(found.variance, wanted.variance)
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "huber"])
+def test_single_rows_of_a_stream_undo_nothing(loss: str) -> None:
+    (X, sums), (T, wanted) = rows(310, 0), rows(2000, 1)
+    found = bl.GLMRegressor(loss, alpha=0.0)
+    for start in range(0, 300, 10):
+        found.partial_fit(30.0 * X[start : start + 10], sums[start : start + 10])
+    before = found.score(30.0 * T, wanted)
+    for row in range(300, 310):
+        found.partial_fit(30.0 * X[row : row + 1], sums[row : row + 1])
+    assert before > 0.8 and found.score(30.0 * T, wanted) > before - 0.1
+
+
+def test_rows_of_other_solvers_count_when_refining_goes_on() -> None:
+    X, sums = rows(400, 0)
+    found = bl.GLMRegressor(alpha=0.0).fit(X[:200], sums[:200])
+    found.set_params(solver="sgd").partial_fit(X[200:300], sums[200:300])
+    found.set_params(solver="auto").partial_fit(X[300:], sums[300:])
+    assert found._seen.columns.weight == found.n_samples_seen_ == 400

@@ -342,3 +342,15 @@ def test_a_part_of_a_stream_weighs_as_a_part() -> None:
     rho = 2.0**-0.9  # of the only step, from lambdas near 1
     start = (1 - rho) * X.shape[1] * 4
     assert sums[1] - start == pytest.approx(2 * (sums[0] - start), rel=0.02)
+
+
+def test_attributes_that_have_moved_are_found_with_a_warning() -> None:
+    learner = bl.Learner("lda", threads=1, seed=5)
+    with pytest.warns(DeprecationWarning, match="Learner.seed is now Learner.execution.seed"):
+        assert learner.seed == 5
+    with pytest.warns(DeprecationWarning, match="Learner.targets is now Learner.data.targets"):
+        assert learner.targets is None
+    with pytest.raises(AttributeError, match="no attribute 'colour'"):
+        _ = learner.colour
+    with pytest.raises(AttributeError, match="no attribute '_model'"):
+        _ = learner._model
