@@ -172,7 +172,8 @@ def refuse_mixture(labels: Any, what: str) -> None:
         ValueError: some are texts and others are numbers, which NumPy would turn into texts.
     """
     kind = getattr(getattr(labels, "dtype", None), "kind", None)
-    if np.ndim(labels) == 0 or not (isinstance(labels, list | tuple) or kind == "O"):
+    many = kind == "O" and labels.ndim > 0
+    if not (isinstance(labels, list | tuple) or many):
         return
     first: dict[bool, Any] = {}
     for label in labels:
