@@ -263,19 +263,25 @@ class HostBlock:
         """
         if not self.indexed or self._transposed:
             return
+        kernel, *arguments = self.transposing()
+        self.n_active = kernel(*arguments)
+        self._transposed = True
+
+    def transposing(self) -> tuple[Any, ...]:
+        """Return the kernel that fills the transposed index, and its arguments."""
         room, (indptr, indices, _) = self._room, self.csr
         active, starts, t_rows, t_pos = self.turned
         if count_columns(self.shape.columns, self.shape.nnz):
-            self.n_active = transpose_by_counting(
-                indptr, indices, self.rows, room.counts, t_rows, t_pos, active, starts
-            )
-        else:
-            self.n_active = transpose_csr(
-                indptr, indices, self.rows, self._passes, room.counts,
-                room.spare_keys, room.spare_rows, room.spare_pos,
-                room.keys, t_rows, t_pos, active, starts,
+            return (
+                transpose_by_counting,
+                indptr, indices, self.rows, room.counts, t_rows, t_pos, active, starts,
             )  # fmt: skip
-        self._transposed = True
+        return (
+            transpose_csr,
+            indptr, indices, self.rows, self._passes, room.counts,
+            room.spare_keys, room.spare_rows, room.spare_pos,
+            room.keys, t_rows, t_pos, active, starts,
+        )  # fmt: skip
 
     def show(self, kept: KeptBlock, *, pass_: int, index: int) -> None:
         """Finish the block with the arrays of `kept`, neither copied nor checked again.

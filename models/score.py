@@ -75,6 +75,9 @@ class DataScore(Protocol):
     def rooms(self) -> Sequence[Room]:
         """The memory that `clear` takes."""
 
+    def calls(self) -> Sequence[tuple[object, ...]]:
+        """Return the kernels that it calls, each with arguments of the types that it will get."""
+
     def clear(self) -> None:
         """Forget all rows, and take note of the present parameters."""
 

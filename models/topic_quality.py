@@ -106,16 +106,17 @@ class TopicQuality:
         """Forget all documents, and list the first words of the present topics."""
         if self._memory is None:
             self._memory = _Memory(*(np.zeros(room.shape, room.dtype) for room in self.rooms))
-            self._topics.cache.backend.prepare(self._calls(self._memory))
+            self._topics.cache.backend.prepare(self.calls())
         own = self._memory
         own.pairs[...] = 0
         self._documents[0] = 0
         first_words(self._topics.shown(), own.first, own.shares)
         index_words(own.first, own.pairs.shape[1], own.starts, own.entries)
 
-    def _calls(self, own: _Memory) -> Sequence[tuple[object, ...]]:
+    def calls(self) -> Sequence[tuple[object, ...]]:
         """Return the kernels of an evaluation, each with arguments like those it will get."""
-        table, offsets = self._topics.shown(), np.zeros(1, np.int64)
+        own = _Memory(*(np.zeros((1,) * len(room.shape), room.dtype) for room in self.rooms))
+        table, offsets = np.zeros((1, 1), np.float32), np.zeros(1, np.int64)
         rows = offsets, np.zeros(1, np.int32), np.zeros(1, np.float32)
         places, scratch = (own.starts, own.entries), (own.met, own.sizes, own.touched)
         return [

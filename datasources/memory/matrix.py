@@ -15,9 +15,10 @@ import xxhash
 from scipy import sparse
 
 from blocklearn.answers import answered
+from blocklearn.matcache.cpu.transpose import count_columns
 
 from ..arrays.accept import CSR, accept, can_be_shown, showable
-from ..arrays.copy_rows import gather_csr, gather_dense
+from ..arrays.copy_rows import count_up, gather_csr, gather_dense
 from ..arrays.hashing import hash_matrix
 from ..block import BlockShape, HostBlock
 from ..source import Described, check_request
@@ -320,6 +321,22 @@ class MatrixSource(Described):
         )  # fmt: skip
         if misfit >= 0:
             raise changed(int(ids[misfit]))
+
+    def reading_calls(self, *, indexed: bool) -> list[tuple[Any, ...]]:
+        """Return kernels that reading calls, each with arguments of the types that it will get.
+
+        They can be compiled ahead. Of rows that are not shuffled, or dense, none are known.
+
+        indexed: whether blocks have their transposed index.
+        """
+        matrix, shape = self._matrix, self._shape
+        if not isinstance(matrix, CSR) or self._order.shuffle is not True:
+            return []
+        columns = 1 if count_columns(shape.columns, shape.nnz) else 2
+        block = HostBlock(BlockShape(rows=1, columns=columns, nnz=1, total_rows=1))
+        ids, rows = block.row_ids, (matrix.indptr, matrix.indices, matrix.values)
+        calls = [(count_up, 0, ids), (gather_csr, ids, *rows, *block.csr)]
+        return [*calls, block.transposing()] if indexed else calls
 
     def __repr__(self) -> str:
         """Show sizes and settings."""

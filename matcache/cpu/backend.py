@@ -129,11 +129,15 @@ class CPU:
         self._put_off.clear()
 
     def prepare(self, calls: Iterable[tuple[Any, ...]]) -> None:
-        """Compile kernels that are called directly, with arguments of these types."""
-        wanted: Signatures = {}
+        """Compile kernels that are called directly, with arguments of these types.
+
+        While memory is planned, they are noted, and compiled with those of the plan.
+        """
+        wanted: Signatures = self._awaited if self.planning else {}
         for kernel, *args in calls:
             wanted.setdefault(kernel, {})[tuple(map(type_of, args))] = None
-        compile_all(wanted, self.threads)
+        if not self.planning:
+            compile_all(wanted, self.threads)
 
     def allocate(self, nbytes: int) -> Array:
         """Allocate zeroed bytes."""

@@ -85,7 +85,8 @@ def test_kernels_are_compiled_for_what_they_are_called_with(monkeypatch: Any) ->
     monkeypatch.setattr(CPU, "prepare", noted)
     X, _ = planted(90)
     bl.Learner(bl.models.LDA(topics=3, inference="cvb0"), X, eval=X, passes=1).fit()
-    assert len({kernel for kernel, _ in wanted}) == 4
+    names = {kernel.__name__ for kernel, _ in wanted}
+    assert names >= {"first_words", "index_words", "count_pairs", "closeness"}
     assert all(types in kernel.overloads for kernel, types in wanted)
 
 

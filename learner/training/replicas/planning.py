@@ -6,8 +6,9 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from blocklearn.datasources import MatrixSource
 from blocklearn.matcache import ReadDuringPlanError, ShapeError
 from blocklearn.matcache.containers.recording import Recording
 
@@ -153,6 +154,25 @@ def plan_kept(replica: Replica, kept: Kept, *, alone: bool) -> set[str]:
     if room := min(blocks, left):
         backend.keep_blocks(cache, room)
     return _labels(replica) - before
+
+
+def plan_host(program: Program, kept: Kept) -> None:
+    """Note what readers and scores call on the host, to be compiled with the kernels of the plan.
+
+    kept: has the data of training and of scores.
+    """
+    calls: list[tuple[Any, ...]] = []
+    read = [
+        (source, intake, "train")
+        for source, intake in zip(kept.training, program.trained, strict=False)
+    ]
+    if kept.eval is not None:
+        read.append((kept.eval, program.intakes[0], "score"))
+        calls += [call for score in program.model.data_scores() for call in score.calls()]
+    for source, intake, use in read:
+        if isinstance(source, MatrixSource):
+            calls += source.reading_calls(indexed=use in intake.indexed_for)
+    program.cache.backend.prepare(calls)
 
 
 def _labels(program: Program) -> set[str]:

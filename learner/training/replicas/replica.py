@@ -32,7 +32,7 @@ from .block_input import check_nonnegative
 from .committing import commit_plan
 from .paged_tables import check_tables, of_rows_alone, tables_bytes
 from .parts import Parts
-from .planning import plan_extras, plan_kept, plan_program
+from .planning import plan_extras, plan_host, plan_kept, plan_program
 from .program import Look, NotedBlock, Program
 from .replay import Replays
 
@@ -106,6 +106,7 @@ class Replica(Program):
             check_tables(self)
         self.reads_rows_alone = of_rows_alone(self)
         if commit:
+            plan_host(self, kept)
             commit_plan(self)
         self._find_states()
 
