@@ -84,6 +84,12 @@ from .training.teams.reading import reader_of
 from .training.teams.team import Team
 from .training.topics import topic_words
 
+MOVED = {
+    "execution": "seed threads devices replicas index tables device_blocks sync_every sync_weight",
+    "data": "across given targets columns block_rows of_rows",
+}
+"""Attributes of a learner that its records have now."""
+
 
 class Learner:
     """Trains `model` on the rows of `train`, and scores it on those of `eval`.
@@ -505,12 +511,11 @@ class Learner:
 
             Raises AttributeError, which says what does this here.
             """
-            for there in ("execution", "data"):
-                record = self.__dict__.get(there)
-                if not name.startswith("_") and hasattr(record, name):
-                    text = f"Learner.{name} is now Learner.{there}.{name}"
-                    warnings.warn(text, DeprecationWarning, stacklevel=2)
-                    return getattr(record, name)
+            there = next((record for record, names in MOVED.items() if name in names.split()), "")
+            if there in self.__dict__:
+                text = f"Learner.{name} is now Learner.{there}.{name}"
+                warnings.warn(text, DeprecationWarning, stacklevel=2)
+                return getattr(self.__dict__[there], name)
             raise AttributeError(no_attribute("Learner", name), name=name, obj=self)
 
     def __repr__(self) -> str:

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
-from .units import ROUNDING, Numbers
-
+Numbers = NDArray[np.float64]
+ROUNDING = 1e-7  # a column that varies less, relative to its mean, is constant
 AT_ONCE = 4096  # rows of dense data that are summed up together
 
 
@@ -29,9 +30,10 @@ class Moments:
         Moments(weight=2.0, mean=array([2.]), variance=array([1.]))
         """
         if sp.issparse(values):
-            values, shares = values.astype(np.float64), weights / weights.sum()
+            values, shares = sp.csr_array(values, dtype=np.float64), weights / weights.sum()
+            squares = sp.csr_array((values.data**2, values.indices, values.indptr), values.shape)
             mean = values.T @ shares
-            variance = np.maximum(values.multiply(values).T @ shares - mean**2, 0.0)
+            variance = np.maximum(squares.T @ shares - mean**2, 0.0)
             return cls(float(weights.sum()), mean, variance)
         values = np.asarray(values).reshape(len(values), -1)
         found = cls(0.0, np.zeros(values.shape[1]), np.zeros(values.shape[1]))
@@ -39,8 +41,10 @@ class Moments:
             w, part = weights[begin : begin + AT_ONCE], values[begin : begin + AT_ONCE]
             if w.any():
                 shares, part = w / w.sum(), part.astype(np.float64)
-                mean = shares @ part
-                found = found.merged(cls(float(w.sum()), mean, shares @ (part - mean) ** 2))
+                mean = np.einsum("n,nk->k", shares, part)  # BLAS has threads, and bits of its own
+                apart = part - mean
+                variance = np.einsum("n,nk,nk->k", shares, apart, apart)
+                found = found.merged(cls(float(w.sum()), mean, variance))
         return found
 
     def merged(self, other: Moments) -> Moments:
@@ -50,6 +54,19 @@ class Moments:
         variance = self.variance + share * (other.variance - self.variance)
         variance += share * (1.0 - share) * apart**2
         return Moments(self.weight + other.weight, self.mean + share * apart, variance)
+
+    def unit(self, *, centred: bool) -> tuple[Numbers, Numbers]:
+        """Return centre and size of columns: mean and deviation, or 0 and root mean square.
+
+        centred: which of them. A size of 0 is returned as 1.
+
+        >>> ones = np.array([1.0, 1.0, 0.0])
+        >>> Moments.of(np.array([[1.0], [3.0], [9.0]]), ones).unit(centred=True)
+        (array([2.]), array([1.]))
+        """
+        centre = self.mean if centred else np.zeros_like(self.mean)
+        squares = self.about(centre)
+        return centre, np.sqrt(np.where(squares > 0.0, squares, 1.0))
 
     def about(self, centre: Numbers) -> Numbers:
         """Return the mean squares about `centre`, and 0 where they are rounding."""

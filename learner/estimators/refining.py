@@ -27,9 +27,9 @@ from blocklearn.optimizers import LBFGS
 
 from ..training.states.state import State
 from .base import rows_of
-from .moments import Moments
+from .moments import Moments, Numbers
 from .parameters import tolerance_of, whole
-from .units import IN_UNITS_OF_Y, Numbers, Units
+from .units import IN_UNITS_OF_Y, Units
 
 if TYPE_CHECKING:
     from .linear import LinearEstimator
@@ -87,17 +87,10 @@ class Seen:
 
     def units(self, *, centred: bool, of_targets: bool) -> Units:
         """Return units in which columns have size 1, and targets if `of_targets`."""
-
-        def size(squares: Numbers) -> Numbers:
-            return np.sqrt(np.where(squares > 0.0, squares, 1.0))
-
-        none = np.zeros_like(self.columns.mean)
-        centre = self.columns.mean if centred else none
         middle, spread = np.zeros_like(self.targets.mean), np.ones_like(self.targets.mean)
         if of_targets:
-            middle = self.targets.mean if centred else middle
-            spread = size(self.targets.about(middle))
-        return Units(centre, size(self.columns.about(centre)), middle, spread)
+            middle, spread = self.targets.unit(centred=centred)
+        return Units(*self.columns.unit(centred=centred), middle, spread)
 
 
 def bends_of(estimator: LinearEstimator, targets: Moments, units: Units) -> Numbers:

@@ -11,18 +11,16 @@ from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from pydantic import Field
 
 from blocklearn.mixins import Mixin
 
 from .base import Array
+from .moments import Moments, Numbers
 
-Numbers = NDArray[np.float64]
 USUAL = 1e-4, 10.0  # sizes of the largest value that need no other units
 IN_UNITS_OF_Y = ("squared_error", "huber", "quantile")  # losses whose predictions are scores
 FLOAT32 = float(np.finfo(np.float32).max)
-ROUNDING = 1e-7  # a column that varies less, relative to its mean, is constant
 
 
 class PenaltyByFeature(Mixin):
@@ -68,12 +66,11 @@ class Units:
             centre = np.zeros(X.shape[1])
             scale = largest_by_column(sp.csr_array(X)[w > 0.0])
         else:
-            centre, scale = mean_and_deviation(np.asarray(X), w, centred=centred)
+            centre, scale = Moments.of(X, w).unit(centred=centred)
         targets = 1 if Y.ndim == 1 else Y.shape[1]
         middle, spread = np.zeros(targets), np.ones(targets)
         if of_targets and not sp.issparse(Y):
-            rows = np.asarray(Y).reshape(len(w), targets)
-            middle, spread = mean_and_deviation(rows, w, centred=centred)
+            middle, spread = Moments.of(Y, w).unit(centred=centred)
         return cls(centre, np.sqrt(scale**2 + l2), middle, spread)
 
     def columns(self, X: Any) -> Any:
@@ -137,23 +134,6 @@ def largest_of(values: Any) -> float:
     """
     values = values.data if sp.issparse(values) else np.asarray(values)
     return max(float(values.max()), -float(values.min())) if values.size else 0.0
-
-
-def mean_and_deviation(
-    values: Array, weights: Numbers, *, centred: bool
-) -> tuple[Numbers, Numbers]:
-    """Return mean and standard deviation by column; not `centred`: 0 and root mean square.
-
-    A deviation of 0 is returned as 1.
-
-    >>> mean_and_deviation(np.array([[1.0], [3.0], [9.0]]), np.array([1.0, 1.0, 0.0]), centred=True)
-    (array([2.]), array([1.]))
-    """
-    shares = weights / weights.sum()
-    mean = shares @ values.astype(np.float64) if centred else np.zeros(values.shape[1])
-    deviation = np.sqrt(shares @ np.square(values - mean))
-    deviation[deviation <= ROUNDING * np.abs(mean)] = 1.0
-    return mean, deviation
 
 
 def largest_by_column(X: sp.csr_array) -> Numbers:
