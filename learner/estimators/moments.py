@@ -9,6 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from blocklearn.matcache.cpu.column_sums import sum_columns
+
 Numbers = NDArray[np.float64]
 ROUNDING = 1e-7  # a column that varies less, relative to its mean, is constant
 AT_ONCE = 4096  # rows of dense data that are summed up together
@@ -30,11 +32,12 @@ class Moments:
         Moments(weight=2.0, mean=array([2.]), variance=array([1.]))
         """
         if sp.issparse(values):
-            values, shares = sp.csr_array(values, dtype=np.float64), weights / weights.sum()
-            squares = sp.csr_array((values.data**2, values.indices, values.indptr), values.shape)
-            mean = values.T @ shares
-            variance = np.maximum(squares.T @ shares - mean**2, 0.0)
-            return cls(float(weights.sum()), mean, variance)
+            values, sums = sp.csr_array(values), np.zeros((values.shape[1], 2))
+            data = values.data.astype(np.result_type(values.dtype, np.float32), copy=False)
+            shares = weights / weights.sum()
+            sum_columns(values.indptr, values.indices, data, shares, sums)
+            mean, squares = sums.T
+            return cls(float(weights.sum()), mean, np.maximum(squares - mean**2, 0.0))
         values = np.asarray(values).reshape(len(values), -1)
         found = cls(0.0, np.zeros(values.shape[1]), np.zeros(values.shape[1]))
         for begin in range(0, len(values), AT_ONCE):
@@ -42,8 +45,9 @@ class Moments:
             if w.any():
                 shares, part = w / w.sum(), part.astype(np.float64)
                 mean = np.einsum("n,nk->k", shares, part)  # BLAS has threads, and bits of its own
-                apart = part - mean
-                variance = np.einsum("n,nk,nk->k", shares, apart, apart)
+                part -= mean
+                part *= part
+                variance = np.einsum("n,nk->k", shares, part)
                 found = found.merged(cls(float(w.sum()), mean, variance))
         return found
 

@@ -31,6 +31,15 @@ _add_1, _add_4 = make_add(LINE, 1, 32), make_add(LINE, 4, 32)
 
 
 @_inserted
+def _square(values, first, last):
+    """Return the squared length of a row of X."""
+    square = _F(0)
+    for e in range(first, last):
+        square += values[e] * values[e]
+    return square
+
+
+@_inserted
 def _share(square, loss):
     """Return the share of its step that a dual variable makes: all of it, for a hinge."""
     if loss == HINGE:
@@ -120,7 +129,7 @@ def ascend(
     starts, columns, values: X, CSR of float32; its numbers are int32 or int64.
     Y: float32 [n x k] of 0 and 1.
     weights: float32 [n], weight of a row / (l2 * sum of all weights); 0 is skipped.
-    squares: float32 [n], squared lengths of the rows of X.
+    squares: float32 [n], squared lengths of the rows of X; the first pass sets them.
     bias: what the constant feature of b adds to each squared length; 0: b stays.
     loss: LOGISTIC, HINGE or SQUARED_HINGE.
     W: float32 [features x k]. b: float32 [k]. A: float32 [n x k], the dual variables.
@@ -139,8 +148,10 @@ def ascend(
         weight = weights[i]
         if weight == _F(0) or rests[i, 0] > now:
             continue
-        share = _share((squares[i] + bias) * weight, loss)
         first, last = np.uintp(starts[i]), np.uintp(starts[i + np.uintp(1)])
+        if now == 1:
+            squares[i] = _square(values, first, last)
+        share = _share((squares[i] + bias) * weight, loss)
         if k == 1:
             score = _F(0)
             for e in range(first, last):
@@ -192,7 +203,7 @@ def ascend_softmax(
     order, starts, columns, values, Y, weights, squares, bias, loss, W, b, A, rests, now,
     moved, eta, gaps,
 ):  # fmt: skip
-    """Visit rows once, for a softmax of all columns; loss, rests and now are ignored."""
+    """Visit rows once, for a softmax of all columns; loss and rests are ignored."""
     k = W.shape[1]
     for o in range(order.shape[0]):
         _fetch_row(order, o, starts, columns, values, Y, A)
@@ -201,8 +212,10 @@ def ascend_softmax(
         weight = weights[i]
         if weight == _F(0):
             continue
-        share = _ONE / (_ONE + _F(0.5) * (squares[i] + bias) * weight)
         first, last = np.uintp(starts[i]), np.uintp(starts[i + np.uintp(1)])
+        if now == 1:
+            squares[i] = _square(values, first, last)
+        share = _ONE / (_ONE + _F(0.5) * (squares[i] + bias) * weight)
         for j in range(k):
             eta[j] = b[j]
         for e in range(first, last):
@@ -250,8 +263,10 @@ def _make_ascend(width):
             weight = weights[i]
             if weight == _F(0) or rests[i, 0] > now:
                 continue
-            share = _share((squares[i] + bias) * weight, loss)
             first, last = np.intp(starts[i]), np.intp(starts[i + np.uintp(1)])
+            if now == 1:
+                squares[i] = _square(values, first, last)
+            share = _share((squares[i] + bias) * weight, loss)
             for j in range(k):
                 eta[j] = b[j]
             _add_scores(eta, columns, values, first, last, W, k)

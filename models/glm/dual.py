@@ -76,7 +76,7 @@ class DualSolver:
         self.X, self.link, self.intercept = X, link, intercept
         total = float(weights.sum(dtype=np.float64))
         self._weights = np.asarray(weights / (l2 * total), np.float32)
-        self._squares = squares_of(X)
+        self._squares = np.empty(X.shape[0], np.float32)
         self._bias = np.float32(intercept * square_of_constant(l2 * total / weights.max()))
         columns = Y.shape[1]
         bounds = [0, columns] if link == "softmax" else [*range(0, columns, WIDTH), columns]
@@ -188,15 +188,3 @@ def best_constants(mean: NDArray[np.floating], link: Link) -> NDArray[np.floatin
     if link == "squared_hinge":
         return 2.0 * mean - 1.0
     return np.asarray(np.log(mean) if link == "softmax" else np.log(mean / (1.0 - mean)))
-
-
-def squares_of(X: sp.csr_array) -> FloatArray:
-    """Return the squared lengths of the rows of a CSR matrix.
-
-    >>> squares_of(sp.csr_array(np.float32([[1, 2], [0, 0], [3, 0]]))).tolist()
-    [5.0, 0.0, 9.0]
-    """
-    lengths = np.diff(X.indptr)
-    found = np.zeros(len(lengths), np.float32)
-    found[lengths > 0] = np.add.reduceat(X.data * X.data, X.indptr[:-1][lengths > 0])
-    return found
