@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from scipy.special import expit, softmax
 
 from blocklearn.answers import answered, shown
 from blocklearn.models import GLM, Target
+from blocklearn.models.glm.dual import Link
 from blocklearn.models.glm.links import HINGES, LinkName
 
 from ..learner import Learner
 from .base import Array
 from .classes import Classes, refuse_mixture
 from .constraints import AMOUNT, Rule, check_parameters, one_of
-from .dual import DualProblem, by_dual, may_ascend
-from .linear import GRADIENTS, LinearEstimator, Solver
+from .dual import DualProblem
+from .linear import LinearEstimator, Solver
 from .row_weights import weights_of, with_weights
 from .scikit import ClassifierMixin, available_if, column_or_1d, with_callbacks
 
@@ -81,7 +82,6 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
     array(['yes'], dtype='<U3')
     """
 
-    SOLVERS = ("dual", *GRADIENTS)
     _rules: ClassVar[Mapping[str, Rule]] = {
         "loss": one_of("log_loss", *HINGES),
         "alpha": AMOUNT.or_none(),
@@ -215,20 +215,15 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
     def _checked_alpha(self) -> float:
         return self._own_alpha if self.alpha is None else super()._checked_alpha()
 
-    def _ascend(self, data: Any, told: dict[str, Any]) -> bool:
-        named = isinstance(self.solver, str) and self.solver == "dual"
-        if not named and not may_ascend(self, data[0]):
-            return False
-        self._model()  # checks the parameters
-        problem = DualProblem.of(self, *data)
-        why = problem.obstacle(self)
-        if named and why is not None:
-            other = "adagrad" if self.loss == "hinge" else "lbfgs"
-            raise ValueError(f'GLMClassifier: solver="dual" {why}. Use solver="{other}".')
-        if why is not None or not (named or problem.suits):
-            return False
-        by_dual(self, problem, told)
-        return True
+    def _dual_problem(self, X: Any, Y: Any, weights: Any = None) -> DualProblem | None:
+        w = np.ones(X.shape[0]) if weights is None else np.asarray(weights, np.float64)
+        total, of_classes = w.sum(), self._class_weights
+        if of_classes is not None:
+            factors = np.asarray(of_classes)
+            single = Y.ndim == 1 or Y.shape[1] == 1
+            w = w * (factors[np.ravel(Y).astype(int)] if single else Y @ factors)
+        l2 = self._checked_alpha() * total / max(w.sum(), 1e-300)
+        return DualProblem.of(X, Y, w, l2, cast("Link", self._links()[self.loss]))
 
     def _model(self, output: Any = "score", **labels: Any) -> GLM:
         weights = self._class_weights

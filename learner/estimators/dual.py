@@ -1,29 +1,30 @@
-"""Fit a classifier by dual ascent, which reads the rows in memory and needs no learner."""
+"""Fit linear estimators by dual ascent, which reads the rows in memory and needs no learner."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from blocklearn.matcache import available_threads, resolve
-from blocklearn.models.glm.dual import DualSolver, Link
+from blocklearn.models.glm.dual import NUMBERS, DualSolver, Link, Problem
 from blocklearn.models.glm.links import HINGES
 
 from ..training.states.state import State
-from .base import Array
 from .callbacks import TellCallbacks
 from .parameters import seed_of, threads_of, whole
 from .scikit import HAS_CALLBACKS
+from .units import Units
 
 if TYPE_CHECKING:
-    from .classifier import GLMClassifier
+    from .linear import LinearEstimator
 
 FEW_ROWS = 1000  # "auto" has L-BFGS for fewer, whose result does not depend on the order of rows
 SLOW = 50.0  # mean of x_i'x_i / (4 l2 n); beyond, dual ascent needs hundreds of passes
+SLOW_NUMBERS = 15.0  # the same of x_i'x_i / (l2 n), for targets that are no classes
 MOST_BYTES = 2**30  # of labels and dual variables
 
 
@@ -37,45 +38,25 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class DualProblem:
-    """Rows, 0/1 columns and weights, as dual ascent takes them.
+class DualProblem(Problem):
+    """The problem of an estimator. units: of Y; None: its own."""
 
-    Y: [n x k]; softmax: of the k classes. weights: [n], with those of classes.
-    l2: penalty of the mean loss over `weights`. link: of all columns.
-    """
-
-    X: Any
-    Y: Any
-    weights: Array
-    l2: float
-    link: Link
+    units: Units | None = None
 
     @classmethod
-    def of(cls, estimator: GLMClassifier, X: Any, Y: Any, weights: Any = None) -> DualProblem:
-        """Return the problem of an estimator.
-
-        Y: as `Classes.columns` makes it. weights: of rows [n]; None: 1.
-        """
+    def of(cls, X: Any, Y: Any, weights: Any, l2: float, link: Link, **more: Any) -> DualProblem:
+        """Return the problem of rows X, whose columns may occur twice, with Y [n] or [n x k]."""
         X = sp.csr_array(X, dtype=np.float32)
         if not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
         Y = Y[:, None] if Y.ndim == 1 else Y
-        weights = np.ones(X.shape[0]) if weights is None else np.asarray(weights, np.float64)
-        total, of_classes = weights.sum(), estimator._class_weights
-        if of_classes is not None:
-            factors = np.asarray(of_classes)
-            weights = weights * (factors[Y[:, 0].astype(int)] if Y.shape[1] == 1 else Y @ factors)
-        l2 = estimator._checked_alpha() * total / max(weights.sum(), 1e-300)
-        softmax = estimator._classes.kind == "classes"
-        smooth: Link = "softmax" if softmax else "logistic"
-        link = smooth if estimator.loss == "log_loss" else cast("Link", estimator.loss)
-        return cls(X, Y, weights.astype(np.float32), l2, link)
+        return cls(X, Y, np.asarray(weights, np.float32), l2, link, **more)
 
-    def obstacle(self, estimator: GLMClassifier) -> str | None:
+    def obstacle(self, estimator: LinearEstimator) -> str | None:
         """Return why dual ascent cannot solve the problem; None: it can."""
         by_column = self.link in HINGES and self.Y.shape[1] > 1
-        if by_column and estimator._class_weights is not None:
+        if by_column and getattr(estimator, "_class_weights", None) is not None:
             return "takes class_weight of two classes only, where the loss is a hinge"
         if estimator.l1_ratio or not self.l2 > 0.0:
             return "needs an L2 penalty alone (alpha > 0, l1_ratio=0)"
@@ -95,31 +76,45 @@ class DualProblem:
             return False
         squares = float(np.dot(self.X.data, self.X.data)) / rows  # of the length of a row
         total = float(self.weights.sum(dtype=np.float64))
-        return bool(0.25 * squares <= SLOW * self.l2 * total)
+        most = SLOW_NUMBERS if self.link in NUMBERS else 4.0 * SLOW
+        return bool(squares <= most * self.l2 * total)
 
 
-def may_ascend(estimator: GLMClassifier, X: Any) -> bool:
+def may_ascend(estimator: LinearEstimator, X: Any) -> bool:
     """Return whether "auto" considers dual ascent: X sparse, of enough rows, on the CPU."""
     auto = isinstance(estimator.solver, str) and estimator.solver == "auto"
     large = sp.issparse(X) and X.shape[0] >= FEW_ROWS
     return auto and large and resolve(estimator.device) == "cpu"
 
 
-def by_dual(estimator: GLMClassifier, problem: DualProblem, told: dict[str, Any]) -> None:
-    """Fit the estimator. told: what callbacks receive: X, y, metadata."""
+def ascend(estimator: LinearEstimator, data: Any, told: dict[str, Any]) -> bool:
+    """Fit the estimator by dual ascent, if it was asked for, or suits; return whether it did.
+
+    data: (X, Y) or (X, Y, weights), already checked. told: what callbacks receive: X, y, metadata.
+    """
+    named = isinstance(estimator.solver, str) and estimator.solver == "dual"
+    if not named and not may_ascend(estimator, data[0]):
+        return False
+    estimator._model()  # checks the parameters
+    problem = estimator._dual_problem(*data)
+    why = "does not take this loss" if problem is None else problem.obstacle(estimator)
+    if named and why is not None:
+        other = "adagrad" if estimator.loss == "hinge" else "lbfgs"
+        raise ValueError(f'{type(estimator).__name__}: solver="dual" {why}. Use solver="{other}".')
+    if problem is None or why is not None or not (named or problem.suits):
+        return False
+    by_dual(estimator, problem, told)
+    return True
+
+
+def by_dual(estimator: LinearEstimator, problem: DualProblem, told: dict[str, Any]) -> None:
+    """Solve the problem of an estimator, and keep what is found."""
     begun = time.perf_counter()
     seed, progress = seed_of(estimator.random_state), Progress(whole(estimator, "max_iter"))
-    found = DualSolver(
-        problem.X,
-        problem.Y,
-        problem.weights,
-        l2=problem.l2,
-        link=problem.link,
-        intercept=estimator.fit_intercept,
-    )
+    found = DualSolver(problem, intercept=estimator.fit_intercept)
 
     def learned(found: DualSolver) -> dict[str, Any]:
-        return {"coef_": found.W.T, "intercept_": found.b}
+        return estimator._found(found.W, found.b, problem.units)
 
     told = {"estimator": estimator, **told}
     if HAS_CALLBACKS:

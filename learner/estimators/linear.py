@@ -22,6 +22,7 @@ from ..learner import Learner
 from ..training.inputs.data import refuse_texts
 from .base import MOST, Array, LearnerEstimator, Tensors, in_chunks, rows_of
 from .constraints import AMOUNT, ANYTHING, FRACTION, Rule, check_parameters
+from .dual import DualProblem, ascend
 from .gaps import refuse_gaps
 from .parameters import configured, tolerance_of, whole
 from .refining import Seen, check_count, refine
@@ -50,7 +51,7 @@ class LinearEstimator(LearnerEstimator):
     l1_ratio: float
     solver: Solver
     tol: float
-    SOLVERS: ClassVar[Sequence[str]] = GRADIENTS
+    SOLVERS: ClassVar[Sequence[str]] = ("dual", *GRADIENTS)
     _rules: ClassVar[Mapping[str, Rule]] = {"alpha": AMOUNT, "tol": FRACTION, "solver": ANYTHING}
     _kind: ClassVar[type[GLM]] = GLM
     _names: ClassVar[dict[str, str]] = {"intercept": "fit_intercept"}  # of fields: their parameters
@@ -77,9 +78,12 @@ class LinearEstimator(LearnerEstimator):
         return float(self.alpha)
 
     def _learned(self, tensors: Tensors) -> dict[str, Any]:
-        W, b = tensors("W"), tensors("intercept").ravel()
-        if self._units is not None:
-            W, b = self._units.original(W, b)
+        return self._found(tensors("W"), tensors("intercept").ravel(), self._units)
+
+    def _found(self, W: Array, b: Array, units: Units | None) -> dict[str, Any]:
+        """Return the learned attributes, made from weights [features x targets] in some units."""
+        if units is not None:
+            W, b = units.original(W, b)
         return {"coef_": W.T, "intercept_": b}
 
     def _tensors(self, rows: int) -> dict[str, Array]:
@@ -176,7 +180,7 @@ class LinearEstimator(LearnerEstimator):
         told = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
         optimizer = self._solver(passes=True)
         data = with_weights(X, Y, sample_weight)
-        by_dual = self._ascend(data, told)
+        by_dual = ascend(self, data, told)
         if not by_dual:
             try:
                 self._units = self._units_of(data, optimizer)
@@ -241,9 +245,9 @@ class LinearEstimator(LearnerEstimator):
             return ()
         return [self._units.penalty(alpha, 1 if self.loss == "quantile" else 2)]
 
-    def _ascend(self, data: Any, told: dict[str, Any]) -> bool:
-        """Fit by dual ascent, if the estimator has it and it suits; return whether it did."""
-        return False
+    def _dual_problem(self, X: Any, Y: Any, weights: Any = None) -> DualProblem | None:
+        """Return the problem as dual ascent takes it; None: the loss has no dual for it."""
+        return None
 
     def _block_rows(self, data: Any, model: Model, optimizer: Optimizer | None) -> int:
         """Return the number of rows in a training block.

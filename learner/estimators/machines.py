@@ -40,8 +40,8 @@ class Machine(LinearEstimator):
             return rows_for(STEPS, rows_of(data))
         return super()._block_rows(data, model, optimizer)
 
-    def _ascend(self, data: Any, told: dict[str, Any]) -> bool:
-        return False  # the dual of a GLM has no pairs
+    def _dual_problem(self, X: Any, Y: Any, weights: Any = None) -> None:
+        return None  # the dual of a GLM has no pairs
 
     def _units_of(self, data: Any, optimizer: Optimizer | None) -> Units | None:
         return None  # pairs of features are products, which have no centre

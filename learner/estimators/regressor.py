@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
 
 from blocklearn.answers import answered
 from blocklearn.models import GLM, Target
+from blocklearn.models.glm.dual import NUMBERS, Link
 from blocklearn.models.glm.links import LINKS, LinkName
 from blocklearn.optimizers import AdaGrad, Optimizer
 
-from .base import Array, Tensors
+from .base import Array
 from .constraints import AMOUNT, Rule, check_parameters, one_of
+from .dual import DualProblem
 from .linear import LinearEstimator, Solver
-from .moments import size_of_entries
+from .moments import Moments, size_of_entries
 from .row_weights import with_weights
 from .scikit import HAS_CALLBACKS, ConvergenceWarning, RegressorMixin, with_callbacks
-from .units import IN_UNITS_OF_Y, usable
+from .units import IN_UNITS_OF_Y, Units, usable
 
 OTHERS: tuple[LinkName, ...] = ("huber", "quantile", "poisson", "gamma", "tweedie")
 """Losses that are called like their links."""
@@ -38,10 +40,13 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
     - "squared_error": (prediction - y)^2 / 2. For one target, scikit-learn's Ridge(alpha)
       corresponds to n times this alpha.
     - "huber": linear for errors above `shape` (1).
-    - "quantile": the prediction is the quantile `shape` (0.5, the median). Without an L1 penalty,
-      "auto" makes `max_iter` passes of L-BFGS, unless no step lowers the loss before.
+    - "quantile": the prediction is the quantile `shape` (0.5, the median). Of dense X, without an
+      L1 penalty, "auto" makes `max_iter` passes of L-BFGS, unless no step lowers the loss before.
     - "poisson", "gamma", "tweedie": the prediction is exp(score), for counts, for positive numbers,
       and for numbers of which some are 0. `shape` of tweedie is its power, 1 to 2 (1.5).
+
+    solver="auto" is dual ascent for the first three losses, an L2 penalty, and 1,000 sparse rows or
+    more, unless the penalty is tiny. Elsewhere it is as in `GLMClassifier`.
 
     solver="auto" brings columns and targets to standard units where they need it, and the result
     back. The objective stays that of the data as they are, so for "huber" and "quantile" targets a
@@ -195,9 +200,27 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
                 stacklevel=4 if HAS_CALLBACKS else 3,
             )
 
-    def _learned(self, tensors: Tensors) -> dict[str, Any]:
-        found = super()._learned(tensors)
+    def _found(self, W: Array, b: Array, units: Units | None) -> dict[str, Any]:
+        found = super()._found(W, b, units)
         return found | {"coef_": found["coef_"][0]} if self._single else found
+
+    def _dual_problem(self, X: Any, Y: Any, weights: Any = None) -> DualProblem | None:
+        link = cast("Link", self._links()[self.loss])
+        if link not in NUMBERS or sp.issparse(Y):
+            return None
+        w = np.ones(X.shape[0]) if weights is None else np.asarray(weights, np.float64)
+        if not usable((X, Y, w)) or not w.any():
+            return DualProblem.of(X, Y, w, self._checked_alpha(), link)  # has an obstacle
+        middle, spread = Moments.of(Y, w).unit(centred=self.fit_intercept)
+        l2, default = self._checked_alpha(), LINKS[link].shape
+        shapes = np.full(len(spread), 0.0 if default is None else self.shape or default.default)
+        if link == "quantile":  # a loss of absolute errors, so the penalty has the unit of y
+            spread[:] = spread.max()
+            l2 *= float(spread[0])
+        elif link == "huber":
+            shapes /= spread
+        units = Units(np.zeros(X.shape[1]), np.ones(X.shape[1]), middle, spread)
+        return DualProblem.of(X, units.targets(Y), w, l2, link, shapes=shapes, units=units)
 
     def _check_targets(self, X: Any, y: Any, *, reset: bool) -> Any:
         X, y = self._check_both(X, y, reset=reset, y_numeric=True)

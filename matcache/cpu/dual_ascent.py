@@ -2,7 +2,7 @@
 
 A pass visits the rows one after another. Each moves its dual variables, one for each column of W,
 and with them W and b. The `dual` of a link in `models/glm/links.py` defines the step of a loss;
-here labels are 0 or 1, and a test compares both.
+here classes are 0 or 1, and a test compares both.
 """
 
 # Numba infers the types.
@@ -15,7 +15,7 @@ from .jit import helper, kernel
 from .math32 import exp
 from .vectors import fetch, fetch1, make_add
 
-LOGISTIC, HINGE, SQUARED_HINGE = range(3)  # losses, as the kernels take them
+LOGISTIC, HINGE, SQUARED_HINGE, SQUARED, HUBER, QUANTILE = range(6)  # losses of the kernels
 LONGEST = 255  # passes that a row rests at most
 FAR = 6  # rows between the visit of a row and the prefetch of its numbers
 LINE = 16  # numbers in a line of the cache
@@ -24,31 +24,39 @@ WIDTH = 2 * LINE  # columns of `ascend_wide`
 
 _F = np.float32
 _ONE, _SMALLEST, _TINY = _F(1), _F(-3e38), _F(TINY)
-
 _flags = "contract", "reassoc", "nsz", "arcp"
 _fast, _inserted = kernel(*_flags), helper(*_flags, inline=True)
 _add_1, _add_4 = make_add(LINE, 1, 32), make_add(LINE, 4, 32)
 
 
 @_inserted
-def _square(values, first, last):
-    """Return the squared length of a row of X."""
-    square = _F(0)
-    for e in range(first, last):
-        square += values[e] * values[e]
-    return square
+def _square(squares, i, values, first, last, now):
+    """Return the squared length of a row, which the first pass sets."""
+    if now == 1:
+        square = _F(0)
+        for e in range(first, last):
+            square += values[e] * values[e]
+        squares[i] = square
+    return squares[i]
+
+
+@_inserted
+def _kinked(loss):
+    """Return whether a loss consists of straight lines."""
+    return loss in (HINGE, QUANTILE)
 
 
 @_inserted
 def _share(square, loss):
-    """Return the share of its step that a dual variable makes: all of it, for a hinge."""
-    if loss == HINGE:
+    """Return the share of its step that a dual variable makes: all of it, for straight lines."""
+    if _kinked(loss):
         return _ONE / max(square, _TINY)
-    return _ONE / (_ONE + (_F(2) if loss == SQUARED_HINGE else _F(0.25)) * square)
+    bend = _F(2) if loss == SQUARED_HINGE else _F(0.25) if loss == LOGISTIC else _ONE
+    return _ONE / (_ONE + bend * square)
 
 
 @_inserted
-def _step(eta, y, a, share, loss):
+def _step(eta, y, a, share, loss, shape):
     """Return how far a dual variable moves, and how far it was from the optimum."""
     if loss == SQUARED_HINGE:
         sign = y + y - _ONE
@@ -61,19 +69,27 @@ def _step(eta, y, a, share, loss):
         margin = _ONE - sign * eta
         gap = max(margin, _F(0)) + sign * a * margin
         return min(max(a - sign * margin * share, -y), _ONE - y) - a, gap
-    d = _ONE / (_ONE + exp(-eta)) - y - a
-    return d * share, d * d
+    if loss == LOGISTIC:
+        d = _ONE / (_ONE + exp(-eta)) - y - a
+        return d * share, d * d
+    error = eta - y
+    if loss == QUANTILE:
+        gap = max((_ONE - shape) * error, -shape * error) - a * error
+        return min(max(a + error * share, -shape), _ONE - shape) - a, gap
+    most = shape if loss == HUBER else -_SMALLEST
+    d = min(max(error, -most), most) - a
+    return min(max(a + (error - a) * share, -most), most) - a, d * d
 
 
 @_inserted
-def _move_duals(eta, i, k, weight, share, bias, loss, Y, b, A, moved, gaps):
+def _move_duals(eta, i, k, weight, share, bias, loss, shapes, Y, b, A, moved, gaps):
     """Move the dual variables of a row; return whether any has moved.
 
     eta: the scores, in whose place the moves come, times the weight.
     """
     moves = False
     for j in range(k):
-        d, gap = _step(eta[j], Y[i, j], A[i, j], share, loss)
+        d, gap = _step(eta[j], Y[i, j], A[i, j], share, loss, shapes[j])
         moves |= d != _F(0)
         gaps[j] += np.float64(weight * gap)
         A[i, j] += d
@@ -86,8 +102,8 @@ def _move_duals(eta, i, k, weight, share, bias, loss, Y, b, A, moved, gaps):
 
 @_inserted
 def _waits(loss, moves, rests, i, now):
-    """Return whether a row has nothing to move; a row of a hinge then rests for some passes."""
-    if loss != HINGE:
+    """Return whether a row has nothing to move; where losses have kinks, it rests some passes."""
+    if not _kinked(loss):
         return False
     if moves:
         rests[i, 1] = 0
@@ -120,26 +136,29 @@ def _fetch_weights(order, o, starts, columns, W):
 
 @_fast
 def ascend(
-    order, starts, columns, values, Y, weights, squares, bias, loss, W, b, A, rests, now,
-    moved, eta, gaps,
+    order, starts, columns, values, Y, weights, squares, bias, loss, shapes, W, b, A, rests,
+    now, moved, eta, gaps,
 ):  # fmt: skip
     """Visit rows once, for losses of columns of their own.
 
     order: int64 [n], the rows to visit.
     starts, columns, values: X, CSR of float32; its numbers are int32 or int64.
-    Y: float32 [n x k] of 0 and 1.
+    Y: float32 [n x k], targets; 0 and 1 for the first three losses.
     weights: float32 [n], weight of a row / (l2 * sum of all weights); 0 is skipped.
     squares: float32 [n], squared lengths of the rows of X; the first pass sets them.
     bias: what the constant feature of b adds to each squared length; 0: b stays.
-    loss: LOGISTIC, HINGE or SQUARED_HINGE.
+    loss: LOGISTIC, HINGE, SQUARED_HINGE, SQUARED, HUBER or QUANTILE.
+    shapes: float32 [k], of losses: see `At` in `models/glm/links.py`.
     W: float32 [features x k]. b: float32 [k]. A: float32 [n x k], the dual variables.
     rests: int32 [n x 2], the pass that visits a row again, and how many it waits before. A row
-        that moved nothing waits 1 pass, then 3, 7 and so on. Hinges alone: others always move.
+        that moved nothing waits 1 pass, then 3, 7 and so on. HINGE and QUANTILE alone: others
+        always move.
     now: number of this pass, from 1.
     moved: float32 [k], grows by what the dual variables move, times weights.
     eta: float32 [k], scratch.
     gaps: float64 [k], grows by weight * (derivative of the loss - dual variable)^2; for both
-        hinges, by weight * what the row adds to the gap between the objective and its dual.
+        hinges and QUANTILE, by weight * what the row adds to the gap between the objective and its
+        dual.
     """
     k = W.shape[1]
     for o in range(order.shape[0]):
@@ -149,14 +168,13 @@ def ascend(
         if weight == _F(0) or rests[i, 0] > now:
             continue
         first, last = np.uintp(starts[i]), np.uintp(starts[i + np.uintp(1)])
-        if now == 1:
-            squares[i] = _square(values, first, last)
-        share = _share((squares[i] + bias) * weight, loss)
+        square = _square(squares, i, values, first, last, now)
+        share = _share((square + bias) * weight, loss)
         if k == 1:
             score = _F(0)
             for e in range(first, last):
                 score += values[e] * W[np.uintp(columns[e]), 0]
-            d, gap = _step(score + b[0], Y[i, 0], A[i, 0], share, loss)
+            d, gap = _step(score + b[0], Y[i, 0], A[i, 0], share, loss, shapes[0])
             gaps[0] += np.float64(weight * gap)
             if _waits(loss, d != _F(0), rests, i, now):
                 continue
@@ -173,7 +191,7 @@ def ascend(
             c, x = np.uintp(columns[e]), values[e]
             for j in range(k):
                 eta[j] += x * W[c, j]
-        moves = _move_duals(eta, i, k, weight, share, bias, loss, Y, b, A, moved, gaps)
+        moves = _move_duals(eta, i, k, weight, share, bias, loss, shapes, Y, b, A, moved, gaps)
         if _waits(loss, moves, rests, i, now):
             continue
         for e in range(first, last):
@@ -200,10 +218,10 @@ def _add_scores(eta, columns, values, first, last, W, k):
 
 @_fast
 def ascend_softmax(
-    order, starts, columns, values, Y, weights, squares, bias, loss, W, b, A, rests, now,
-    moved, eta, gaps,
+    order, starts, columns, values, Y, weights, squares, bias, loss, shapes, W, b, A, rests,
+    now, moved, eta, gaps,
 ):  # fmt: skip
-    """Visit rows once, for a softmax of all columns; loss and rests are ignored."""
+    """Visit rows once, for a softmax of all columns; loss, shapes and rests are ignored."""
     k = W.shape[1]
     for o in range(order.shape[0]):
         _fetch_row(order, o, starts, columns, values, Y, A)
@@ -213,9 +231,8 @@ def ascend_softmax(
         if weight == _F(0):
             continue
         first, last = np.uintp(starts[i]), np.uintp(starts[i + np.uintp(1)])
-        if now == 1:
-            squares[i] = _square(values, first, last)
-        share = _ONE / (_ONE + _F(0.5) * (squares[i] + bias) * weight)
+        square = _square(squares, i, values, first, last, now)
+        share = _ONE / (_ONE + _F(0.5) * (square + bias) * weight)
         for j in range(k):
             eta[j] = b[j]
         for e in range(first, last):
@@ -252,8 +269,8 @@ def _make_ascend(width):
 
     @_fast
     def ascend_lines(
-        order, starts, columns, values, Y, weights, squares, bias, loss, W, b, A, rests, now,
-        moved, eta, gaps,
+        order, starts, columns, values, Y, weights, squares, bias, loss, shapes, W, b, A, rests,
+        now, moved, eta, gaps,
     ):  # fmt: skip
         k = np.intp(width or W.shape[1])
         for o in range(order.shape[0]):
@@ -264,13 +281,12 @@ def _make_ascend(width):
             if weight == _F(0) or rests[i, 0] > now:
                 continue
             first, last = np.intp(starts[i]), np.intp(starts[i + np.uintp(1)])
-            if now == 1:
-                squares[i] = _square(values, first, last)
-            share = _share((squares[i] + bias) * weight, loss)
+            square = _square(squares, i, values, first, last, now)
+            share = _share((square + bias) * weight, loss)
             for j in range(k):
                 eta[j] = b[j]
             _add_scores(eta, columns, values, first, last, W, k)
-            moves = _move_duals(eta, i, k, weight, share, bias, loss, Y, b, A, moved, gaps)
+            moves = _move_duals(eta, i, k, weight, share, bias, loss, shapes, Y, b, A, moved, gaps)
             if _waits(loss, moves, rests, i, now):
                 continue
             for e in range(first, last):

@@ -1,4 +1,4 @@
-"""Linear classifiers of rows in memory, by dual ascent: see `optimizers/dual_ascent.py`.
+"""Linear models of rows in memory, by dual ascent: see `optimizers/dual_ascent.py`.
 
 That module states the method, and drives it where rows come in blocks: traced kernels step any link
 on any device, the dual variables are states of rows, and a run resumes. This one drives it where a
@@ -10,10 +10,11 @@ compares the kernels with it.
 
 Differs:
 
-- Labels are 0 or 1. Hinges: Hsieh, Chang, Lin, Keerthi, Sundararajan, ICML 2008, both their losses.
-- A pass is measured by the duality gap of hinges, and else by the squares of (derivative - dual
-  variable), with which the gap falls.
-- Only rows of the hinge rest. liblinear leaves out rows beyond a threshold.
+- Classes are 0 or 1. Hinges: Hsieh, Chang, Lin, Keerthi, Sundararajan, ICML 2008, both their
+  losses.
+- A pass is measured by the duality gap of hinges and quantiles, and else by the squares of
+  (derivative - dual variable), with which the gap falls.
+- Only rows of the hinge and of quantiles rest. liblinear leaves out rows beyond a threshold.
 - Labels are solved in groups of WIDTH columns, the last of fewer, each for itself. Columns of
   zeros make lines of the cache whole, unless there are few; they do not decide when a group has
   converged.
@@ -22,6 +23,7 @@ Differs:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
@@ -32,8 +34,11 @@ from numpy.typing import NDArray
 from blocklearn.matcache.cpu.dual_ascent import (
     FEW,
     HINGE,
+    HUBER,
     LINE,
     LOGISTIC,
+    QUANTILE,
+    SQUARED,
     SQUARED_HINGE,
     WIDTH,
     ascend,
@@ -45,10 +50,40 @@ from blocklearn.matcache.cpu.pool import Pool
 from blocklearn.optimizers.dual_ascent import NOISE, square_of_constant
 
 FloatArray = NDArray[np.float32]
-Link = Literal["logistic", "hinge", "squared_hinge", "softmax"]
-Labels: TypeAlias = NDArray[np.generic] | sp.sparray  # [n x k] of 0 and 1
+Link = Literal["logistic", "hinge", "squared_hinge", "softmax", "linear", "huber", "quantile"]
+Targets: TypeAlias = NDArray[np.generic] | sp.sparray  # [n x k]
 
-LOSSES = {"hinge": HINGE, "squared_hinge": SQUARED_HINGE}
+LOSSES = {
+    "logistic": LOGISTIC,
+    "softmax": LOGISTIC,
+    "hinge": HINGE,
+    "squared_hinge": SQUARED_HINGE,
+    "linear": SQUARED,
+    "huber": HUBER,
+    "quantile": QUANTILE,
+}
+NUMBERS = ("linear", "huber", "quantile")  # links of targets that are no classes
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Rows in memory, what to learn of them, and how it is penalised.
+
+    X: CSR, float32 [n x features], no column twice in a row.
+    Y: [n x k], dense or sparse: 0 and 1, of softmax the k classes. Where the link is in `NUMBERS`:
+        dense, with mean 0 and size 1, about.
+    weights: [n], not all 0.
+    l2: penalty of the mean loss over `weights`, above 0.
+    link: of all columns.
+    shapes: [k], of the losses of huber and quantile; None: other losses.
+    """
+
+    X: sp.csr_array
+    Y: Targets
+    weights: FloatArray
+    l2: float
+    link: Link
+    shapes: NDArray[np.floating] | None = None
 
 
 class DualSolver:
@@ -57,31 +92,21 @@ class DualSolver:
     converged: whether a further pass would gain nothing.
     """
 
-    def __init__(
-        self,
-        X: sp.csr_array,
-        Y: Labels,
-        weights: FloatArray,
-        *,
-        l2: float,
-        link: Link,
-        intercept: bool,
-    ) -> None:
-        """Start at W = 0, with b the best constants.
-
-        X: CSR, float32 [n x features], no column twice in a row. Y: [n x k] of 0 and 1, dense or
-        sparse; softmax: of the k classes. weights: [n], not all 0. l2: above 0. link: of all
-        columns.
-        """
-        self.X, self.link, self.intercept = X, link, intercept
+    def __init__(self, problem: Problem, *, intercept: bool) -> None:
+        """Start at W = 0, with b the best constants."""
+        X, Y, weights, l2 = problem.X, problem.Y, problem.weights, problem.l2
+        self.X, self.link, self.intercept = X, problem.link, intercept
         total = float(weights.sum(dtype=np.float64))
         self._weights = np.asarray(weights / (l2 * total), np.float32)
-        self._squares = np.empty(X.shape[0], np.float32)
         self._bias = np.float32(intercept * square_of_constant(l2 * total / weights.max()))
         columns = Y.shape[1]
-        bounds = [0, columns] if link == "softmax" else [*range(0, columns, WIDTH), columns]
+        bounds = [0, columns] if self.link == "softmax" else [*range(0, columns, WIDTH), columns]
         Y = sp.csc_array(Y) if sp.issparse(Y) else np.asarray(Y)
-        self._groups = [_Group(self, Y[:, start:stop], weights) for start, stop in pairwise(bounds)]
+        shapes = np.zeros(columns) if problem.shapes is None else problem.shapes
+        self._groups = [
+            _Group(self, Y[:, start:stop], shapes[start:stop], weights)
+            for start, stop in pairwise(bounds)
+        ]
 
     @property
     def W(self) -> FloatArray:
@@ -129,7 +154,9 @@ class _Group:
     W: [features x columns]. b: [columns].
     """
 
-    def __init__(self, of: DualSolver, Y: Labels, weights: FloatArray) -> None:
+    def __init__(
+        self, of: DualSolver, Y: Targets, shapes: NDArray[np.floating], weights: FloatArray
+    ) -> None:
         rows, k = Y.shape
         dense = Y.toarray() if isinstance(Y, sp.sparray) else Y
         self._of, self._columns = of, k
@@ -143,13 +170,18 @@ class _Group:
         self._Y = np.zeros((rows, k), np.float32)
         self._Y[:, : self._columns] = dense
         self._W = np.zeros((of.X.shape[1], k), np.float32)
-        mean = np.average(self._Y, axis=0, weights=weights).clip(0.5 / rows, 1.0 - 0.5 / rows)
-        self._b = best_constants(mean, of.link).astype(np.float32)
+        self._shapes = np.zeros(k, np.float32)
+        self._shapes[: self._columns] = shapes
+        self._b = np.zeros(k, np.float32)
+        if of.link not in NUMBERS:
+            mean = np.average(self._Y, axis=0, weights=weights).clip(0.5 / rows, 1.0 - 0.5 / rows)
+            self._b[:] = best_constants(mean, of.link)
         if not of.intercept:
             self._b[: self._columns] = 0.0
         self.W, self.b = self._W[:, : self._columns], self._b[: self._columns]
         self._A = np.zeros((rows, k), np.float32)
         self._rests = np.zeros((rows, 2), np.int32)
+        self._squares = np.empty(rows, np.float32)  # each kernel sums in an order of its own
         self._moved, self._eta = np.zeros(k, np.float32), np.zeros(k, np.float32)
         self._gaps, self._first = np.zeros(k), np.zeros(k)
         self.converged = False
@@ -165,8 +197,8 @@ class _Group:
         self._b -= of._bias * self._moved  # the proximal step's new centre
         self._gaps[:] = 0.0
         self._kernel(
-            order, X.indptr, X.indices, X.data, self._Y, of._weights, of._squares, of._bias,
-            LOSSES.get(of.link, LOGISTIC), self._W, self._b, self._A, self._rests, pass_,
+            order, X.indptr, X.indices, X.data, self._Y, of._weights, self._squares, of._bias,
+            LOSSES[of.link], self._shapes, self._W, self._b, self._A, self._rests, pass_,
             self._moved, self._eta, self._gaps,
         )  # fmt: skip
         if first:
@@ -178,7 +210,7 @@ class _Group:
 
 
 def best_constants(mean: NDArray[np.floating], link: Link) -> NDArray[np.floating]:
-    """Return the best scores where W = 0, from the shares of ones [k], between 0 and 1.
+    """Return the best scores of classes where W = 0, from their shares of ones [k], in 0 to 1.
 
     >>> best_constants(np.array([0.2, 0.7]), "hinge").tolist()
     [-1.0, 1.0]

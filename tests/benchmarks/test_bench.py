@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from scripts.benchmarks.__main__ import main
 from scripts.benchmarks.data import power_law, split
@@ -209,6 +210,21 @@ def test_optima(tmp_path: Path) -> None:
         for row in same:
             if row["settings"]["told"] == "defaults":
                 assert row["quality"]["objective"] < 1.001 * lowest, (loss, row["system"])
+
+
+@pytest.mark.slow
+def test_optima_of_numbers(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    counts = sp.csr_array(draw.poisson(0.3, (1500, 30)))
+    sp.save_npz(tmp_path / "X.npz", counts)
+    np.save(tmp_path / "y.npy", 2000.0 + counts.sum(axis=1) + draw.normal(size=1500))
+    given = ("--data", str(tmp_path / "X.npz"), "--target", str(tmp_path / "y.npy"))
+    report = run(tmp_path, "optima", *given, "--peers", "ridge")
+    lowest = min(row["quality"]["objective"] for row in report["rows"])
+    assert systems(report) == {"blocklearn", "ridge"}
+    for row in report["rows"]:
+        if row["settings"]["told"] in ("defaults", "solver=auto"):
+            assert row["quality"]["objective"] < 1.001 * lowest
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import blocklearn as bl
 from blocklearn.matcache.cpu import dual_ascent as kernels
 from blocklearn.models.glm import dual
-from blocklearn.models.glm.dual import DualSolver
+from blocklearn.models.glm.dual import DualSolver, Problem
 from blocklearn.models.glm.rows import Labels, Links, dual_variables
 from blocklearn.optimizers import dual_programs
 
@@ -27,7 +27,8 @@ ONES = np.ones(N, np.float32)
 
 
 def solved(Y: Any, weights: Any = ONES, link: dual.Link = "logistic", **how: Any) -> DualSolver:
-    found = DualSolver(X, Y, weights, l2=1e-3, link=link, intercept=how.get("intercept", True))
+    problem = Problem(X, Y, weights, 1e-3, link, how.get("shapes"))
+    found = DualSolver(problem, intercept=how.get("intercept", True))
     tolerance = how.get("tolerance", 1e-9)
     for _ in found.passes(how.get("most", 60), tolerance, 0, how.get("threads", 1)):
         pass
@@ -47,23 +48,29 @@ def slopes(found: DualSolver, Y: Any, weights: Any, softmax: bool) -> tuple[Any,
 
 
 @pytest.mark.parametrize("columns", [1, 3, dual.LINE, dual.WIDTH])
-@pytest.mark.parametrize("link", ["logistic", "hinge", "squared_hinge", "softmax"])
+@pytest.mark.parametrize("link", dual.LOSSES)
 def test_kernels_step_as_links_define(link: dual.Link, columns: int) -> None:
     """One visit of rows that share no feature, from any dual variables within their bounds."""
     draw = np.random.default_rng(0)
     Y = np.eye(columns)[draw.integers(columns, size=N)]
     if link != "softmax":
         Y = draw.integers(2, size=(N, columns)).astype(float)
+    if link in dual.NUMBERS:
+        Y = draw.normal(size=(N, columns))
+    shapes = draw.uniform(0.2, 0.8, columns)
     x, weights = draw.normal(size=N).astype(np.float32), draw.integers(1, 4, N).astype(np.float32)
     X = sp.csr_array(sp.diags_array(x))
-    found = DualSolver(X, Y.astype(np.float32), weights, l2=1e-3, link=link, intercept=False)
+    problem = Problem(X, Y.astype(np.float32), weights, 1e-3, link, shapes)
+    found = DualSolver(problem, intercept=False)
     (group,) = found._groups
     group.W[:], group.b[:] = draw.normal(size=(N, columns)), draw.normal(size=columns)
     a = draw.random((N, columns)) * (1.0 - 2.0 * Y)
+    if link in dual.NUMBERS:
+        a = draw.uniform(-shapes, 1.0 - shapes if link == "quantile" else shapes, (N, columns))
     group._A[:, :columns] = a
     s = (x.astype(float) ** 2 * weights / (1e-3 * weights.sum()))[:, None]
     eta = x[:, None] * group.W.astype(float) + group.b
-    wanted = dual_variables.reference(eta, a, s, Labels(Y), Links((link,)))
+    wanted = dual_variables.reference(eta, a, s, Labels(Y), Links((link,), shapes=shapes[None]))
     assert list(found.passes(1, 1e-3, 0, 1)) == [1]
     np.testing.assert_allclose(group._A[:, :columns], wanted, rtol=1e-4, atol=1e-5)
     assert (abs(wanted - a).max(axis=0) > 0.1).all()
@@ -117,7 +124,7 @@ def test_hinges_end_at_the_optimum(columns: int, intercept: bool) -> None:
 @pytest.mark.parametrize("columns", [1, 3, 7, dual.WIDTH])
 def test_rows_of_hinges_rest_but_the_last_pass_visits_all(columns: int) -> None:
     Y = np.tile(LABELS[:, :1], columns)
-    found = DualSolver(X, Y, ONES, l2=1e-3, link="hinge", intercept=True)
+    found = DualSolver(Problem(X, Y, ONES, 1e-3, "hinge"), intercept=True)
     (group,) = found._groups
     visited = [N]
     for number in found.passes(3000, 3e-5, 0, 1):
@@ -255,8 +262,85 @@ def test_what_dual_ascent_cannot_solve_says_so() -> None:
             bl.GLMClassifier(solver="dual", **how).fit(X, y)
     with pytest.raises(ValueError, match='solver="dual" needs all rows'):
         bl.GLMClassifier(solver="dual").partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(ValueError, match='solver="dual" does not take this loss'):
+        bl.GLMRegressor("poisson", solver="dual").fit(X, y)
     with pytest.raises(ValueError, match="must be auto, sgd"):
-        bl.GLMRegressor(solver="dual").fit(X, y)
+        bl.FMRegressor(solver="dual").fit(X, y)
+
+
+NUMBERS = np.column_stack([SCORES[:, 0], 1e6 * SCORES[:, 1] + 5e6, 1e-6 * SCORES[:, 2]])
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("weights", [None, RNG.integers(0, 4, N)])
+def test_numbers_end_at_the_optimum_of_ridge_regression(intercept: bool, weights: Any) -> None:
+    """Targets of any units at once: scikit-learn's alpha is n times ours."""
+    from sklearn.linear_model import Ridge
+
+    total = N if weights is None else weights.sum()
+    how = {"fit_intercept": intercept}
+    wanted = Ridge(alpha=1e-2 * total, solver="cholesky", **how)
+    wanted.fit(X.toarray().astype(float), NUMBERS, sample_weight=weights)
+    found = bl.GLMRegressor(alpha=1e-2, tol=1e-9, random_state=0, **how)
+    found.fit(X, NUMBERS, sample_weight=weights)
+    assert not found._stream.tensors  # no learner took part
+    for of_found, of_wanted in zip(found.coef_, wanted.coef_, strict=True):
+        np.testing.assert_allclose(of_found, of_wanted, atol=1e-3 * abs(of_wanted).max())
+    np.testing.assert_allclose(found.intercept_, wanted.intercept_, rtol=1e-3)
+    single = bl.GLMRegressor(alpha=1e-2, random_state=0, **how)
+    single.fit(X, NUMBERS[:, 1], sample_weight=weights)
+    np.testing.assert_allclose(single.coef_, wanted.coef_[1], rtol=0.1)
+    assert single.coef_.shape == (20,)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("link", dual.NUMBERS)
+def test_losses_of_errors_end_at_the_optimum(link: dual.Link, intercept: bool) -> None:
+    """Weak duality bounds the optimum from below: b is free, so sum w_i a_i must be 0."""
+    Y, shapes = SCORES - SCORES.mean(axis=0), np.array([0.2, 0.5, 0.9])
+    for weights in (ONES, RNG.integers(0, 4, N).astype(np.float32)):
+        how = {"intercept": intercept, "most": 1000, "tolerance": 1e-4, "shapes": shapes}
+        found = solved(Y, weights, link, **how)
+        assert found.converged
+        A = found._groups[0]._A.astype(float)
+        w = weights[:, None] / weights.sum()
+        np.testing.assert_allclose(found.W, -(X.T @ (w * A)) / 1e-3, rtol=1e-3, atol=1e-3)
+        error = X.astype(float) @ found.W + found.b - Y
+        inside = np.minimum(abs(error), shapes if link == "huber" else np.inf)
+        losses, conjugates = inside * (abs(error) - inside / 2), A**2 / 2
+        if link == "quantile":
+            losses = np.maximum((1 - shapes) * error, -shapes * error)
+            conjugates = 0.0 * A
+            assert (A >= -shapes - 1e-6).all() and (A <= 1 - shapes + 1e-6).all()
+        squares = 5e-4 * (found.W.astype(float) ** 2).sum(axis=0)
+        above = (w * losses).sum(axis=0) + squares
+        below = -(w * (conjugates + A * Y)).sum(axis=0) - squares
+        if intercept:
+            assert abs((w * A).sum(axis=0)).max() < 1e-4
+        else:
+            assert not found.b.any()
+        assert (above - below < 1e-3 * above).all() and (above - below > -1e-5).all()
+
+
+def test_rows_of_quantiles_rest_on_any_threads_alike() -> None:
+    Y = np.tile(SCORES - SCORES.mean(axis=0), 12)[:, : dual.WIDTH + 1]
+    how = {"shapes": np.full(dual.WIDTH + 1, 0.5), "most": 30}
+    first, second = (solved(Y, link="quantile", threads=t, **how) for t in (1, 2))
+    np.testing.assert_array_equal(first.W, second.W)
+    assert (first._groups[1]._rests[:, 1] > 0).any()
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "huber", "quantile"])
+def test_units_of_targets_do_not_matter(loss: str) -> None:
+    """The penalty has the unit of y in quantiles, and of its square elsewhere."""
+    y = SCORES[:, 0]
+    wanted = bl.GLMRegressor(loss, alpha=1e-2, random_state=0).fit(X, y)
+    for unit in (1e-12, 1e12):
+        how = {"huber": {"shape": unit, "alpha": 1e-2}, "quantile": {"alpha": 1e-2 / unit}}
+        found = bl.GLMRegressor(loss, random_state=0, **how.get(loss, {"alpha": 1e-2}))
+        found.fit(X, unit * y)
+        assert not found._stream.tensors  # no learner took part
+        np.testing.assert_allclose(found.coef_ / unit, wanted.coef_, rtol=1e-2, atol=1e-3)
 
 
 def test_a_fit_by_dual_ascent_may_go_on_as_a_stream_and_to_a_learner() -> None:
