@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from blocklearn.datasources import HashedWords
+
 from ..errors import ModelConfigError
 
 Seeds = Mapping[str, Sequence[str]]
@@ -37,7 +39,8 @@ def seed_table(
 ) -> NDArray[np.float32]:
     """Return the prior tokens of seeds, float32 [words x topics]; the first topics are the seeds'.
 
-    names: of the words; None: a seed is the number of its column, as text.
+    names: of the words; None: a seed is the number of its column, as text. Words that are hashed
+        all have a column.
 
     Raises:
         ModelConfigError: the data do not have a word.
@@ -46,6 +49,8 @@ def seed_table(
     wanted = {word for each in seeds.values() for word in each}
     every = map(str, range(words)) if names is None else names
     columns = {name: column for column, name in enumerate(every) if name in wanted}
+    if isinstance(names, HashedWords) and not (names.first or names.seen):
+        columns = {word: names.column(word) for word in wanted} | columns
     for topic, (name, each) in enumerate(seeds.items()):
         for word in each:
             if word not in columns:

@@ -41,6 +41,15 @@ def test_the_prior_has_tokens_of_seeds() -> None:
     assert numbered.tolist() == [[0, 0], [0, 0], [0, 0], [2, 0], [0, 0]]
 
 
+def test_hashed_words_all_have_a_column() -> None:
+    names = bl.datasources.HashedWords(4)
+    table = seed_table({"net": ["socket"], "five": ["#5"]}, names, 16, 2, 2.0)
+    assert np.argwhere(table).tolist() == sorted([[names.column("socket"), 0], [5, 1]])
+    features = bl.datasources.HashedWords(4, ["price"])  # of a table: known by their names alone
+    with pytest.raises(ModelConfigError, match="Write it as the data do"):
+        seed_table({"net": ["socket"]}, features, 17, 1, 2.0)
+
+
 @pytest.mark.parametrize("inference", ["vb", "cvb0", "gibbs"])
 def test_seeded_topics_are_those_of_their_words(inference: Any) -> None:
     lam = learner_of(inference).parameter("lambda")
