@@ -1,9 +1,17 @@
-"""The folders of a dataset: opens them, makes them, and clears them of old files."""
+"""The folders of a dataset: opens them, makes them, and clears them of old files.
 
+A dataset that replaces another is written into a folder inside each of these, and moved up once it
+is complete: see `blocklearn.durable`. Until then the old one is whole.
+"""
+
+import os
+import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from blocklearn.durable import NEXT, SAVING, current, settle, sync_folder
 
 from ..arrays.feature_hashing import HashedWords
 from ..errors import DataError
@@ -54,6 +62,7 @@ def open_dataset(paths: Sequence[str | Place], patience: Patience = PATIENCE) ->
             f"{folders[0]}: an unfinished dataset: its conversion was interrupted. Resume it, or "
             "convert the data again."
         )
+    folders = newest(folders)
     manifest = read_manifest(folders[0])
     text = (folders[0] / FILE).read_bytes()
     for folder in folders[1:]:
@@ -84,6 +93,17 @@ def open_dataset(paths: Sequence[str | Place], patience: Patience = PATIENCE) ->
     return Dataset([found[stripe] for stripe in range(manifest.stripes)], manifest)
 
 
+def newest(folders: Sequence[Place]) -> list[Place]:
+    """Return where the files are: in `folders`, or in the newer dataset that is moved up there.
+
+    The newer one counts once it is complete in all folders.
+    """
+    found = [current(folder) if isinstance(folder, Path) else folder for folder in folders]
+    if found == list(folders) or len({(place / FILE).read_bytes() for place in found}) > 1:
+        return list(folders)
+    return found
+
+
 OURS = (
     manifest.FILE,  # first: without it the folder is no dataset
     f".{manifest.FILE}.*",  # left by a process killed while writing it
@@ -111,14 +131,49 @@ def prepare(paths: Sequence[str | Path]) -> list[Path]:
     return folders
 
 
-def clear(folders: Sequence[Path], *, overwrite: bool) -> None:
-    """Delete the files of a dataset; of a finished one, only if `overwrite` is set."""
+def writing_to(folders: Sequence[Path], *, resume: bool) -> list[Path]:
+    """Return the folders to write a dataset to: beside the old one, if there is any.
+
+    What an earlier writer has completed is moved up first. resume: whether what is unfinished in
+    `folders` goes on there.
+    """
+    moved = newest(folders) != list(folders)
+    for folder in folders:
+        if moved:
+            settle(folder)
+        shutil.rmtree(folder / NEXT, ignore_errors=True)
+    old = [folder for folder in folders if (folder / manifest.FILE).exists()]
+    begun = (folders[0] / UNFINISHED).exists() and (resume or folders[0] not in old)
+    if begun or not old:
+        return list(folders)
+    return [folder / SAVING for folder in folders]
+
+
+def move_up(folders: Sequence[Path], beside: Sequence[Path]) -> None:
+    """Put the complete dataset that lies beside an old one in its place."""
+    for folder, new in reversed(list(zip(folders, beside, strict=True))):
+        sync_folder(new)
+        os.rename(new, folder / NEXT)
+        sync_folder(folder)
+    for folder in reversed(folders):
+        old = {path for pattern in OURS for path in folder.glob(pattern)}
+        for path in old - {folder / file.name for file in (folder / NEXT).iterdir()}:
+            path.unlink()
+        settle(folder)
+
+
+def check_free(folders: Sequence[Path], *, overwrite: bool) -> None:
+    """Raise `DataError` if a folder has a finished dataset, unless `overwrite` is set."""
     for folder in folders:
         if not overwrite and (folder / manifest.FILE).exists():
             raise DataError(
                 f"BlockWriter: {folder} holds a dataset already; choose another folder, or let it "
                 "be overwritten."
             )
+
+
+def clear(folders: Sequence[Path]) -> None:
+    """Delete the files of a dataset."""
     for folder in folders:
         for pattern in OURS:
             for path in folder.glob(pattern):

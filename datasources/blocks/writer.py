@@ -13,7 +13,7 @@ from blocklearn.closing import Closing
 from ..errors import DataError
 from ..secrets import hidden
 from .arrow_file import Codec
-from .folders import clear, prepare, remove_empty
+from .folders import check_free, clear, move_up, prepare, remove_empty, writing_to
 from .manifest import Listed, Manifest, identify, write_manifest
 from .names import Names, accept_ids, kind_of, write_names
 from .orientation import check_exchangeable, exchange
@@ -35,9 +35,10 @@ class BlockWriter(Closing):
       non-zeros once more.
     - origin: the data that the dataset is made from, in words or as a digest; kept in the manifest.
     - resume: continue an unfinished dataset with the same arguments; see below.
-    - overwrite: delete an existing dataset first; otherwise it is an error.
+    - overwrite: replace an existing dataset; otherwise it is an error.
 
-    The folders are a dataset only once `finish` has returned. A writer used as a context manager
+    The folders are a dataset only once `finish` has returned; until then an existing one stays, so
+    the disks need room for both. A writer used as a context manager
     deletes an unfinished dataset at the end. With resume=True it stays, and a writer with the same
     arguments continues after the last stored block. `rows` is then the number of rows that exist
     already, which the caller leaves out. Only one process may write to a folder at a time.
@@ -80,9 +81,11 @@ class BlockWriter(Closing):
         self._column_block_rows = column_block_rows or block_rows
         self._resume, self._finished = resume, False
         self._rows: Unfinished | None = None
-        found = read_journal(self._folders[0]) if resume else None
+        self._own = writing_to(self._folders, resume=resume)  # of files that are being written
+        found = read_journal(self._own[0]) if resume else None
         if found is None:
-            clear(self._folders, overwrite=overwrite)
+            check_free(self._folders, overwrite=overwrite)
+            clear(prepare(self._own))
         else:
             self._go_on(*found)
 
@@ -138,7 +141,7 @@ class BlockWriter(Closing):
         if self._rows is None:
             begun = Begun(settings=self._settings, kind=rows.kind, ids=kind_of(names))
             nothing = Stored.nothing(begun)
-            self._rows = Unfinished(self._folders, begun, nothing, resumed=False)
+            self._rows = Unfinished(self._own, begun, nothing, resumed=False)
         self._rows.add(rows, names, position)
 
     def finish(
@@ -167,15 +170,13 @@ class BlockWriter(Closing):
         part, ids = rows.finish(width)
         listed: Listed = {} if ids is None else {"rows": ids}
         if names is not None:
-            listed["columns"] = write_names(self._folders[0], "columns", names)
+            listed["columns"] = write_names(self._own[0], "columns", names)
         if target_names is not None:
-            listed["targets"] = write_names(self._folders[0], "targets", target_names)
+            listed["targets"] = write_names(self._own[0], "targets", target_names)
         settings = self._settings
         other = None
         if self._both:
-            other = exchange(
-                self._folders, part, settings.codec, self._column_block_rows, self._budget
-            )
+            other = exchange(self._own, part, settings.codec, self._column_block_rows, self._budget)
         manifest = Manifest(
             id=identify(part, other, listed),
             codec=settings.codec,
@@ -185,11 +186,13 @@ class BlockWriter(Closing):
             columns=other,
             names=listed,
         )
-        for folder in reversed(self._folders):
+        for folder in reversed(self._own):
             write_manifest(folder, manifest)
         self._finished = True
         self.close()
-        forget_journal(self._folders[0])
+        forget_journal(self._own[0])
+        if self._own != self._folders:
+            move_up(self._folders, self._own)
 
     def close(self) -> None:
         """Close the files; stored rows stay, for a writer with resume=True."""
@@ -200,8 +203,8 @@ class BlockWriter(Closing):
         """Delete everything written, unless the dataset is finished."""
         self.close()
         if not self._finished:
-            clear(self._folders, overwrite=True)
-            remove_empty(self._folders)
+            clear(self._own)
+            remove_empty([*self._own, *self._folders])
 
     def __exit__(
         self,
@@ -223,4 +226,4 @@ class BlockWriter(Closing):
                 f"{begun.settings!r}, not with {self._settings!r}; resume with the same settings, "
                 "or begin again without resuming."
             )
-        self._rows = Unfinished(self._folders, begun, stored, resumed=True)
+        self._rows = Unfinished(self._own, begun, stored, resumed=True)

@@ -66,7 +66,7 @@ def convert(
         bool, typer.Option("--resume", help="Resume an interrupted conversion, if any.")
     ] = False,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Remove the old dataset first, then write anew.")
+        bool, typer.Option("--overwrite", help="Replace an old dataset once the new one is whole.")
     ] = False,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,

@@ -127,7 +127,7 @@ def convert(
         job: the sources, the settings and the folders.
         watch: receives the progress.
         resume: whether to resume an unfinished conversion, if there is one.
-        overwrite: whether to replace a finished dataset, once the source could be opened.
+        overwrite: whether to replace a finished dataset, once the new one is complete.
 
     Raises:
         RunFolderError: the folder has a dataset or other files, or another process converts there.
@@ -136,6 +136,7 @@ def convert(
     """
     folder, note = job.folders[0], job.note()
     kind, files = find_files(job.sources, job.format, job.options)
+    overwrite = overwrite or (resume and (folder / READING).exists())  # as it has begun
     check_place(folder, files, overwrite)
     folder.mkdir(parents=True, exist_ok=True)
     with held(folder):

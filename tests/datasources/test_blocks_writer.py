@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -236,6 +237,62 @@ def test_a_dataset_is_not_overwritten_by_mistake(tmp_path: Path) -> None:
     write(Data(counts(9)), [tmp_path], overwrite=True, codec="raw")
     assert BlockSource([tmp_path]).shape.total_rows == 9
     assert (tmp_path / "mine.txt").exists() and not (tmp_path / "unfinished.jsonl").exists()
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_an_old_dataset_stays_until_the_new_one_is_whole(tmp_path: Path, resume: bool) -> None:
+    old, new, paths = Data(counts()), Data(counts(9)), folders(tmp_path, 2)
+    write(old, paths)
+    before = contents(paths)
+    with (
+        pytest.raises(KeyboardInterrupt),
+        BlockWriter(paths, block_rows=4, columns=11, resume=resume, overwrite=True) as writer,
+    ):
+        new.append(writer, 0, 9)
+        raise KeyboardInterrupt
+    np.testing.assert_array_equal(collect(BlockSource(paths)).X, old.X.toarray())
+    assert resume or contents(paths) == before
+    with BlockWriter(paths, block_rows=4, columns=11, resume=resume, overwrite=True) as writer:
+        new.append(writer, writer.rows, 9)
+        writer.finish()
+    assert collect(BlockSource(paths)).X.shape[0] == 9
+    assert not list(tmp_path.rglob(".*"))
+
+
+@pytest.mark.parametrize("step", range(14))
+def test_a_stop_while_a_new_dataset_takes_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """At every moment readers find one of the two whole, and the next writer goes on from there."""
+    old, new, paths = labelled(), labelled(9), folders(tmp_path, 2)
+    write(old, paths, both_orientations=True)
+    done = 0
+
+    def stopping(real: Any) -> Any:
+        def stop(*arguments: Any) -> Any:
+            nonlocal done
+            done += 1
+            if done > step:
+                raise KeyboardInterrupt
+            return real(*arguments)
+
+        return stop
+
+    for name in ("rename", "replace"):
+        monkeypatch.setattr(os, name, stopping(getattr(os, name)))
+    done = -2  # manifests are renamed first
+    with suppress(KeyboardInterrupt):
+        write(new, paths, overwrite=True)
+    monkeypatch.undo()
+    with BlockSource(paths[::-1]) as source:
+        rows = collect(source).X
+    wanted = new if step >= 2 else old
+    np.testing.assert_array_equal(rows, wanted.X.toarray())
+    write(new, paths, overwrite=True)
+    assert collect(BlockSource(paths)).X.shape[0] == 9
+    assert not list(tmp_path.rglob(".*"))
+    names = {path.name for folder in paths for path in folder.iterdir()}
+    assert not any(name.startswith("columns-0-of") for name in names)
 
 
 def test_overwriting_with_fewer_stripes_leaves_no_file_behind(tmp_path: Path) -> None:

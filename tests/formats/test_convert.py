@@ -171,6 +171,27 @@ def test_folders_that_must_not_be_touched(
     assert [file.name for file in other.iterdir()] == ["thesis.tex"]
 
 
+def test_the_old_dataset_stays_until_the_new_one_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, dst = tmp_path / "a.svm", tmp_path / "dst"
+    big(path, 10)
+    assert learn("convert", path, dst, "-q") == 0
+    big(path, bad="1 1:x\n")
+    assert learn("convert", path, dst, "--overwrite", "-q") == ExitCode.DATA
+    assert BlockSource([dst]).shape.total_rows == 10
+    assert {file.name for file in dst.iterdir()} == {"manifest.json", "rows-0-of-1.arrow"}
+    big(path, 20)
+    with monkeypatch.context() as patch:
+        patch.setattr(ConversionDisplay, "finishing", lambda self: os.kill(os.getpid(), 2))
+        assert learn("convert", path, dst, "--overwrite") == ExitCode.INTERRUPTED
+    assert BlockSource([dst]).shape.total_rows == 10
+    assert learn("convert", path, dst, "-q") == ExitCode.USAGE  # what is unfinished goes on if told
+    assert learn("convert", path, dst, "--resume", "-q") == 0
+    assert BlockSource([dst]).shape.total_rows == 20
+    assert {file.name for file in dst.iterdir()} == {"manifest.json", "rows-0-of-1.arrow"}
+
+
 @pytest.mark.parametrize(
     "arguments, code",
     [
