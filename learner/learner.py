@@ -63,7 +63,7 @@ from .training.plans.trial import try_blocks
 from .training.replicas.block_input import Use
 from .training.replicas.parts import Parts
 from .training.replicas.replica import Replica
-from .training.scoring import own_blocks, score_blocks
+from .training.scoring import own_blocks, score_blocks, score_names
 from .training.settings.checks import (
     check_block_rows,
     check_fields,
@@ -358,7 +358,7 @@ class Learner:
         lead = Leading(self.crew, progress, orders)
         team.meet()
         with ExitStack() as stack:
-            lead(lambda: self._start(stack))
+            lead(lambda: self._start(stack, team))
             self._live.share()
             team.meet()
             readers = [
@@ -427,7 +427,8 @@ class Learner:
         """Help the worker that leads, until the end of its `alone`."""
         self.crew.follow(self._orders())
 
-    def _start(self, stack: ExitStack) -> None:
+    def _start(self, stack: ExitStack, team: Team) -> None:
+        self._check_metric(team)  # before hours of training
         self._best.begin()
         self._shown = stack.enter_context(shown(self.verbose))
         self._tell("start")
@@ -671,13 +672,16 @@ class Learner:
         team = self._prepare(self.data.training.shape)
         self._live.trained = True
         found = try_blocks(team, self.data.sides, self.eval, blocks)
-        if self.eval is not None and self.evaluation.metric is not None:
-            with self._reader(self.eval, "score") as reader:
-                scores = score_blocks(
-                    team, reader.blocks(0, stop=1), self.eval.shape.rows, self.progress
-                )
-            check_metric(self.evaluation.metric, scores)
+        self._check_metric(team)
         return found
+
+    def _check_metric(self, team: Team) -> None:
+        """Raise ConfigError if no score of the eval data has the name of the metric."""
+        if self.eval is None or self.evaluation.metric is None:
+            return
+        with self._reader(self.eval, "score") as reader:
+            names = score_names(team, reader.blocks(0, stop=1), self.eval.shape.rows)
+        check_metric(self.evaluation.metric, names)
 
     def parameter(self, name: str) -> np.ndarray[Any, Any]:
         """Return a copy of the parameter `name`; if it lies in a file, a file by column, read-only.

@@ -67,6 +67,26 @@ def score_blocks(
         return crew.told(tally.figures() | reports if crew.leads else None)  # type: ignore[no-any-return]
 
 
+def score_names(team: Team, blocks: Iterable[HostBlock], rows: int) -> list[str]:
+    """Return the names of the figures of `score_blocks`, from some blocks of the same data.
+
+    What the figures are does not matter: the model may be untrained.
+
+    rows: of all blocks, at most.
+    """
+
+    def score_block(replica: Replica, host: HostBlock) -> tuple[Score, HostBlock]:
+        return {name: part.read() for name, part in replica.score_of(host).items()}, host
+
+    tally = team.tally(rows)
+    with team.exact():
+        tally.clear()
+        for score, host in team.in_turn(blocks, score_block):
+            tally.add(score, host.rows)
+            tally.count(host)
+        return [*tally.figures(), *team.first.scores_of_mixins()]
+
+
 def own_blocks(reader: Reader, count: int, crew: Crew) -> Iterator[HostBlock]:
     """Return the blocks of `count` that this worker scores; there may be more workers."""
     return reader.blocks(0, min(crew.rank, count), crew.size)

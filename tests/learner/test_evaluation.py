@@ -120,7 +120,9 @@ def test_a_score_that_is_not_there() -> None:
     with pytest.raises(ValueError, match="pass eval=X"):
         bl.Learner(LDA(topics=3), X, evaluation=watched)
     with pytest.raises(ConfigError, match="'auc', but the scores are perplexity, elbo_per_token"):
-        bl.Learner(LDA(topics=3), X, X, evaluation=watched).fit()
+        learner = bl.Learner(LDA(topics=3), X, X, evaluation=watched)
+        learner.fit()
+    assert learner.progress.rows == 0  # found before training
     with pytest.raises(ConfigError, match="'auc', but the scores are perplexity"):
         bl.Learner(LDA(topics=3), X, X, evaluation=watched).trial(1)  # as for `--dry-run`
     bl.Learner(LDA(topics=3), X, X, evaluation="perplexity").trial(1)
