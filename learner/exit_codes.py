@@ -69,10 +69,11 @@ def exit_code(error: BaseException) -> ExitCode:
     """
     # imported here, so that `learn --help` is quick
     from blocklearn.datasources.errors import DataError, ReadError
-    from blocklearn.models.errors import ModelConfigError, UpdateError
+    from blocklearn.models.errors import ModelConfigError, TargetRangeError, UpdateError
     from blocklearn.optimizers.errors import CombinationError
 
     table: list[tuple[type[BaseException] | tuple[type[BaseException], ...], ExitCode]] = [
+        (TargetRangeError, ExitCode.DATA),
         ((ConfigError, CombinationError, ModelConfigError, UpdateError), ExitCode.CONFIG),
         (RunFolderError, ExitCode.USAGE),
         (RunInterrupted, ExitCode.INTERRUPTED),

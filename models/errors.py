@@ -12,9 +12,15 @@ class UpdateError(BlocklearnError, ValueError):
 
 
 class TargetError(ModelConfigError):
-    """Targets that the data do not have, or that contradict each other.
+    """Targets that the data do not have, or that contradict each other."""
 
-    row: the place, among the rows that were checked, of a number out of range; None: it is no such.
+
+class TargetRangeError(TargetError):
+    """A number of the data that a model cannot use as a target, or as the weight of a target.
+
+    row: its place among the rows that were checked.
     """
 
-    row: int | None = None
+    def __init__(self, text: str, row: int = 0) -> None:
+        super().__init__(text)
+        self.row = row

@@ -12,7 +12,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -23,6 +23,7 @@ from blocklearn.datasources.secrets import hidden
 from blocklearn.durable import NEXT, left_of, settle, write_file
 
 from ..errors import RunFolderError
+from ..exit_codes import ExitCode, exit_code
 from ..files.lock import HeldError, Lock, this_process
 from ..storage import model_folder
 from ..storage.schemas import RunMark, read_json
@@ -129,7 +130,8 @@ class RunFolder:
     def opened(self, *, overwrite: bool, resume: bool) -> Iterator[None]:
         """Lock the folder for this process, and prepare it.
 
-        A new or overwritten run has nothing but its mark.
+        A new or overwritten run has nothing but its mark. If data or settings turn out to be wrong
+        before it records anything, the folder is removed.
 
         Raises:
             RunFolderError: another process holds the folder, or `check` refuses it.
@@ -143,15 +145,35 @@ class RunFolder:
                     file.unlink(missing_ok=True)
             if resume and self.exists:
                 settle(self.path)  # takes over a complete model of a killed process
-            else:
-                self._clear()
-                self._mark()
-            yield
+                yield
+                return
+            self._clear()
+            self._mark()
+            try:
+                yield
+            except Exception as error:
+                if exit_code(error) in (ExitCode.DATA, ExitCode.CONFIG) and not self._recorded:
+                    self._remove()
+                raise
 
     def _foreign(self) -> bool:
         """Return whether an unmarked folder has files that a starting run does not write."""
         begun = {self.path / LOCK, *left_of(self.path / MARK)}
         return any(path not in begun for path in self.path.iterdir())
+
+    @property
+    def _recorded(self) -> bool:
+        """Whether the run has a checkpoint, or an event after its start."""
+        lines = self.metrics.read_bytes().count(b"\n") if self.metrics.exists() else 0
+        return lines > 1 or self.checkpoints.exists()
+
+    def _remove(self) -> None:
+        """Remove the folder, while it is locked; files that are not ours stay."""
+        self._clear()
+        for name in (MARK, LOCK):
+            (self.path / name).unlink(missing_ok=True)
+        with suppress(OSError):  # not empty
+            self.path.rmdir()
 
     def _clear(self) -> None:
         for name in OURS:

@@ -131,7 +131,7 @@ class GLM(Model):
         return weighed(self, self.term_weights, source, train=train)
 
     def check_targets(self, Y: NDArray[np.floating]) -> None:
-        """Raise TargetError if a target is outside the range of its link."""
+        """Raise TargetRangeError if a target is outside the range of its link."""
         self.ranges.check(Y)
 
     def update(self, block: Block) -> None:

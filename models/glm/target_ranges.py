@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import TargetError
+from ..errors import TargetRangeError
 from .links import LINKS, SMALLEST
 from .targets import Fit
 
@@ -39,7 +39,7 @@ class TargetRanges:
         self._narrowest = max(least, self._low.max()), self._high.min()
 
     def check(self, Y: NDArray[np.floating]) -> None:
-        """Raise TargetError for a target out of bounds, or a negative weight of a row.
+        """Raise TargetRangeError for a target out of bounds, or a negative weight of a row.
 
         Y: [rows x targets].
         """
@@ -56,15 +56,16 @@ class TargetRanges:
             value = least[column] if least[column] < self._low[column] else most[column]
             name = fit.classes[fit.y.index(column)]
             remedy = REMEDIES[LINKS[fit.link].range]
-            error = TargetError(
-                f"GLM: target {name!r} is {value:g} in a row: for link {fit.link} it must {remedy}."
+            raise TargetRangeError(
+                f"GLM: target {name!r} is {value:g} in a row: for link {fit.link} it must "
+                f"{remedy}.",
+                int(np.argmax(Y[:, column] == value)),
             )
-            error.row = int(np.argmax(Y[:, column] == value))
-            raise error
         for column, fit in self._weights.items():
             if least[column] < 0:
-                raise TargetError(
+                raise TargetRangeError(
                     f"GLM: target {fit.name!r}: its row_weights, column {column} of the targets, "
                     f"are {least[column]:g} in a row: must not be negative. A weight of 0 leaves "
-                    "the row out for this target."
+                    "the row out for this target.",
+                    int(np.argmin(Y[:, column])),
                 )

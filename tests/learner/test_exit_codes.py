@@ -6,6 +6,7 @@ import errno
 
 from blocklearn.datasources import DataError
 from blocklearn.learner.exit_codes import ExitCode, exit_code, message
+from blocklearn.models.errors import TargetError, TargetRangeError
 
 
 def test_long_words_are_shortened() -> None:
@@ -19,3 +20,8 @@ def test_long_words_are_shortened() -> None:
 def test_a_name_that_is_too_long_names_no_file() -> None:
     error = OSError(errno.ENAMETOOLONG, "File name too long", "x" * 5000)
     assert exit_code(error) == ExitCode.NO_INPUT
+
+
+def test_a_target_out_of_range_is_bad_data() -> None:
+    assert exit_code(TargetRangeError("target 'y' is 2", 7)) == ExitCode.DATA
+    assert exit_code(TargetError("target 'z': the data do not have it")) == ExitCode.CONFIG

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from blocklearn.learner.errors import RunFolderError
+from blocklearn.datasources import DataError
+from blocklearn.learner.errors import ConfigError, RunFolderError
 from blocklearn.learner.runs.run_folder import RunFolder
+from blocklearn.models.errors import TargetRangeError
 
 
 def test_a_new_run(tmp_path: Path) -> None:
@@ -30,6 +32,25 @@ def test_an_old_run_is_refused_and_both_ways_out_are_named(tmp_path: Path) -> No
         assert folder.metrics.read_text() == "old"
     with folder.opened(overwrite=True, resume=False):
         assert not folder.metrics.exists()
+
+
+def test_a_run_that_was_wrong_from_the_start_leaves_no_folder(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "lda")
+    for error, recorded, stays in [
+        (ConfigError(["model.topics: wrong"]), "start\n", False),
+        (TargetRangeError("target 'y' is 2", 7), "start\n", False),
+        (DataError("row 9 is wrong"), "start\ntrain\n", True),
+        (OSError("broken"), "start\n", True),
+    ]:
+        opened = folder.opened(overwrite=folder.exists, resume=False)
+        with pytest.raises(type(error)), opened:
+            folder.metrics.write_text(recorded)
+            raise error
+        assert folder.path.exists() == folder.metrics.exists() == stays
+    (folder.path / "notes.txt").touch()
+    with pytest.raises(DataError), folder.opened(overwrite=True, resume=False):
+        raise DataError("empty")
+    assert [path.name for path in folder.path.iterdir()] == ["notes.txt"]
 
 
 def test_resume_without_a_run_starts_one(tmp_path: Path) -> None:

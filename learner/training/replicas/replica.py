@@ -18,7 +18,7 @@ from blocklearn.datasources.block import KeptBlock
 from blocklearn.matcache import IndexedBy, plan_merge
 from blocklearn.matcache.containers.tape import Tape
 from blocklearn.models import Block, RowState, Shapes, TokenState
-from blocklearn.models.errors import TargetError
+from blocklearn.models.errors import TargetRangeError
 from blocklearn.models.score import Score
 
 from ...files.lost_pages import Watched
@@ -139,9 +139,8 @@ class Replica(Program):
         if host.shape.targets and host.pass_ == 0 and not new:
             try:
                 self.model.check_targets(host.targets[: host.rows])
-            except TargetError as error:
-                if error.row is not None:
-                    error.add_note(f"in row {host.row_ids[error.row]} of the data, counted from 0")
+            except TargetRangeError as error:
+                error.add_note(f"in row {host.row_ids[error.row]} of the data, counted from 0")
                 raise
 
     def _receive(
