@@ -2,8 +2,11 @@
 
 import errno
 import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
+
+from .errors import DataError
 
 PARQUET = (".parquet", ".parq", ".pq")  # endings of its files
 
@@ -26,6 +29,19 @@ def require_target(path: Path) -> None:
     if path.is_symlink() and not path.exists():
         told = f"a link to {os.readlink(path)}, which is not there"
         raise FileNotFoundError(errno.ENOENT, told, str(path))
+
+
+def require_data(path: Path) -> None:
+    """Raise an error unless the path is a file or a folder, which can be read several times.
+
+    Raises `FileNotFoundError` if nothing is there, `DataError` for a pipe or a device.
+    """
+    mode = path.stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise DataError(
+            f"{path}: a pipe or a device, but data are read several times. Write them to a file "
+            "first."
+        )
 
 
 def identity_of(file: Path | int) -> tuple[int, ...]:

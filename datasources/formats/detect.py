@@ -13,7 +13,7 @@ from ..blocks import BlockSource
 from ..blocks.manifest import FILE as MANIFEST
 from ..blocks.unfinished import FILE as JOURNAL
 from ..errors import DataError
-from ..listing import PARQUET, files_among, require_target
+from ..listing import PARQUET, files_among, require_data, require_target
 from ..packed.streams import kind_of
 from ..parsing.layout import Known, RowFile
 from ..parsing.npy import NpyFile
@@ -145,6 +145,7 @@ def expand(name: str, format: str | None) -> list[tuple[str, Any]]:
         for match in matches:
             require_target(Path(match))
         return [pair for match in matches for pair in expand(match, format)]
+    require_data(path)
     if not path.is_dir():
         return [(format or format_of(path), path)]
     if format in (None, "blocks") and any((path / name).exists() for name in (MANIFEST, JOURNAL)):

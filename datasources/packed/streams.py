@@ -75,7 +75,7 @@ def opened(path: Place, tell: Callable[[int], None], offset: int = 0) -> Iterato
             stream = unpacked(raw, packer)
             if packer in PACKED:
                 skip(stream, offset)
-            else:
+            elif offset:  # a pipe can be read from its beginning only
                 stream.seek(offset)
             yield stream
         except DAMAGE as error:

@@ -1,7 +1,5 @@
 """Open the data of a configuration."""
 
-import errno
-import os
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +11,7 @@ from blocklearn.datasources import (
     Holdout,
     Reading,
 )
+from blocklearn.datasources.listing import require_data
 from blocklearn.datasources.packed.unpacked_size import unpacked_bytes
 from blocklearn.matcache.errors import MemoryPlanError
 from blocklearn.models import GLM, Model
@@ -125,7 +124,7 @@ def require_files(data: DataConfig) -> None:
     for part in (data.train, data.eval):
         if isinstance(part, DataKind):
             for path in part.files():
-                require(path)
+                require_data(path)
 
 
 def check_fits(data: DataConfig) -> None:
@@ -174,9 +173,3 @@ def check_alike(train: DataSource, other: DataSource) -> None:
                 f"data.eval has {there:,} {what}, but data.train has {here:,}; give both the same "
                 "settings."
             )
-
-
-def require(path: Path) -> None:
-    """Raise `FileNotFoundError` if `path` does not exist."""
-    if not path.exists():
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))

@@ -23,6 +23,7 @@ from blocklearn.datasources.formats.word_counts import (
     matching,
     text_format,
 )
+from blocklearn.datasources.listing import require_data
 from blocklearn.datasources.packed.streams import kind_of
 from blocklearn.datasources.remote import PATIENCE, Place, place_of
 from blocklearn.models import FactorModel
@@ -33,7 +34,6 @@ from ..configuration.references import KeptReferences
 from ..configuration.yaml_config import resolve
 from ..learner import Learner
 from ..terminal import say
-from .inputs import require
 from .new_data import Told, columns_of, converted
 from .run_folder import RunFolder
 
@@ -102,7 +102,7 @@ def open_for(
     if targets is not None:
         raise DataError(f"{targets}: must be left out: data like {path} contain their own targets.")
     for file in kind.files():
-        require(file)
+        require_data(file)
     opened = kind.open_source(Reading(rows))
     check_columns(learner, opened, path)
     return opened
@@ -198,7 +198,7 @@ def ratings_in(path: Path, run: Path, separator: str | None = None) -> RatingsDa
     separator: replaces that of the training data; None: keeps it. Raises `FileNotFoundError` if
     there is no such file.
     """
-    require(path)
+    require_data(path)
     data = data_of(run, separator)
     if data is not None and isinstance(data.train, RatingsData):
         return data.train.model_copy(update={"path": path})
@@ -228,9 +228,9 @@ def check_columns(learner: Learner, source: DataSource, name: str) -> None:
 def open_counts(learner: Learner, path: Path, targets: Path | None) -> DataSource:
     """Open texts or counts over the words that the model knows."""
     for file in matching(path):
-        require(file)
+        require_data(file)
     if targets is not None:
-        require(targets)
+        require_data(targets)
     counts = learner.model.takes_counts or learner.model.nonnegative
     signed = bool(learner.data.targets) or not counts
     corpus = read_counts(path, learner.names, targets=targets, signed=signed)

@@ -18,7 +18,7 @@ from ..learner import Learner
 from ..recommendation.factors import Side, factors_of, unknown
 from ..recommendation.ranking_evaluation import RankingEvaluation, ranking_of
 from ..terminal import say
-from .inputs import open_data, require
+from .inputs import open_data
 from .model_inputs import check_rated, config_of, ratings_in, ratings_of
 
 HINT = "--seen FILE names ratings whose items are left out, --include-seen leaves out none"
@@ -31,7 +31,6 @@ def read_ids(path: Path) -> Ids:
         FileNotFoundError: there is no such file.
         DataError: the file has no ids, or is not UTF-8.
     """
-    require(path)
     found = [line for _, text in read_lines(path) if (line := text.rstrip("\r\n"))]
     if not found:
         raise DataError(f"{path}: has no ids. Write one id per line.")

@@ -15,6 +15,7 @@ from typing import Any
 from blocklearn.datasources import DataError
 from blocklearn.datasources.formats.dates import day_of
 from blocklearn.datasources.formats.word_counts import JSON_LINES, LDA_C
+from blocklearn.datasources.listing import require_data
 from blocklearn.datasources.packed.streams import kind_of
 from blocklearn.datasources.ratings.column_names import (
     COUNTS,
@@ -75,6 +76,7 @@ def start_for(model: str, path: Path) -> Start:
     """
     if not path.exists():
         raise FileNotFoundError(2, "no such file or folder", str(path))
+    require_data(path)
     return STARTS[model](path)
 
 

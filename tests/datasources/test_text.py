@@ -1,6 +1,7 @@
 """Words, counts, files of text and of counts, and the configuration that names them."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from blocklearn.datasources import (
     read_counts,
     words,
 )
+from blocklearn.datasources.text.read_texts import read_lines
 from blocklearn.datasources.text.words import DOCSTRING_WORDS, STOP_WORDS
 
 TEXT = "The socket reads bytes.\n\nBytes, bytes: über_paths 2024 and SOCKETS\n"
@@ -312,3 +314,12 @@ def test_features_with_targets_may_be_negative(tmp_path: Path) -> None:
     assert data.open().counts.toarray().tolist() == X.tolist()
     with pytest.raises(DataError, match="column 1 is -1.5, but a count must not be negative"):
         FileData(path=tmp_path / "X.npz").open()
+
+
+def test_lines_may_come_from_a_pipe() -> None:
+    """As ids do: `learn recommend RUN --users <(...)`."""
+    out, into = os.pipe()
+    os.write(into, b"7\n9\n")
+    os.close(into)
+    assert [text for _, text in read_lines(Path(f"/dev/fd/{out}"))] == ["7\n", "9\n"]
+    os.close(out)

@@ -148,6 +148,23 @@ def test_bad_input_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert not dst.exists()
 
 
+def test_data_do_not_come_from_a_pipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Several passes read them: the second one would wait for ever."""
+    pipe = tmp_path / "a.csv"
+    os.mkfifo(pipe)
+    config = tmp_path / "c.yaml"
+    config.write_text(f"model: {{kind: als}}\ndata: {{train: {{kind: ratings, path: {pipe}}}}}\n")
+    for command in (
+        ["convert", pipe, tmp_path / "dst"],
+        ["inspect", pipe],
+        ["init", "glm", pipe, "--out", "-"],
+        ["train", "--config", config, "--out", tmp_path / "run"],
+    ):
+        assert learn(*command) == ExitCode.DATA
+        assert f"{pipe}: a pipe or a device" in capsys.readouterr().err
+    assert {path.name for path in tmp_path.iterdir()} == {"a.csv", "c.yaml"}
+
+
 def test_folders_that_must_not_be_touched(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
