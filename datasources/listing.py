@@ -34,7 +34,7 @@ def require_target(path: Path) -> None:
 def require_data(path: Path) -> None:
     """Raise an error unless the path is a file or a folder, which can be read several times.
 
-    Raises `FileNotFoundError` if nothing is there, `DataError` for a pipe or a device.
+    Raises `FileNotFoundError` if it does not exist, `DataError` for a pipe or a device.
     """
     mode = path.stat().st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):

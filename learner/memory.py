@@ -12,6 +12,7 @@ from typing import NamedTuple
 from blocklearn.matcache.cpu.processors import ROOT, folders
 
 PROC = Path("/proc")
+FOR_THREADS = 64 << 20  # bytes of address space; a thread that gets none ends the process
 
 
 def resident_bytes(proc: Path = PROC) -> int:
@@ -60,8 +61,8 @@ def seconds_queued(proc: Path = PROC) -> float:
 def memory_limits(proc: Path = PROC, root: Path = ROOT) -> dict[str, int]:
     """Return the bytes that this process may still take, by the limit that applies.
 
-    Limits are the free memory of the machine, control groups, and the address space (`ulimit -v`).
-    Unknown limits are left out.
+    Limits are the free memory of the machine, control groups, and the address space (`ulimit -v`),
+    of which some is for the stacks of threads. Unknown limits are left out.
 
     root: of the control groups.
     """
@@ -72,7 +73,7 @@ def memory_limits(proc: Path = PROC, root: Path = ROOT) -> dict[str, int]:
         limits["left in the control group"] = min(groups)
     most, _ = resource.getrlimit(resource.RLIMIT_AS)
     if most != resource.RLIM_INFINITY:
-        limits["left of ulimit -v"] = max(0, most - _address_space(proc))
+        limits["left of ulimit -v"] = max(0, most - _address_space(proc) - FOR_THREADS)
     return limits
 
 

@@ -135,7 +135,7 @@ def writing_to(folders: Sequence[Path], *, resume: bool) -> list[Path]:
     """Return the folders to write a dataset to: beside the old one, if there is any.
 
     What an earlier writer has completed is moved up first. resume: whether what is unfinished in
-    `folders` goes on there.
+    `folders` is continued there.
     """
     moved = newest(folders) != list(folders)
     for folder in folders:

@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 
 from ..terminal import MessageFormatter, say
 from . import (
+    address_space,
     data_commands,
     kind_commands,
     list_commands,
@@ -30,7 +31,11 @@ from . import (
     watch_commands,
 )
 
-USAGE, KILLED = 2, 130  # as in `ExitCode`, whose module is imported only for errors
+USAGE, OUT_OF_MEMORY, KILLED = (
+    2,
+    71,
+    130,
+)  # as in `ExitCode`, whose module is imported only for errors
 
 
 class Commands(TyperGroup):
@@ -116,6 +121,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         _make_streams_take_text()
     if logging.lastResort is not None:  # it prints warnings if no handler is set up
         logging.lastResort.setFormatter(MessageFormatter())
+    if {"--help", "-h", "--version"}.isdisjoint(given) and address_space.too_small():
+        print(f"learn: {address_space.advice()}", file=sys.stderr)
+        sys.exit(OUT_OF_MEMORY)
     try:
         try:
             app(args=_with_command(given), prog_name="learn")
@@ -163,11 +171,19 @@ def _say_what_is_meant(arguments: list[str]) -> None:
 
 def _report(error: BaseException, verbose: bool) -> int:
     """Print an error on stderr, with a traceback if internal or `verbose`."""
-    from ..configuration.class_names import LOADED
-    from ..exit_codes import ExitCode, exit_code, message
+    try:
+        from ..configuration.class_names import LOADED
+        from ..exit_codes import ExitCode, exit_code, message
 
-    code = exit_code(error)
+        code = exit_code(error)
+    except (MemoryError, ImportError, OSError):  # libraries do not load
+        if not (text := address_space.advice()):
+            raise
+        print(f"learn: {text}", file=sys.stderr)
+        return OUT_OF_MEMORY
     lines = []
+    if type(error) is MemoryError and (advice := address_space.advice()):
+        error.add_note(advice)
     if verbose or code == ExitCode.INTERNAL:
         lines += traceback.format_exception(error)
     if code == ExitCode.INTERNAL and LOADED:

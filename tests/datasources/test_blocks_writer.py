@@ -263,7 +263,7 @@ def test_an_old_dataset_stays_until_the_new_one_is_whole(tmp_path: Path, resume:
 def test_a_stop_while_a_new_dataset_takes_its_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    """At every moment readers find one of the two whole, and the next writer goes on from there."""
+    """At every moment readers find one of the two whole, and the next writer replaces it."""
     old, new, paths = labelled(), labelled(9), folders(tmp_path, 2)
     write(old, paths, both_orientations=True)
     done = 0

@@ -203,7 +203,7 @@ def test_the_old_dataset_stays_until_the_new_one_is_whole(
         patch.setattr(ConversionDisplay, "finishing", lambda self: os.kill(os.getpid(), 2))
         assert learn("convert", path, dst, "--overwrite") == ExitCode.INTERRUPTED
     assert BlockSource([dst]).shape.total_rows == 10
-    assert learn("convert", path, dst, "-q") == ExitCode.USAGE  # what is unfinished goes on if told
+    assert learn("convert", path, dst, "-q") == ExitCode.USAGE  # --resume continues it
     assert learn("convert", path, dst, "--resume", "-q") == 0
     assert BlockSource([dst]).shape.total_rows == 20
     assert {file.name for file in dst.iterdir()} == {"manifest.json", "rows-0-of-1.arrow"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -10,12 +11,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from blocklearn.learner.command_line import cli
+from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.exit_codes import ExitCode
 
 LONG = 300  # seconds, on a busy machine; a hang would last for ever
 
 CHILD = """
 import resource, sys, threading
+from blocklearn.learner.command_line import cli
 from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.memory import PROC, _address_space
 
@@ -33,6 +37,37 @@ limit = _address_space(PROC) + room
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 sys.exit(learn("limited"))
 """
+
+
+def test_a_limit_that_the_libraries_exceed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They end the process, or their errors say nothing of the limit."""
+    limit = 200 << 20
+    monkeypatch.setattr(resource, "getrlimit", lambda what: (limit, limit))
+    with pytest.raises(SystemExit) as stop:
+        main(["topics", "nowhere"])
+    assert stop.value.code == ExitCode.OUT_OF_MEMORY
+    assert "learn: ulimit -v is 204,800 KiB, and the libraries take" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as stop:
+        main(["--help"])
+    assert stop.value.code == ExitCode.DONE
+    limit = 600 << 20  # on machines with many processors they need more
+    told = "ulimit -v is 614,400 KiB"
+
+    def fail(**options: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(cli, "app", fail)
+    with pytest.raises(SystemExit) as stop:
+        main(["topics", "nowhere"])
+    assert stop.value.code == ExitCode.OUT_OF_MEMORY
+    assert f"learn: out of memory\n{told}" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "blocklearn.learner.exit_codes", None)
+    with pytest.raises(SystemExit) as stop:
+        main(["topics", "nowhere"])
+    assert stop.value.code == ExitCode.OUT_OF_MEMORY
+    assert f"learn: {told}" in capsys.readouterr().err
 
 
 @pytest.mark.slow
