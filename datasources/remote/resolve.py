@@ -7,7 +7,7 @@ import importlib.util
 import os
 from pathlib import Path
 from typing import Literal
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from pyarrow import fs
 
@@ -22,6 +22,8 @@ from .native_hdfs import NativeHdfs, settings
 from .webhdfs import WebHdfs
 
 HdfsDriver = Literal["libhdfs", "hdfs-native"]
+HTTP, WEBHDFS = ("http", "https"), ("webhdfs", "swebhdfs")
+SERVERS = HTTP + WEBHDFS  # schemes of URLs that name one
 URL_WILD = "*["  # a question mark starts the options of a URL
 LOCAL_WILD = "*?["
 
@@ -39,13 +41,13 @@ def resolve(url: str, patience: Patience, hdfs: HdfsDriver | None = None) -> tup
     """
     if "://" not in url:
         return LocalFiles(), url, LOCAL_WILD
-    parts = urlsplit(url)
+    parts = parts_of(url)
     path = unquote(parts.path)
     if parts.scheme == "file":
         return LocalFiles(), path, LOCAL_WILD
-    if parts.scheme in ("http", "https"):
+    if parts.scheme in HTTP:
         return HttpFiles(patience), url, ""
-    if parts.scheme in ("webhdfs", "swebhdfs"):
+    if parts.scheme in WEBHDFS:
         user, _, hosts = parts.netloc.rpartition("@")
         user = user or os.environ.get("HADOOP_USER_NAME", "")
         return WebHdfs(parts.scheme, hosts.split(","), user or None, patience), path, URL_WILD
@@ -56,6 +58,18 @@ def resolve(url: str, patience: Patience, hdfs: HdfsDriver | None = None) -> tup
         filesystem = BUCKETS[parts.scheme](parts.netloc, options, patience)
         return ArrowFiles(filesystem, f"{parts.scheme}://"), parts.netloc + path, URL_WILD
     return *open_fsspec(url, patience), URL_WILD
+
+
+def parts_of(url: str) -> SplitResult:
+    """Return the parts of a URL. Raises `DataError` if it names no server or bucket."""
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise DataError(f"{hidden_url(url)}: not a URL: {error}.") from error
+    if parts.scheme in (*SERVERS, *BUCKETS) and not parts.netloc.rpartition("@")[2]:
+        what = "bucket" if parts.scheme in BUCKETS else "server"
+        raise DataError(f"{hidden_url(url)}: must name a {what} after ://.")
+    return parts
 
 
 def open_hdfs(authority: str, driver: HdfsDriver | None, patience: Patience) -> Files:

@@ -251,6 +251,11 @@ def test_options_and_schemes_that_nobody_knows():
         resolve("az://container/a", QUICK)
     with pytest.raises(DataError, match="nonsense://"):
         resolve("nonsense://a/b", QUICK)
+    for url in ("s3://", "gs:///a", "http://", "https:///x.csv", "webhdfs://ann@/a"):
+        with pytest.raises(DataError, match="must name a (server|bucket) after ://"):
+            resolve(url, QUICK)
+    with pytest.raises(DataError, match="not a URL: Invalid IPv6"):
+        resolve("https://[::1", QUICK)
 
 
 def test_arrow_file_systems_are_made_without_a_network(monkeypatch):
