@@ -46,6 +46,10 @@ def new_file(path: Path) -> Iterator[Path]:
             yield temporary
         sync_file(temporary)
         os.replace(temporary, path)
+    except OSError as error:
+        if error.filename == str(temporary):  # an error names the file that is wanted
+            error.filename = str(path)
+        raise
     finally:
         temporary.unlink(missing_ok=True)
     sync_folder(path.parent)

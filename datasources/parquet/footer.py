@@ -33,10 +33,15 @@ def read_footer(file: Any, size: int) -> bytes:
     file.seek(start)
     tail = file.read(size - start)
     length = int.from_bytes(tail[-8:-4], "little")
-    if tail[-4:] != MAGIC or length > size - 12:
+    if tail[-4:] != MAGIC:
         raise DataError(
             f"not a whole Parquet file: of its {size:,} bytes the last four are {tail[-4:]!r} and "
-            f"not {MAGIC!r}, or its end is cut off; write or copy it again."
+            f"not {MAGIC!r}, so its end is cut off; write or copy it again."
+        )
+    if length > size - 12:
+        raise DataError(
+            f"not a whole Parquet file: its last bytes name a footer of {length:,} bytes, but all "
+            f"of it has {size:,}; write or copy it again."
         )
     if length + 8 > len(tail):
         file.seek(size - 8 - length)

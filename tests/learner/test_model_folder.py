@@ -321,3 +321,10 @@ def test_a_reader_sees_a_whole_model_while_it_is_replaced(tmp_path: Path) -> Non
                 np.testing.assert_array_equal(saved.tensors["lambda"], WEIGHTS + number)
     finally:
         writer.join()
+
+
+def test_an_error_names_the_file_that_is_wanted(tmp_path: Path) -> None:
+    """Not the temporary one, of which a user knows nothing."""
+    with pytest.raises(PermissionError) as found, durable.new_file(tmp_path / "x") as temporary:
+        raise PermissionError(13, "Permission denied", str(temporary))
+    assert found.value.filename == str(tmp_path / "x")
