@@ -273,6 +273,15 @@ class RunConfig(Section, Referring):
         "`kmeans.py:KMeans` name, by section; written by the run, and compared if given",
     )
 
+    @model_validator(mode="after")
+    def _has_what_is_watched(self) -> Self:
+        if self.evaluation.metric is not None and self.data.eval is None:
+            raise ValueError(
+                f"evaluation.metric={self.evaluation.metric}: must come with data that it is a "
+                "score of. Set data.eval, such as {kind: holdout, share: 0.05}"
+            )
+        return self
+
 
 def renamed(given: Any) -> Any:
     """Return a configuration of an earlier version with the keys of this one.

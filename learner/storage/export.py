@@ -28,7 +28,7 @@ from blocklearn.models import MODELS
 
 from ..files.allocated import new_npy
 from ..files.existing import check_new
-from .model_folder import Saved
+from .model_folder import MANIFEST, Saved
 from .table_file import TABLES, table_writer
 
 WORD2VEC = (".vec", ".bin")
@@ -42,13 +42,15 @@ Tensor = NDArray[Any]
 def check(saved: Saved, to: Path, tensor: str | None) -> None:
     """Raise `ValueError` if `export` cannot write `tensor`, or all tensors, to `to`.
 
-    The ending may be unknown, the model may not have the tensor, or a file for one tensor may need
-    a choice among several.
+    XX
+        a choice among several.
     """
     listed = ", ".join(f"{name} {sizes(array)}" for name, array in saved.tensors.items())
     if to.suffix and to.suffix not in ENDINGS:
         known = ", ".join(ENDINGS)
         raise ValueError(f"{to}: must end in {known}, or in nothing: a folder of .parquet files")
+    if not to.suffix and (to / MANIFEST).exists():
+        raise ValueError(f"{to}: the folder of a model; choose another one")
     if tensor is not None and tensor not in saved.tensors:
         raise ValueError(f"unknown tensor {tensor!r}; the model has {listed}")
     if to.suffix in SINGLE and tensor is None and len(saved.tensors) > 1:

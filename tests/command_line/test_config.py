@@ -297,6 +297,14 @@ def test_a_missing_file_is_no_configuration_mistake(tmp_path: Path, write) -> No
 # ---- aliases -------------------------------------------------------------------------------------
 
 
+def test_a_metric_needs_data_that_it_is_a_score_of(write) -> None:
+    watched = "evaluation: {metric: perplexity}\n"
+    (found,) = problems([write(GOOD + watched)], {})
+    assert found.startswith("a.yaml:1:1: evaluation.metric=perplexity: must come with data")
+    held_out = "  eval: {kind: holdout, share: 0.1}\n"
+    resolve(RunConfig, [write(GOOD + held_out + watched)], {})
+
+
 def bomb(levels: int, leaf: str = "x") -> str:
     """YAML whose aliases make 9**levels values of it."""
     lines = [f"a0: &a0 [{', '.join([leaf] * 9)}]"]

@@ -218,6 +218,12 @@ def test_what_cannot_be(to: str, tensor: str | None, message: str, tmp_path: Pat
     assert not list(tmp_path.iterdir())
 
 
+def test_a_folder_with_a_model_gets_no_other_files(tmp_path: Path) -> None:
+    (tmp_path / "model.json").write_text("{}")
+    with pytest.raises(ValueError, match="the folder of a model; choose another one"):
+        export(FACTORS, tmp_path)
+
+
 @pytest.mark.parametrize("ending", ["npz", "npy", "parquet", "vec"])
 def test_a_failure_leaves_what_was_there(
     ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
