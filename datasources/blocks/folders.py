@@ -99,9 +99,9 @@ def newest(folders: Sequence[Place]) -> list[Place]:
     The newer one counts once it is complete in all folders.
     """
     found = [current(folder) if isinstance(folder, Path) else folder for folder in folders]
-    if found == list(folders) or len({(place / FILE).read_bytes() for place in found}) > 1:
+    if found == list(folders) or not all((place / FILE).exists() for place in found):
         return list(folders)
-    return found
+    return found if len({(place / FILE).read_bytes() for place in found}) == 1 else list(folders)
 
 
 OURS = (

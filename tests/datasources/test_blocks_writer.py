@@ -295,6 +295,18 @@ def test_a_stop_while_a_new_dataset_takes_its_place(
     assert not any(name.startswith("columns-0-of") for name in names)
 
 
+def test_what_an_earlier_writer_left_in_another_folder_does_not_matter(tmp_path: Path) -> None:
+    paths = folders(tmp_path, 2)
+    write(labelled(), paths[1:])
+    (paths[1] / ".next").mkdir()
+    write(labelled(), [paths[1]], overwrite=True)
+    (paths[1] / "manifest.json").rename(tmp_path / "manifest.json")
+    (paths[1] / ".next").mkdir()
+    (tmp_path / "manifest.json").rename(paths[1] / ".next" / "manifest.json")
+    write(labelled(9), paths)
+    assert collect(BlockSource(paths)).X.shape[0] == 9 and not list(tmp_path.rglob(".*"))
+
+
 def test_overwriting_with_fewer_stripes_leaves_no_file_behind(tmp_path: Path) -> None:
     paths = folders(tmp_path, 3)
     write(labelled(), paths, both_orientations=True)
