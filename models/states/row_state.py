@@ -72,7 +72,12 @@ class RowState(NeededRows):
 
     @property
     def rows(self) -> Mat:
-        """A handle to the rows of the present block."""
+        """A handle to the rows of the present block.
+
+        Raises ShapeError where the block has none: in `predict`, whose rows are new.
+        """
+        if self.unknown:
+            raise ShapeError(f"{self.name}.rows at {source_line()}: {self.unknown}")
         return self._block.handle()
 
     @rows.setter

@@ -49,6 +49,7 @@ class StoredRows(ABC):
         self.cache, self.name, self.dtype = cache, name, dtype
         self.shape, self.block_shape = shape, block_shape
         self.updating = False
+        self.unknown = ""  # why the present block has no rows of it; "": it has
         self.share, self.whole = RowShare.of_all(rows), True
         self._block = DenseInput(cache, f"{name} of the block", block_shape, dtype)
         self._where = source_line()  # of what blocks bring, for messages

@@ -226,3 +226,40 @@ def test_rows_are_assigned_through_the_state() -> None:
     np.testing.assert_array_equal(found.row_state("left"), wanted.row_state("left"))
     with pytest.raises(ShapeError, match=r"^left\.rows = .* at .*test_row_state.*Write rows <<="):
         bl.Learner(Replaced(), train=X, **settings).fit()
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "told"),
+    [
+        ("predict", "left", r"left\.rows at .*test_row_state.*in predict\(\): its rows are new"),
+        ("new", "left", "left.rows at .*while scores_new_rows is True"),
+        ("score", "right", "right.rows at .*those of the other side. Read right.table"),
+        ("update", "right", "right.rows at .*those of the other side. Read right.table"),
+    ],
+)
+def test_rows_that_a_block_does_not_have_are_not_read(method: str, name: str, told: str) -> None:
+    """They would be those of an earlier block."""
+
+    class Reading(Power):
+        scores_new_rows: ClassVar[bool] = method == "new"
+
+        def read(self, now: str) -> None:
+            if method == now:
+                getattr(self, name).rows.mat()
+
+        def update(self, block: Any) -> None:
+            self.read("update" if block.side == 0 else "")
+            super().update(block)
+
+        def score(self, block: Any) -> Any:
+            self.read("new")
+            self.read("score")
+            return {"rows": bl.Sum(total(block.weights), 1.0)}
+
+        def predict(self, block: Any) -> Any:
+            self.read("predict")
+            return super().predict(block)
+
+    X = ratings()
+    with pytest.raises(ShapeError, match=told):
+        bl.Learner(Reading(), X, (X, None), passes=1, block_rows=7, verbose=False).fit()

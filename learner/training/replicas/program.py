@@ -34,6 +34,21 @@ from .terms import terms_of
 
 NUMBERS = ("rows", "pass_", "weight")  # of a block, which a program may read
 
+OTHER_SIDE = (
+    "must not be read here: the rows of the block are those of the other side. Read {0}.table, "
+    "which has all rows."
+)
+NEW_PREDICTED = (
+    "must not be read in predict(): its rows are new, and have no state. Compute what they need "
+    "from block.X in scratch matrices, as NMF does (models/nmf/model.py). Learner.row_state({0!r}) "
+    "returns the state of the training rows."
+)
+NEW_SCORED = (
+    "must not be read in score() while scores_new_rows is True: new rows have no state. Compute "
+    "what they need from block.X in scratch matrices, or leave scores_new_rows out."
+)
+"""Why a method has no rows of a state, with braces for its name."""
+
 
 class Look(Protocol):
     """Looks at blocks that a program is about to train on."""
@@ -187,10 +202,27 @@ class Program:
         for state in own:
             state.updating = True
         try:
-            yield
+            with self._without_rows(1 - side, OTHER_SIDE):
+                yield
         finally:
             for state in own:
                 state.updating = False
+
+    @contextmanager
+    def _without_rows(self, side: int | None, why: str) -> Iterator[None]:
+        """Refuse rows of states that the block does not have, within the `with` statement.
+
+        side: of these states; None: both.
+        why: the message, with braces for the state's name.
+        """
+        states = [each for each in self.model.states.values() if side in (None, each.side)]
+        for state in states:
+            state.unknown = why.format(state.name)
+        try:
+            yield
+        finally:
+            for state in states:
+                state.unknown = ""
 
     def score(self, block: Block) -> Score:
         """Return the model's score of a bound block.
@@ -198,7 +230,9 @@ class Program:
         Raises TypeError unless it holds sums.
         """
         self.intakes[0].begin(self.model.states.values())
-        found = self.model.score(block)
+        new = self.model.scores_new_rows
+        with self._without_rows(None if new else 1, NEW_SCORED if new else OTHER_SIDE):
+            found = self.model.score(block)
         check_score(self.model, found)
         return found
 
@@ -208,7 +242,8 @@ class Program:
         Raises TypeError or ShapeError if the model returns anything else.
         """
         self.intakes[block.side].begin(self.model.states.values())
-        found = self.model.predict(block)
+        with self._without_rows(None, NEW_PREDICTED):
+            found = self.model.predict(block)
         check_prediction(self.model, found, block.X.shape[0])
         return found
 
