@@ -6,9 +6,10 @@ An unknown name is an error that suggests the one meant. Imported by every folde
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
-from typing import Any, Self
+from types import FunctionType, SimpleNamespace
+from typing import Any, ClassVar, Self
 
 from pydantic import (
     BaseModel,
@@ -120,7 +121,17 @@ class Fields(Named):
     Wrong names in mappings for such fields are answered, too. No field is a tuple or a path: a
     configuration file gives a list or a text for these, which pydantic converts only when it reads
     JSON.
+
+    reserved: attributes that the base sets later, so that no field may have these names.
     """
+
+    reserved: ClassVar[frozenset[str]] = frozenset()
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **options: Any) -> None:
+        """Raise TypeError for a member of another kind than that of the same name in the base."""
+        super().__pydantic_init_subclass__(**options)
+        check_members(cls)
 
     @model_validator(mode="wrap")
     @classmethod
@@ -133,6 +144,54 @@ class Fields(Named):
                 raise
             told = [_told(problem, list(cls.model_fields)) for problem in problems]
             raise ValidationError.from_exception_data(error.title, told) from None
+
+
+def check_members(cls: type[Fields]) -> None:
+    """Raise TypeError where a class defines a name of its base as something else.
+
+    A field may not be called as a method, or a `reserved` attribute. Methods stay methods. A
+    property, or a value of the class, does not become one: without @property it is always true.
+    """
+    bases = [base for base in cls.__mro__[1:] if issubclass(base, Fields)]
+    for name in cls.__annotations__.keys() & cls.model_fields.keys():
+        method = any(isinstance(vars(base).get(name), FunctionType) for base in bases)
+        if method or name in cls.reserved:
+            what = "a method" if method else "an attribute"
+            raise TypeError(
+                f"{cls.__name__}: field {name!r}: is the name of {what} of {_owner(name, bases)}. "
+                "Give the field another name."
+            )
+    for name, own in vars(cls).items():
+        there = next((vars(base)[name] for base in bases if name in vars(base)), None)
+        if there is None or name.startswith("_"):
+            continue
+        if isinstance(own, FunctionType) and not _is_method(there):
+            raise TypeError(
+                f"{cls.__name__}.{name}: must be a property, as in {_owner(name, bases)}. Write "
+                f"@property in the line above `def {name}`."
+            )
+        if isinstance(there, FunctionType) and not _is_method(own):
+            raise TypeError(
+                f"{cls.__name__}.{name}: must be a method, as in {_owner(name, bases)}. Write "
+                f"`def {name}(self, ...)` without @property, or use another name."
+            )
+
+
+def _is_method(member: Any) -> bool:
+    return isinstance(member, classmethod | staticmethod) or callable(member)
+
+
+def _owner(name: str, bases: Sequence[type[Fields]]) -> str:
+    """Return the name of the class that defines a member: the last one that has it."""
+    having = [base for base in bases if name in vars(base) or name in base.reserved]
+    return (having or bases)[-1].__name__
+
+
+def set_by(attach: Callable[..., None], *given: Any) -> frozenset[str]:
+    """Return the names of the attributes that a method sets, called on an empty object."""
+    empty = SimpleNamespace()
+    attach(empty, *given)
+    return frozenset(vars(empty))
 
 
 def problems_of(

@@ -40,6 +40,8 @@ class Mixin(Fields):
         None, description="names of the model's parameters; null: those that the model names"
     )
 
+    reserved: ClassVar[frozenset[str]] = frozenset({"cache", "tables"})  # set by `attach`
+
     flows: ClassVar[bool] = False
     projects: ClassVar[bool] = False
     by_row: ClassVar[bool] = False

@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 from pydantic import ConfigDict
 
 from blocklearn.datasources import DataSource
-from blocklearn.fields import Fields
+from blocklearn.fields import Fields, set_by
 from blocklearn.matcache import (
     Mat,
     MatCache,
@@ -99,7 +99,7 @@ class Model(Fields):
     )
 
     def __init_subclass__(cls, **options: Unpack[ConfigDict]) -> None:
-        """Raise TypeError for an `__init__` of its own, and for `row_states` that are no sides.
+        """Raise TypeError for an `__init__` of its own, and for values that the class cannot have.
 
         Loading a model, and copying it for a replica, makes it from its fields alone.
         """
@@ -116,6 +116,11 @@ class Model(Fields):
                 'such as {"users": 0, "items": 1}: 0 for a state of the rows of the data, 1 for '
                 "one of its columns."
             )
+        if isinstance(cls.meaning, str) and cls.meaning not in get_args(Meaning):
+            raise TypeError(
+                f"{cls.__name__}: meaning={cls.meaning!r}: must be "
+                f"{' or '.join(map(repr, get_args(Meaning)))}, or None."
+            )
         super().__init_subclass__(**options)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -128,6 +133,11 @@ class Model(Fields):
             return
         if allocated:
             self._check_bound(name, value)
+        if isinstance(value, Mat) and (name in self.reserved or hasattr(type(self), name)):
+            raise ShapeError(
+                f"{type(self).__name__}.{name} = ... at {source_line()}: is a name that all models "
+                "have for something else. Give the matrix another one."
+            )
         object.__setattr__(self, name, value)
 
     def __repr_args__(self) -> Sequence[tuple[str | None, object]]:
@@ -441,6 +451,11 @@ class Model(Fields):
 
     def _learned(self, name: str, mat: Mat, merge: Merge) -> Mat:
         """Enter `mat` as the parameter `name`."""
+        if self.allocated:
+            raise ShapeError(
+                f"{type(self).__name__}: parameter {name!r} at {source_line()}: must be made in "
+                "allocate(). Make it there, and assign to it here: self.NAME <<= value."
+            )
         if name in self.parameters:
             raise ShapeError(f"{type(self).__name__}: there are two parameters called {name!r}.")
         if merge not in get_args(Merge):
@@ -531,6 +546,9 @@ class Model(Fields):
     def number(self, name: str, value: float = 0.0) -> Scalar:
         """Create a number that changes from block to block: set it with `.set(value)`."""
         return scalar(self.cache, value, f"{name} (number)")
+
+
+Model.reserved = set_by(Model.attach, object())
 
 
 def rows_for(

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from blocklearn.fields import Fields
+from blocklearn.fields import Fields, set_by
 from blocklearn.matcache import Column, Mat, MatCache, Merge, Number, Row, Rows, Table, equal, full
 
 Weights = float | list[float]
@@ -379,3 +379,6 @@ class Optimizer(Fields):
         If `paused` holds only `steps` and `phase`, the pause was at the end of a pass.
         """
         self.steps, self.phase = int(paused["steps"]), int(paused["phase"])
+
+
+Optimizer.reserved = set_by(Optimizer.attach, None, {})

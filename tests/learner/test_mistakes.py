@@ -236,3 +236,69 @@ def test_parameters_begin_with_numbers(number: float) -> None:
 def test_batches_are_made_anew_for_each_pass() -> None:
     with pytest.raises(bl.datasources.DataError, match="is a list; must be a function of the pass"):
         bl.datasources.IterableSource([X, X])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("base", "name", "told"),
+    [
+        (bl.Model, "cache", "field 'cache': is the name of an attribute of Model"),
+        (bl.Model, "parameters", "field 'parameters': is the name of an attribute of Model"),
+        (bl.Model, "states", "field 'states': is the name of an attribute of Model"),
+        (bl.Model, "score", "field 'score': is the name of a method of Model"),
+        (Own, "number", "field 'number': is the name of a method of Model"),
+        (SGD, "scale", "field 'scale': is the name of a method of GradientRule"),
+        (SGD, "state", "field 'state': is the name of an attribute of Optimizer"),
+        (Mixin, "tables", "field 'tables': is the name of an attribute of Mixin"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Field name")  # pydantic's, before the error
+def test_fields_do_not_take_names_of_the_base(base: Any, name: str, told: str) -> None:
+    with pytest.raises(TypeError, match=f"M: {told}"):
+        type("M", (base,), {"__annotations__": {name: int}, name: 1, "__module__": __name__})
+
+
+@pytest.mark.parametrize("name", ["cache", "terms", "states", "score", "penalised"])
+def test_matrices_do_not_take_names_of_the_base(name: str) -> None:
+    class Named(Own):
+        def allocate(self, shapes: Any, rng: Any) -> None:
+            super().allocate(shapes, rng)
+            setattr(self, name, self.parameter(name, 1, 1))
+
+    with pytest.raises(ShapeError, match=f"Named.{name} = .* at .*test_mistakes"):
+        fit(Named())
+
+
+@pytest.mark.parametrize("name", ["converged", "sample_rows", "needs_targets"])
+def test_a_property_is_no_method(name: str) -> None:
+    """A method is true, so `converged` would end the training after a pass."""
+    with pytest.raises(TypeError, match=f"M.{name}: must be a property, as in Model"):
+        type("M", (Own,), {name: lambda self: False, "__module__": __name__})
+
+
+def test_a_method_is_no_property() -> None:
+    with pytest.raises(TypeError, match="M.phases: must be a method, as in Model"):
+        type("M", (Own,), {"phases": property(lambda self: (0,)), "__module__": __name__})
+
+
+def test_values_of_the_base_may_be_properties_and_other_names_fields() -> None:
+    class Free(Own):
+        takes_counts = property(lambda self: self.rows > 4)  # type: ignore[assignment]
+        rows: int = 4
+
+    assert Free(rows=5).takes_counts
+
+
+def test_a_meaning_is_known() -> None:
+    with pytest.raises(TypeError, match="meaning='gradient': must be 'gradients' or 'estimates'"):
+        type("M", (Own,), {"meaning": "gradient", "__module__": __name__})
+
+
+def test_parameters_are_made_in_allocate() -> None:
+    class Late(Own):
+        def update(self, block: Any) -> None:
+            self.parameter("late", 1, 1)
+
+    with pytest.raises(
+        ShapeError, match=r"'late' at .*test_mistakes.*must be made in allocate\(\)"
+    ):
+        fit(Late())
