@@ -5,6 +5,7 @@ from blocklearn.exports import exported as _exported
 from .als import ALS as ALS
 from .base import Merge as Merge
 from .base import Model as Model
+from .block_size import BlockSize as BlockSize
 from .components import Components as Components
 from .factor_model import FactorModel as FactorModel
 from .fm import FM as FM
@@ -12,6 +13,7 @@ from .glm import GLM as GLM
 from .glm import Target as Target
 from .inputs import Block as Block
 from .inputs import LabelCounts as LabelCounts
+from .inputs import Needs as Needs
 from .inputs import Randomness as Randomness
 from .inputs import Sample as Sample
 from .inputs import Shapes as Shapes
@@ -32,6 +34,7 @@ from .states.row_store import RowStore as RowStore
 from .states.token_state import TokenState as TokenState
 from .svd import SVD as SVD
 from .triangles import Triangles as Triangles
+from .undecided import Undecided as Undecided
 from .word_vectors import WordVectors as WordVectors
 
 MODELS: dict[str, type[Model]] = {

@@ -34,12 +34,15 @@ from blocklearn.matcache.errors import source_line
 from blocklearn.matcache.finite import is_finite
 from blocklearn.optimizers import Meaning, Objective, Optimizer, Term, Update
 
-from .inputs import Block, Drawn, Randomness, Shapes, ValueMoments
+from .block_size import BlockSize
+from .earlier import earlier_needs, take_earlier
+from .inputs import Block, Drawn, Needs, Randomness, Shapes
 from .score import DataScore, Score, Total
 from .split_terms import SplitTerm, slopes_of
 from .states.row_state import RowState
 from .states.row_store import Init
 from .states.token_state import TokenState
+from .undecided import Undecided
 
 OWN = {"allocated", "updates", "objective"}
 """Attributes of a model that change from block to block, or with its life."""
@@ -67,8 +70,7 @@ class Model(Fields):
     prediction_columns: names of the columns of predictions, for tables; None: they are numbered.
     steps_by_pass: `update` only adds up, and `end_pass` learns, so rows are not shuffled.
     rows_in_order: rows are not shuffled, for a row belongs to those before and after it.
-    steps_of_pass, least_block, largest_block: what `block_rows: auto` aims at: the number of equal
-        blocks in a pass, and the least and largest rows of a block. See `rows_of_block`.
+    block_size: what `block_rows: auto` aims at; see `rows_of_block`.
     recorded: after the first blocks, launches of `update` are repeated without calling it; False:
         it is called for every block.
     reads_occurring: where a parameter has a row for each column, `update` and scores of training
@@ -89,13 +91,17 @@ class Model(Fields):
     prediction_columns: ClassVar[Sequence[str] | None] = None
     steps_by_pass: ClassVar[bool] = False
     rows_in_order: ClassVar[bool] = False
-    steps_of_pass: ClassVar[int] = 50
-    least_block: ClassVar[int] = 32
-    largest_block: ClassVar[int] = 1024
+    block_size: ClassVar[BlockSize] = BlockSize()
+    steps_of_pass: ClassVar[int]  # of earlier versions, as are the next two: see `block_size`
+    least_block: ClassVar[int]
+    largest_block: ClassVar[int]
     recorded: ClassVar[bool] = True
     reads_occurring: ClassVar[bool] = False
     model_config = ConfigDict(
-        arbitrary_types_allowed=True, validate_assignment=True, validate_default=True
+        arbitrary_types_allowed=True,
+        validate_assignment=True,
+        validate_default=True,
+        ignored_types=(Needs,),
     )
 
     def __init_subclass__(cls, **options: Unpack[ConfigDict]) -> None:
@@ -121,6 +127,7 @@ class Model(Fields):
                 f"{cls.__name__}: meaning={cls.meaning!r}: must be "
                 f"{' or '.join(map(repr, get_args(Meaning)))}, or None."
             )
+        take_earlier(cls)
         super().__init_subclass__(**options)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -192,24 +199,9 @@ class Model(Fields):
         return None
 
     @property
-    def needs_counts(self) -> bool:
-        """Whether `allocate` needs `shapes.counts`, at the cost of a pass."""
-        return False
-
-    @property
-    def needs_value_sums(self) -> bool:
-        """Whether `allocate` needs `shapes.value_sums`: costs a pass over the data, too."""
-        return False
-
-    @property
-    def most_tokens(self) -> int:
-        """How many tokens `shapes.tokens` may number, at the cost of a pass; 0: none."""
-        return 0
-
-    @property
-    def sample_rows(self) -> int:
-        """The rows of the training data that `allocate` gets as `shapes.sample`; 0: none."""
-        return 0
+    def needs(self) -> Needs:
+        """What `allocate` needs to know of the training data: `needs = Needs(sample=100)`."""
+        return Needs(**earlier_needs(self))
 
     def check_targets(self, Y: NDArray[np.floating]) -> None:
         """Raise an error if `update` and `score` cannot use Y, NumPy [rows x targets]."""
@@ -249,33 +241,12 @@ class Model(Fields):
         return copy
 
     @property
-    def undecided(self) -> str | None:
+    def undecided(self) -> Undecided | None:
         """The setting that is chosen by trials before training, such as "reg=auto"; None: none.
 
-        `allocate` refuses to work while there is one.
+        `allocate` refuses to work while there is one: see `not_chosen`.
         """
         return None
-
-    def not_chosen(self) -> ValueError:
-        """Return the error for `allocate` where a setting is undecided."""
-        return ValueError(
-            f"{type(self).__name__}: {self.undecided}: must be chosen before training. Call "
-            "blocklearn.choose(learner), or use an estimator or `learn train`, which do it."
-        )
-
-    @property
-    def judged_by(self) -> str:
-        """The score on held-out entries that chooses among `settings_to_try`."""
-        return "objective"
-
-    def settings_to_try(self, values: ValueMoments | None) -> Sequence[Mapping[str, object]]:
-        """Return fields to choose among, each a choice for all that is undecided.
-
-        All choices need the same memory. Of equally good ones, the first is chosen.
-
-        values: of the training data; None: unknown, while memory is planned.
-        """
-        return ()
 
     def score_totals(self, rows: int | None) -> Mapping[str, Total]:
         """Return totals for the scores that do not add up as a few numbers, by name.
@@ -340,14 +311,11 @@ class Model(Fields):
     def rows_of_block(self, rows: int | None) -> int:
         """Return the rows of a block that `block_rows: auto` stands for.
 
-        It depends on nothing but the data and the model, so results can be repeated on any machine.
-        `scripts/bench block-rows` compares. Override it if the choice depends on fields.
+        Override it if the choice depends on fields; else set `block_size`.
 
         rows: of the training data; None: they are not in memory.
         """
-        if rows is None:
-            return self.largest_block
-        return rows_for(self.steps_of_pass, rows, self.least_block, self.largest_block)
+        return self.block_size.of(rows)
 
     def optimizer_for(self, shapes: Shapes, terms: Sequence[Term]) -> Optimizer | None:
         """Return the default optimizer for given data.
@@ -551,16 +519,4 @@ class Model(Fields):
 Model.reserved = set_by(Model.attach, object())
 
 
-def rows_for(
-    steps: int, rows: int, least: int = Model.least_block, largest: int = Model.largest_block
-) -> int:
-    """Return the rows of about `steps` equal blocks, each of `least` to `largest` rows.
-
-    >>> rows_for(50, 10_000), rows_for(50, 100), rows_for(50, 10**6)
-    (200, 25, 1024)
-    """
-    most = min(max(rows // steps, least), largest)
-    return -(-rows // -(-rows // most)) if rows else most
-
-
-__all__ = ["Merge", "Model", "rows_for"]
+__all__ = ["Merge", "Model"]

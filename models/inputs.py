@@ -58,6 +58,21 @@ class ValueMoments(NamedTuple):
     magnitude: float
 
 
+class Needs(NamedTuple):
+    """What `allocate` needs to know of the training data beforehand.
+
+    counts: whether it needs `shapes.counts`, at the cost of a pass.
+    value_sums: whether it needs `shapes.value_sums`, at the cost of a pass.
+    tokens: how many tokens `shapes.tokens` may number, at the cost of a pass; 0: none.
+    sample: how many rows it gets as `shapes.sample`; 0: none.
+    """
+
+    counts: bool = False
+    value_sums: bool = False
+    tokens: int = 0
+    sample: int = 0
+
+
 class Sample(NamedTuple):
     """Some rows of the training data, from all of its parts.
 
@@ -80,18 +95,18 @@ class Shapes:
     names: of the columns of X; None where unknown.
     target_names: of the columns of Y; None where unknown.
     passes: planned in all.
-    counts: if the model `needs_counts` and training data exist, else None.
+    counts: if the model `needs` them and training data exist, else None.
     sides: 2 where a pass visits the rows and then the columns of the data; 1 where the data offer
         rows only.
-    value_sums: if the model `needs_value_sums` and training data exist, else None.
+    value_sums: if the model `needs` them and training data exist, else None.
     dense: whether X is dense.
     of_rows: rows of the whole data, where they are trained on part by part; see `whole_rows`.
     tokens: int64 [total_rows + 1], the tokens before each row and in all, if the model
-        has `most_tokens` and training data exist that have as many at most; else None.
+        `needs` them and training data exist that have as many at most; else None.
     why_no_tokens: why the training data have none.
     restored: names of the parameters whose values a saved state replaces after `allocate`.
-    sample: about `sample_rows` rows of training data; None where the model wants none, there are no
-        data, or training resumes.
+    sample: about `needs.sample` rows of training data; None where the model needs none, where
+        there are no data, and where training resumes.
     on_gpu: whether the model computes on a GPU, which takes one row after another slowly.
     states_in_files: whether states of rows lie in files, which are read fastest row after row.
     rows_by_need: whether other workers have states of rows, too, and can bring a block those that

@@ -7,6 +7,7 @@ from typing import ClassVar
 from blocklearn.matcache import Column, maximum
 
 from .base import Model
+from .block_size import BlockSize
 from .errors import ModelConfigError
 from .inputs import Block, Shapes
 
@@ -16,8 +17,7 @@ class LinkModel(Model):
 
     scores_new_rows: ClassVar[bool] = True
     steps_by_pass: ClassVar[bool] = True
-    steps_of_pass: ClassVar[int] = 1  # each costs time, and their size changes no result
-    largest_block: ClassVar[int] = 2**20
+    block_size: ClassVar[BlockSize] = BlockSize(1, most=2**20)  # it changes no result
 
     def number_of_pages(self, shapes: Shapes) -> int:
         """Return the number of pages. Raises ModelConfigError if there are more rows than that."""

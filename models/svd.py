@@ -36,6 +36,7 @@ from blocklearn.matcache import (
 from blocklearn.matcache.notation.functions import TINY
 
 from .base import Model
+from .block_size import BlockSize
 from .errors import ModelConfigError
 from .inputs import Block, Randomness, Shapes
 from .score import Score, Sum
@@ -64,8 +65,7 @@ class SVD(Model):
 
     scores_new_rows: ClassVar[bool] = True
     steps_by_pass: ClassVar[bool] = True
-    steps_of_pass: ClassVar[int] = 8  # large blocks: their size does not change the result
-    largest_block: ClassVar[int] = 8192
+    block_size: ClassVar[BlockSize] = BlockSize(8, most=8192)  # it does not change the result
     kind: Literal["svd"] = "svd"
     components: int = Field(20, ge=1, description="number of directions, k")
     center: bool = Field(

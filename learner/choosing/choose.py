@@ -99,38 +99,46 @@ def choose(learner: Learner) -> Choice | None:
     (7, True)
     """
     model, train = learner.model, learner.train
-    if model.undecided is None:
+    undecided = model.undecided
+    if undecided is None:
         return None
     check_source(model, train)
     assert train is not None
     begun = time.perf_counter()
     parts = parts_of(train, learner.execution.seed)
-    candidates = model.settings_to_try(moments_of(train))
+    candidates = undecided.to_try(moments_of(train))
     passes = min(learner.passes, PASSES)
-    judge = Evaluation(metric=model.judged_by)
+    judge = Evaluation(metric=undecided.judged_by)
     tried: list[Tried] = []
     best: Tried | None = None
     for settings in candidates:
-        score = score_of(learner, model.model_copy(update=dict(settings)), parts, passes)
+        score = score_of(
+            learner,
+            model.model_copy(update=dict(settings)),
+            parts,
+            passes,
+            judged_by=undecided.judged_by,
+        )
         tried.append(Tried(settings, score))
-        log.info("%s: tried %s, %s", model.undecided, tried[-1], judge.metric)
+        log.info("%s: tried %s, %s", undecided.what, tried[-1], judge.metric)
         if best is None or judge.improves(score, best.score):
             best = tried[-1]
     assert best is not None
     learner.model = model.model_copy(update=dict(best.settings))
-    return Choice(model.judged_by, passes, tried, best.settings, time.perf_counter() - begun)
+    return Choice(undecided.judged_by, passes, tried, best.settings, time.perf_counter() - begun)
 
 
 def provisional(model: Model) -> Model:
     """Return `model` with the first candidate for what is open, to plan the memory."""
     if model.undecided is None:
         return model
-    return model.model_copy(update=dict(model.settings_to_try(None)[0]))
+    return model.model_copy(update=dict(model.undecided.to_try(None)[0]))
 
 
 def check_source(model: Model, train: DataSource | None) -> None:
     """Raise ValueError if nothing can be held out of `train`."""
-    what = f"{type(model).__name__}: {model.undecided}"
+    assert model.undecided is not None
+    what = f"{type(model).__name__}: {model.undecided.what}"
     if train is None:
         raise ValueError(f"{what}: needs data to try settings on; pass train=X.")
     if isinstance(train, IterableSource):
@@ -146,15 +154,17 @@ def parts_of(train: DataSource, seed: int) -> list[DataSource]:
     return [entry_filter(train, SHARE, seed + STREAM, held=held) for held in (False, True)]
 
 
-def score_of(learner: Learner, model: Model, parts: Sequence[DataSource], passes: int) -> float:
+def score_of(
+    learner: Learner, model: Model, parts: Sequence[DataSource], passes: int, *, judged_by: str
+) -> float:
     """Train `model` on the first part, and return its score on the second.
 
     NaN: the second part has no entry that can be scored.
     """
     hooks: list[Hook] = []
     execution = learner.execution
-    if "@" in model.judged_by:
-        hooks = [RankingEvaluation(top=int(model.judged_by.split("@")[1]))]
+    if "@" in judged_by:
+        hooks = [RankingEvaluation(top=int(judged_by.split("@")[1]))]
     trial = Learner(
         model,
         *parts,
@@ -172,7 +182,7 @@ def score_of(learner: Learner, model: Model, parts: Sequence[DataSource], passes
         verbose=False,
     )
     try:
-        return float(trial.fit().progress.scores.get(model.judged_by, math.nan))
+        return float(trial.fit().progress.scores.get(judged_by, math.nan))
     finally:
         trial.close()
 

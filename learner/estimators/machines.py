@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from blocklearn.answers import answered
-from blocklearn.models import FM, GLM, Model
-from blocklearn.models.base import rows_for
+from blocklearn.models import FM, GLM, BlockSize, Model
 from blocklearn.optimizers import Optimizer
 
 from .base import Array, Tensors, rows_of
@@ -37,7 +36,7 @@ class Machine(LinearEstimator):
     def _block_rows(self, data: Any, model: Model, optimizer: Optimizer | None) -> int:
         """Return `batch_size`, or about 50 blocks a pass, each of which is a step."""
         if self.batch_size is None and not (optimizer is not None and optimizer.steps_by_pass):
-            return rows_for(STEPS, rows_of(data))
+            return BlockSize(STEPS).of(rows_of(data))
         return super()._block_rows(data, model, optimizer)
 
     def _dual_problem(self, X: Any, Y: Any, weights: Any = None) -> None:

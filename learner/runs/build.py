@@ -46,7 +46,7 @@ def state_files_of(config: RunConfig, crew: Crew) -> StateFiles:
     name, owner = crew.folder_name(out.name), f" (run {out})"
     rows, tables = None, None
     kept = config.optimizer is not None and config.optimizer.keeps_rows
-    if folder is not None and (config.model.row_states or config.model.most_tokens or kept):
+    if folder is not None and (config.model.row_states or config.model.needs.tokens or kept):
         rows = RowFolder(folder, name, owner)
     if folders := table_folders(config):
         tables = TableFiles(folders, name, owner, memory=config.learner.places.memory or 0)

@@ -56,10 +56,10 @@ def decided(
     if model.undecided is None:
         return config
     if before is not None:
-        names = model.settings_to_try(None)[0]
+        names = model.undecided.to_try(None)[0]
         known = {name: value for name, value in before["model"].items() if name in names}
         return config.model_copy(update={"model": model.model_copy(update=known)})
-    say(f"{model.undecided}: short trainings on a part of the entries")
+    say(f"{model.undecided.what}: short trainings on a part of the entries")
     learner = make()
     choice = choose(learner)
     assert choice is not None

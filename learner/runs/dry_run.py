@@ -44,7 +44,8 @@ def dry_run_lines(
     chosen = config.data.block_rows == "auto"
     config = sized(config, train)
     if config.model.undecided is not None:
-        yield f"{config.model.undecided}: chosen when the run starts; its time is not counted here"
+        what = config.model.undecided.what
+        yield f"{what}: chosen when the run starts; its time is not counted here"
         config = planned(config)
     with _files_elsewhere(config) as files:
         learner = build(config, train, eval, [], files)

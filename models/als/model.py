@@ -10,7 +10,7 @@ Longer than 300 lines: explicit and implicit feedback share one class.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
@@ -32,11 +32,12 @@ from blocklearn.matcache.operations.local import local, local_table
 from blocklearn.matcache.operations.normal_equations import MOST
 from blocklearn.optimizers import AdaGrad, Optimizer, Penalty
 
-from ..base import rows_for
+from ..block_size import BlockSize
 from ..factor_model import FactorModel
-from ..inputs import Block, Randomness, Shapes, ValueMoments
+from ..inputs import Block, Needs, Randomness, Shapes, ValueMoments
 from ..score import Score, Sum
 from ..states.row_state import RowState
+from ..undecided import Settings, Undecided, not_chosen
 from .items import ItemEquations, ItemGradients, equations_bytes, mib, why_not_equations
 from .ridges import ridges_to_try
 from .rows import (
@@ -81,7 +82,7 @@ class ALS(FactorModel):
 
     row_states: ClassVar[Mapping[str, int]] = {"users": 0, "items": 1}
     has_mean: ClassVar[bool] = True
-    needs_value_sums: ClassVar[bool] = True  # the mean rating, and entries of an item
+    needs: ClassVar[Needs] = Needs(value_sums=True)  # the mean rating, and entries of an item
     kind: Literal["als"] = "als"
     loss: Literal["explicit", "implicit"] = Field(
         "explicit", description="explicit: values are ratings; implicit: how often, how long"
@@ -164,7 +165,7 @@ class ALS(FactorModel):
 
     def rows_of_block(self, rows: int | None) -> int:
         """Return large blocks: rows are solved exactly, whatever the block they are in."""
-        return super().rows_of_block(rows) if rows is None else rows_for(1, rows, largest=8192)
+        return (self.block_size if rows is None else BlockSize(1, most=8192)).of(rows)
 
     def default_optimizer(self) -> Optimizer:
         """Return AdaGrad, which only items without equations use: see `allocate`."""
@@ -173,26 +174,21 @@ class ALS(FactorModel):
     # ------------------------------------------------------------- the choice of the ridge
 
     @property
-    def undecided(self) -> str | None:
-        """`reg=auto`, or None."""
-        return "reg=auto" if self.reg == "auto" else None
+    def undecided(self) -> Undecided | None:
+        """`reg=auto`, judged by the rmse of ratings, or by lists of ten items; or None."""
+        if self.reg != "auto":
+            return None
+        return Undecided(
+            "reg=auto", "rmse" if self.loss == "explicit" else "ndcg@10", self._ridges_to_try
+        )
 
-    @property
-    def judged_by(self) -> str:
-        """rmse for ratings; ndcg of lists of ten items for implicit feedback."""
-        return "rmse" if self.loss == "explicit" else "ndcg@10"
-
-    def settings_to_try(self, values: ValueMoments | None) -> Sequence[Mapping[str, object]]:
-        """Return values of reg, row_reg and bias_reg to choose among. See `ridges_to_try`."""
-        return (
-            ridges_to_try(
-                values or ValueMoments(1, 1.0, 1.0),
-                alpha=self.alpha if self.loss == "implicit" else None,
-                weighted=self.weighted,
-                biases=self.has_biases,
-            )
-            if self.reg == "auto"
-            else ()
+    def _ridges_to_try(self, values: ValueMoments | None) -> Settings:
+        """Return values of reg, row_reg and bias_reg to choose among."""
+        return ridges_to_try(
+            values or ValueMoments(1, 1.0, 1.0),
+            alpha=self.alpha if self.loss == "implicit" else None,
+            weighted=self.weighted,
+            biases=self.has_biases,
         )
 
     # ------------------------------------------------------------- life
@@ -237,7 +233,7 @@ class ALS(FactorModel):
         constant, bias: [K], 1 in the column that is constant, and in that of the bias.
         """
         if self.reg == "auto":
-            raise self.not_chosen()
+            raise not_chosen(self, "reg=auto")
         row, entry = self.row_reg, self.reg
         if not self.weighted:
             row, entry = row + entry, 0.0

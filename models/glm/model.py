@@ -24,7 +24,8 @@ from blocklearn.matcache import Mat, Matrix, Table, colsum, from_array, together
 from blocklearn.optimizers import AdaGrad, LinearLoss, Meaning, Optimizer, Penalty, Term
 
 from ..base import Model
-from ..inputs import Block, Randomness, Shapes
+from ..block_size import BlockSize
+from ..inputs import Block, Needs, Randomness, Shapes
 from ..score import Score, Total
 from ..term_weights import TermWeights, keep_weights, weighed
 from .columns import Names
@@ -49,7 +50,7 @@ class GLM(Model):
     needs_targets: ClassVar[bool] = True
     reads_occurring: ClassVar[bool] = True
     meaning: ClassVar[Meaning | None] = "gradients"
-    steps_of_pass: ClassVar[int] = 1  # default rates are for blocks of 1024; smaller ones defy l1
+    block_size: ClassVar[BlockSize] = BlockSize(1)  # of default rates; smaller ones defy l1
     kind: Literal["glm"] = "glm"
     targets: list[Target] | None = Field(
         None, min_length=1, description="null: every column of the data's targets, with `link`"
@@ -183,10 +184,10 @@ class GLM(Model):
         return found
 
     @property
-    def needs_counts(self) -> bool:
-        """True for balanced class weights, and for the start of the intercept."""
+    def needs(self) -> Needs:
+        """Counts, for balanced class weights and for the start of the intercept."""
         given = [self.class_weight, *(t.class_weight for t in self.targets or ())]
-        return self.intercept or "balanced" in given
+        return Needs(counts=self.intercept or "balanced" in given)
 
     def resolve(self, shapes: Shapes) -> list[Fit]:
         """Return every fit, with columns as numbers and grids written out.

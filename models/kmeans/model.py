@@ -38,7 +38,8 @@ from blocklearn.matcache import (
 from blocklearn.matcache.notation.functions import TINY
 
 from ..base import Model
-from ..inputs import Block, Randomness, Shapes
+from ..block_size import BlockSize
+from ..inputs import Block, Needs, Randomness, Shapes
 from ..score import Score, Sum
 from ..term_weights import TermWeights, keep_weights, weighed
 from .scaled import ScaledCentres
@@ -76,8 +77,7 @@ class KMeans(Model):
 
     scores_new_rows: ClassVar[bool] = True
     prediction_columns: ClassVar[Sequence[str] | None] = ("cluster",)
-    steps_of_pass: ClassVar[int] = 16  # products are faster, and centres hardly worse
-    largest_block: ClassVar[int] = 4096
+    block_size: ClassVar[BlockSize] = BlockSize(16, most=4096)  # faster; centres are hardly worse
     kind: Literal["kmeans"] = "kmeans"
     clusters: int = Field(8, ge=1, le=2**24, description="number of centres, k")
     update_centres: Literal["online", "batch"] = Field(
@@ -92,9 +92,9 @@ class KMeans(Model):
     term_weights: TermWeights = "none"
 
     @property
-    def sample_rows(self) -> int:
+    def needs(self) -> Needs:
         """Enough rows to draw the first centres from."""
-        return rows_to_draw_from(self.clusters)
+        return Needs(sample=rows_to_draw_from(self.clusters))
 
     def prepared(self, source: DataSource, seed: int, *, train: bool) -> DataSource:
         """Return `source` with weighed entries, if `term_weights` says so."""

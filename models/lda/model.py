@@ -34,8 +34,9 @@ from blocklearn.matcache import (
 from blocklearn.matcache.operations.sampling import CAP, sample_topics
 from blocklearn.optimizers import Meaning, Optimizer, SparseEstimate, StreamingAverage
 
-from ..base import Model, rows_for
-from ..inputs import Block, Randomness, Shapes
+from ..base import Model
+from ..block_size import BlockSize
+from ..inputs import Block, Needs, Randomness, Shapes
 from ..relevance import relevant_words
 from ..score import DataScore, Score, Sum
 from ..term_weights import TermWeights, keep_weights, weighed
@@ -96,7 +97,7 @@ class LDA(Model):
     takes_counts: ClassVar[bool] = True
     reads_occurring: ClassVar[bool] = True
     takes_terms: ClassVar[Sequence[str]] = ("lambda",)
-    least_block: ClassVar[int] = 16  # documents may be long
+    block_size: ClassVar[BlockSize] = BlockSize(least=16)  # documents may be long
     kind: Literal["lda"] = "lda"
     topics: int = Field(100, ge=1, description="number of topics, K")
     inference: Literal["vb", "cvb0", "gibbs"] = Field(
@@ -172,7 +173,7 @@ class LDA(Model):
         if wrong := seed_problem(self.seeds, self.topics):
             raise ValueError(wrong)
         priors = {"alpha": self.alpha, "eta": self.eta}
-        learns = self.inference != "gibbs" or self.most_tokens > 0
+        learns = self.inference != "gibbs" or self.needs.tokens > 0
         if wrong := problem_of_auto(priors, learns=learns, seeded=bool(self.seeds)):
             raise ValueError(wrong)
         if self.inference != "gibbs" and self.assignments == "kept":
@@ -207,17 +208,17 @@ class LDA(Model):
         return weighed(self, self.term_weights, source, train=train)
 
     @property
-    def most_tokens(self) -> int:
-        """How many tokens may keep their topics."""
+    def needs(self) -> Needs:
+        """As many tokens as may keep their topics."""
         if self.inference != "gibbs" or self.assignments == "fresh" or self.same != 1:
-            return 0
-        return most_kept(self.assignments, self.topics)
+            return Needs()
+        return Needs(tokens=most_kept(self.assignments, self.topics))
 
     def rows_of_block(self, rows: int | None) -> int:
         """Return fewer, larger blocks where topics are kept from the first pass on."""
-        if rows is None or not self.most_tokens or self.warm_up or self.fresh_passes:
+        if rows is None or not self.needs.tokens or self.warm_up or self.fresh_passes:
             return super().rows_of_block(rows)
-        return rows_for(KEPT_BLOCKS, rows, self.least_block, self.largest_block)
+        return self.block_size._replace(steps=KEPT_BLOCKS).of(rows)
 
     def default_optimizer(self) -> Optimizer:
         """Return the streaming step of Hoffman et al. (2010).
@@ -261,7 +262,7 @@ class LDA(Model):
         V, K = shapes.columns, self.topics
         self.total_rows = shapes.whole_rows
         self.warm = self._warm(shapes.passes)
-        wanted = self.assignments if self.most_tokens else "fresh"
+        wanted = self.assignments if self.needs.tokens else "fresh"
         self.kept = kept_topics(self, wanted, shapes, K, (self.warm, self.fresh_passes))
         level = 1.0 if self.kept is None or self.kept.start else FIRST_TOKENS
         noise = level * (0.8 + 0.4 * rng.uniform(V, K))

@@ -36,7 +36,8 @@ from blocklearn.matcache import (
 from blocklearn.matcache.notation.functions import TINY
 
 from ..base import Model
-from ..inputs import Block, Randomness, Shapes
+from ..block_size import BlockSize
+from ..inputs import Block, Needs, Randomness, Shapes
 from ..kmeans.start import rows_to_draw_from
 from ..score import Score, Sum
 from .forms import Diagonal, form_of
@@ -73,8 +74,7 @@ class GaussianMixture(Model):
     """
 
     scores_new_rows: ClassVar[bool] = True
-    steps_of_pass: ClassVar[int] = 16  # in batch mode they do not change the result
-    largest_block: ClassVar[int] = 4096
+    block_size: ClassVar[BlockSize] = BlockSize(16, most=4096)  # changes no result in batch mode
     kind: Literal["gaussian-mixture"] = "gaussian-mixture"
     components: int = Field(8, ge=1, description="number of distributions, k")
     covariance: Literal["diagonal", "spherical", "full"] = Field(
@@ -97,9 +97,9 @@ class GaussianMixture(Model):
     )
 
     @property
-    def sample_rows(self) -> int:
+    def needs(self) -> Needs:
         """Enough rows to find the first components in."""
-        return rows_to_draw_from(self.components)
+        return Needs(sample=rows_to_draw_from(self.components))
 
     def allocate(self, shapes: Shapes, rng: Randomness) -> None:
         """Create the components, from a sample of the rows, and the sums of their rows."""

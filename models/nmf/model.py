@@ -39,9 +39,10 @@ from blocklearn.matcache import (
 )
 from blocklearn.matcache.notation.functions import TINY
 
-from ..base import Merge, Model, rows_for
+from ..base import Merge, Model
+from ..block_size import BlockSize
 from ..errors import ModelConfigError
-from ..inputs import Block, Randomness, Shapes
+from ..inputs import Block, Needs, Randomness, Shapes
 from ..relevance import relevant_words
 from ..score import Score, Sum
 from ..term_weights import TermWeights, keep_weights, weighed
@@ -76,7 +77,7 @@ class NMF(Model):
     scores_new_rows: ClassVar[bool] = True
     row_states: ClassVar[Mapping[str, int]] = {"W": 0}
     takes_terms: ClassVar[Sequence[str]] = ("H",)
-    needs_value_sums: ClassVar[bool] = True  # H starts at the scale of the data
+    needs: ClassVar[Needs] = Needs(value_sums=True)  # H starts at the scale of the data
     kind: Literal["nmf"] = "nmf"
     components: int = Field(20, ge=1, description="number of parts, K")
     loss: Literal["frobenius", "kullback-leibler"] = Field(
@@ -114,7 +115,7 @@ class NMF(Model):
         """Return larger blocks for squared errors, which fewer steps make small."""
         if rows is None or self._kl:
             return super().rows_of_block(rows)
-        return rows_for(8, rows)
+        return BlockSize(8).of(rows)
 
     def allocate(self, shapes: Shapes, rng: Randomness) -> None:
         """Create H [columns x K], random, for a W of about 1, and the statistics.

@@ -7,7 +7,7 @@ drawn by popularity, and weighted so that the loss is that of a softmax over all
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -20,8 +20,9 @@ from blocklearn.matcache import Mat, from_array, total
 from blocklearn.optimizers import AdaGrad, Gradient, Optimizer, Penalty
 
 from ..factor_model import FactorModel
-from ..inputs import Block, Randomness, Shapes, ValueMoments
+from ..inputs import Block, Needs, Randomness, Shapes
 from ..score import Score, Sum
+from ..undecided import Undecided, not_chosen
 from .softmax import Descent, descend, standing
 
 FOLD = 50  # steps for a new user
@@ -47,8 +48,7 @@ class Ranking(FactorModel):
 
     row_states: ClassVar[Mapping[str, int]] = {"users": 0, "users_squares": 0}
     implicit: ClassVar[bool] = True
-    judged_by: ClassVar[str] = "ndcg@10"
-    needs_value_sums: ClassVar[bool] = True  # the penalty of items needs the number of positives
+    needs: ClassVar[Needs] = Needs(value_sums=True)  # the number of positives
     kind: Literal["ranking"] = "ranking"
     rank: int = Field(64, ge=1, description="number of factors, k")
     reg: Annotated[float, Field(ge=0, lt=1e30)] | Literal["auto"] = Field(
@@ -82,13 +82,11 @@ class Ranking(FactorModel):
         return self.parameters["items"]
 
     @property
-    def undecided(self) -> str | None:
-        """`reg=auto`, or None."""
-        return "reg=auto" if self.reg == "auto" else None
-
-    def settings_to_try(self, values: ValueMoments | None) -> Sequence[Mapping[str, object]]:
-        """Return values of reg to choose among."""
-        return [{"reg": reg} for reg in REGS] if self.reg == "auto" else ()
+    def undecided(self) -> Undecided | None:
+        """`reg=auto`, judged by lists of ten items, or None."""
+        if self.reg != "auto":
+            return None
+        return Undecided("reg=auto", "ndcg@10", lambda values: [{"reg": reg} for reg in REGS])
 
     def default_optimizer(self) -> Optimizer:
         """Return AdaGrad, for the items."""
@@ -103,7 +101,7 @@ class Ranking(FactorModel):
     def allocate(self, shapes: Shapes, rng: Randomness) -> None:
         """Set users to zero and items to random factors without bias."""
         if self.reg == "auto":
-            raise self.not_chosen()
+            raise not_chosen(self, "reg=auto")
         K = self.columns
         factors = np.where(np.arange(K) < self.rank, 1.0, 0.0)
         self.free = from_array(self.cache, factors[None].astype(np.float32), "factors of users")

@@ -121,7 +121,7 @@ def first(X: Any, args: argparse.Namespace) -> Start:
     """Return the components that ours begins with: every system pays for them."""
     model = GaussianMixture(components=args.components)
     rows = model.rows_of_block(len(X))
-    sample = take_rows(MatrixSource(X, block_rows=rows, shuffle=True), model.sample_rows)
+    sample = take_rows(MatrixSource(X, block_rows=rows, shuffle=True), model.needs.sample)
     return first_components(sample, args.components, 0, full=args.covariance == "full")
 
 

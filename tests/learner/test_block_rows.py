@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 import blocklearn as bl
-from blocklearn.models.base import rows_for
+from blocklearn.models import BlockSize, Needs
 from tests.support.learn_command import Learn
 
 X = sp.csr_array(np.random.default_rng(0).poisson(0.3, (400, 30)).astype(np.float32))
@@ -19,7 +19,7 @@ X = sp.csr_array(np.random.default_rng(0).poisson(0.3, (400, 30)).astype(np.floa
 @pytest.mark.parametrize("rows", [0, 1, 31, 32, 33, 1_000, 1_600, 51_200, 10**7])
 @pytest.mark.parametrize("steps", [1, 8, 50])
 def test_blocks_are_equal_and_within_the_bounds(steps: int, rows: int) -> None:
-    size = rows_for(steps, rows, least=32, largest=1024)
+    size = BlockSize(steps).of(rows)
     assert 1 <= size <= 1024
     blocks = -(-rows // size)
     assert blocks * size - rows < max(blocks, 32)  # no block is much smaller than the others
@@ -32,7 +32,7 @@ def test_a_learner_has_the_number(threads: int) -> None:
     learner = bl.Learner("lda", X, eval=0.1, threads=threads)
     assert learner.train is not None and learner.eval is not None
     rows = learner.train.shape.total_rows
-    assert learner.data.block_rows == learner.train.shape.rows == rows_for(50, rows, least=16)
+    assert learner.data.block_rows == learner.train.shape.rows == BlockSize(least=16).of(rows)
     assert learner.eval.shape.rows == learner.data.block_rows
     learner.close()
     assert bl.Learner(bl.models.LDA(topics=2)).data.block_rows == 1024  # no data yet
@@ -71,3 +71,26 @@ def test_a_run_keeps_the_number(command: Learn, tmp_path: Path) -> None:
     train("--set", "learner.passes=2", "--set", f"data.block_rows={size}", "--out", "whole")
     resumed, new = (tmp_path / name / "weights.safetensors" for name in ("run", "whole"))
     assert resumed.read_bytes() == new.read_bytes()
+
+
+def test_models_of_earlier_versions_keep_their_sizes_and_needs() -> None:
+    with pytest.warns(DeprecationWarning) as told:
+
+        class Early(bl.models.NMF):
+            steps_of_pass = 4
+            largest_block = 64
+
+            @property
+            def sample_rows(self) -> int:
+                return self.components
+
+        class Later(bl.models.SVD):
+            @property
+            def needs_counts(self) -> bool:
+                return True
+
+    texts = [str(each.message) for each in told]
+    assert "Early.steps_of_pass is now block_size = BlockSize(steps=...)" in "\n".join(texts)
+    assert Early.block_size == BlockSize(4, 32, 64)
+    assert Later().needs == Needs(counts=True)
+    assert {each.filename for each in told} == {__file__}

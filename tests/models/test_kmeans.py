@@ -79,7 +79,7 @@ def test_passes_are_those_of_the_definition(
     weights = np.linspace(0.0, 2.0, ROWS).astype(np.float32)
     model = KMeans(clusters=K, update_centres=way, spherical=spherical)
     source = MatrixSource(X, weights=weights, block_rows=BLOCK)
-    some = take_rows(source, model.sample_rows)
+    some = take_rows(source, model.needs.sample)
     start = first_centres(some.X, some.weights, K, 3, spherical).T
     data = X if sparse == "no" else sp.csr_array(X)
     found = trained(model, data, weights)

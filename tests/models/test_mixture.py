@@ -95,7 +95,7 @@ def definition(model: GaussianMixture, X: Array, w: Array, start: Any, passes: i
 def test_passes_are_those_of_the_definition(form: Any, way: Any, sparse: bool) -> None:
     X, _ = planted()
     model = GaussianMixture(components=K, covariance=form, update_components=way, reg_covar=0.1)
-    sample = take_rows(MatrixSource(X, weights=WEIGHTS, block_rows=BLOCK), model.sample_rows)
+    sample = take_rows(MatrixSource(X, weights=WEIGHTS, block_rows=BLOCK), model.needs.sample)
     start = first_components(sample, K, 3, full=form == "full")
     data = sp.csr_array(X) if sparse else X
     found = trained(model, data, WEIGHTS)

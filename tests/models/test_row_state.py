@@ -13,6 +13,7 @@ import scipy.sparse as sp
 import blocklearn as bl
 from blocklearn.datasources import Ids, MatrixSource
 from blocklearn.matcache import ShapeError, gram, total
+from blocklearn.models import Needs
 from blocklearn.models.states.row_store import RowStore
 from tests.support.model_variants import OneSided
 
@@ -33,9 +34,7 @@ class Power(bl.Model):
         self.fresh = self.scratch("fresh", shapes.rows, self.k)
         self.notes.append(f"{shapes.sides} sides")
 
-    @property
-    def needs_value_sums(self) -> bool:
-        return True
+    needs: ClassVar[Needs] = Needs(value_sums=True)
 
     def update(self, block: Any) -> None:
         mine, other = (self.left, self.right) if block.side == 0 else (self.right, self.left)

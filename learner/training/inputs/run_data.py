@@ -124,7 +124,7 @@ class RunData:
         model = self._model
         two_sided = 1 in model.row_states.values()
         self.given = source, self.given[1]
-        if model.row_states or model.most_tokens:  # a row stays with its replica
+        if model.row_states or model.needs.tokens:  # a row stays with its replica
             source = dealt(source, self._replicas)
         source = model.prepared(source, self._seed, train=True)
         self.train, self.block_rows = source, source.shape.rows  # a source has its own block size

@@ -137,7 +137,7 @@ class Assembly:
     @cached_property
     def _tokens(self) -> tuple[NDArray[np.int64] | None, str]:
         """The tokens before each row of the training data, and why there are none."""
-        most = self.parts.model.most_tokens
+        most = self.parts.model.needs.tokens
         if not most or self.data.train is None:
             return None, ""
         if any(mixin.acts for mixin in self.parts.mixins):
@@ -179,16 +179,17 @@ class Assembly:
         train = self.data.train if commit else None
         trains = bool(sides or parts.mixins) or restored is None or not restored.exact
         check_kept_rows(optimizer, sides, self.execution.replicas * self.workers)
-        counted = model.needs_counts or (optimizer is not None and optimizer.keeps_rows)
+        needs = model.needs
+        counted = needs.counts or (optimizer is not None and optimizer.keeps_rows)
         tokens, why = self._tokens
-        wanted = model.sample_rows if train and restored is None else 0
+        wanted = needs.sample if train and restored is None else 0
         shapes = self.shapes(  # counting is a pass over the data: not for a draft
             blocks,
             tokens=tokens,
             why_no_tokens=why,
             restored=() if restored is None else restored.tensors.keys(),
             counts=count_labels(train) if train and counted else None,
-            value_sums=sum_values(train) if train and model.needs_value_sums else None,
+            value_sums=sum_values(train) if train and needs.value_sums else None,
             sample=take_rows(train, wanted) if train and wanted else None,
         )
         device = self.execution.devices[number]

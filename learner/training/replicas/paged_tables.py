@@ -56,7 +56,7 @@ def _hindrances(replica: Replica) -> Any:
         yield f"none of its tables has a row for each column of the data. {REMEDY}"
     if replica.shapes.dense:
         yield "the data are dense. Give them as scipy.sparse.csr_array(X), or leave it out."
-    if replica.model.sample_rows and not own_rows:
+    if replica.model.needs.sample and not own_rows:
         yield f"its first values are made of a sample of rows, as a table in memory. {REMEDY}"
     if optimizer is None and not own_rows:
         yield f"it has no optimizer: each block changes whole tables. {REMEDY}"

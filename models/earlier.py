@@ -1,0 +1,30 @@
+"""Names that models of earlier versions define: they are told, and still work."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+SIZES = {"steps_of_pass": "steps", "least_block": "least", "largest_block": "most"}
+NEEDS = {
+    "needs_counts": "counts",
+    "needs_value_sums": "value_sums",
+    "most_tokens": "tokens",
+    "sample_rows": "sample",
+}
+"""Names of earlier versions, and fields of `Model.block_size` and `Model.needs`."""
+
+
+def take_earlier(cls: Any) -> None:
+    """Warn of names of earlier versions in a class of a model, and use its sizes of blocks."""
+    for names, now in ((SIZES, "block_size = BlockSize"), (NEEDS, "needs = Needs")):
+        for name in names.keys() & vars(cls).keys():
+            text = f"{cls.__name__}.{name} is now {now}({names[name]}=...), of blocklearn.models"
+            warnings.warn(text, DeprecationWarning, stacklevel=5)  # the line of the class
+    sizes = {new: vars(cls)[name] for name, new in SIZES.items() if name in vars(cls)}
+    cls.block_size = cls.block_size._replace(**sizes)
+
+
+def earlier_needs(model: Any) -> dict[str, Any]:
+    """Return the fields of `Model.needs` that a class of earlier versions defines."""
+    return {new: getattr(model, name) for name, new in NEEDS.items() if hasattr(model, name)}

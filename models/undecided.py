@@ -1,0 +1,34 @@
+"""Settings that are chosen by trials before training, such as `reg: auto`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from .inputs import ValueMoments
+
+Settings = Sequence[Mapping[str, object]]
+
+
+@dataclass(frozen=True)
+class Undecided:
+    """What a model leaves open.
+
+    what: for messages: "reg=auto".
+    judged_by: the score on held-out entries that chooses.
+    to_try: returns fields to choose among, each a choice for all that is open. All need the same
+        memory. Of equally good ones, the first is chosen. It gets moments of the training data;
+        None: they are unknown, while memory is planned.
+    """
+
+    what: str
+    judged_by: str
+    to_try: Callable[[ValueMoments | None], Settings]
+
+
+def not_chosen(model: object, what: str) -> ValueError:
+    """Return the error for `allocate` of a model that leaves a setting open."""
+    return ValueError(
+        f"{type(model).__name__}: {what}: must be chosen before training. Call "
+        "blocklearn.choose(learner), or use an estimator or `learn train`, which do it."
+    )
