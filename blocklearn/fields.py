@@ -153,12 +153,13 @@ def check_members(cls: type[Fields]) -> None:
     property, or a value of the class, does not become one: without @property it is always true.
     """
     bases = [base for base in cls.__mro__[1:] if issubclass(base, Fields)]
+    above = cls.__bases__[0].__name__
     for name in cls.__annotations__.keys() & cls.model_fields.keys():
         method = any(isinstance(vars(base).get(name), FunctionType) for base in bases)
         if method or name in cls.reserved:
             what = "a method" if method else "an attribute"
             raise TypeError(
-                f"{cls.__name__}: field {name!r}: is the name of {what} of {_owner(name, bases)}. "
+                f"{cls.__name__}: field {name!r}: is the name of {what} of {above}. "
                 "Give the field another name."
             )
     for name, own in vars(cls).items():
@@ -167,24 +168,18 @@ def check_members(cls: type[Fields]) -> None:
             continue
         if isinstance(own, FunctionType) and not _is_method(there):
             raise TypeError(
-                f"{cls.__name__}.{name}: must be a property, as in {_owner(name, bases)}. Write "
+                f"{cls.__name__}.{name}: must be a property, as in {above}. Write "
                 f"@property in the line above `def {name}`."
             )
         if isinstance(there, FunctionType) and not _is_method(own):
             raise TypeError(
-                f"{cls.__name__}.{name}: must be a method, as in {_owner(name, bases)}. Write "
+                f"{cls.__name__}.{name}: must be a method, as in {above}. Write "
                 f"`def {name}(self, ...)` without @property, or use another name."
             )
 
 
 def _is_method(member: Any) -> bool:
     return isinstance(member, classmethod | staticmethod) or callable(member)
-
-
-def _owner(name: str, bases: Sequence[type[Fields]]) -> str:
-    """Return the name of the class that defines a member: the last one that has it."""
-    having = [base for base in bases if name in vars(base) or name in base.reserved]
-    return (having or bases)[-1].__name__
 
 
 def set_by(attach: Callable[..., None], *given: Any) -> frozenset[str]:

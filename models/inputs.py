@@ -58,6 +58,21 @@ class ValueMoments(NamedTuple):
     magnitude: float
 
 
+class Setting(NamedTuple):
+    """Where a replica works, as far as it matters to `allocate`.
+
+    trains: False: `update` is never called.
+    few_occur: whether most columns of the data occur in no single block.
+    lent: names of the parameters that lie in the file of a saved model.
+    rows_in_files: tables of so many rows lie in files, and are drawn row by row; None: none do.
+    """
+
+    trains: bool = True
+    few_occur: bool = False
+    lent: Collection[str] = ()
+    rows_in_files: int | None = None
+
+
 class Needs(NamedTuple):
     """What `allocate` needs to know of the training data beforehand.
 

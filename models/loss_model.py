@@ -80,7 +80,8 @@ class LossModel(Model):
     @cached_property
     def _trained(self) -> Sequence[str]:
         """The parameters of the model that `loss` takes."""
-        trained = [name for name in self._names if self.merge_rules.get(name) == "mean"]
+        weights = {name for name, rule in self.rules.items() if rule.merge == "mean"}
+        trained = [name for name in self._names if name in weights]
         if not trained:
             raise ShapeError(
                 f"{type(self).__name__}.loss({', '.join(self._names)}): must take a parameter of "

@@ -199,7 +199,7 @@ class NMF(Model):
 
     def resumed(self) -> None:
         """Make H of its sums, which may be those of a saved model, or means of replicas."""
-        if self.sums_at_rest and self.trains and not self.sums_at_rest.behind:
+        if self.sums_at_rest and self.setting.trains and not self.sums_at_rest.behind:
             self.sums_at_rest.measure(self.slope)
 
     @property

@@ -245,9 +245,9 @@ def test_batches_are_made_anew_for_each_pass() -> None:
         (bl.Model, "parameters", "field 'parameters': is the name of an attribute of Model"),
         (bl.Model, "states", "field 'states': is the name of an attribute of Model"),
         (bl.Model, "score", "field 'score': is the name of a method of Model"),
-        (Own, "number", "field 'number': is the name of a method of Model"),
-        (SGD, "scale", "field 'scale': is the name of a method of GradientRule"),
-        (SGD, "state", "field 'state': is the name of an attribute of Optimizer"),
+        (Own, "number", "field 'number': is the name of a method of Own"),
+        (SGD, "scale", "field 'scale': is the name of a method of SGD"),
+        (SGD, "state", "field 'state': is the name of an attribute of SGD"),
         (Mixin, "tables", "field 'tables': is the name of an attribute of Mixin"),
     ],
 )
@@ -268,15 +268,15 @@ def test_matrices_do_not_take_names_of_the_base(name: str) -> None:
         fit(Named())
 
 
-@pytest.mark.parametrize("name", ["converged", "sample_rows", "needs_targets"])
+@pytest.mark.parametrize("name", ["converged", "needs", "needs_targets"])
 def test_a_property_is_no_method(name: str) -> None:
     """A method is true, so `converged` would end the training after a pass."""
-    with pytest.raises(TypeError, match=f"M.{name}: must be a property, as in Model"):
+    with pytest.raises(TypeError, match=f"M.{name}: must be a property, as in Own"):
         type("M", (Own,), {name: lambda self: False, "__module__": __name__})
 
 
 def test_a_method_is_no_property() -> None:
-    with pytest.raises(TypeError, match="M.phases: must be a method, as in Model"):
+    with pytest.raises(TypeError, match="M.phases: must be a method, as in Own"):
         type("M", (Own,), {"phases": property(lambda self: (0,)), "__module__": __name__})
 
 

@@ -253,7 +253,7 @@ def test_rows_that_a_block_does_not_have_are_not_read(method: str, name: str, to
         def score(self, block: Any) -> Any:
             self.read("new")
             self.read("score")
-            return {"rows": bl.Sum(total(block.weights), 1.0)}
+            return {"weight": bl.Sum(total(block.weights), 1.0)}
 
         def predict(self, block: Any) -> Any:
             self.read("predict")

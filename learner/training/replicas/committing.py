@@ -29,9 +29,10 @@ def commit_plan(replica: Replica) -> None:
     replica.allocate()
     for name, mat in in_lent(replica).items():
         mat.lie_in(replica.lent.arrays[name])
-    drawn = replica.model.drawn
     if files is not None and not files.in_order:
-        files.begins_with({name: drawn[name].rows for name in files.tables.keys() & drawn})
+        rules = replica.model.rules
+        drawn = {name: rule.drawn.rows for name, rule in rules.items() if rule.drawn is not None}
+        files.begins_with({name: drawn[name] for name in files.tables.keys() & drawn})
     check_initial(replica)
     if files is not None:
         files.renew(name for name, mat in tables_of(replica).items() if not is_new(mat.slot))

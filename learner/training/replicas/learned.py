@@ -44,10 +44,10 @@ class Learned:
     def rule(self, name: str) -> Merge:
         """Return how replicas combine the Mat `name`."""
         if self._optimizer is None:
-            return self._model.merge_rules[name]
+            return self._model.rules[name].merge
         if name.startswith(OPTIMIZER):
             return self._optimizer.merge_rule(name.removeprefix(OPTIMIZER))
-        return "same" if self._optimizer.steps_by_pass else self._model.merge_rules[name]
+        return "same" if self._optimizer.steps_by_pass else self._model.rules[name].merge
 
     def merged(self) -> Iterator[tuple[Merge, Mat]]:
         """Yield the rule by which replicas combine each learned Mat, and the Mat."""

@@ -124,7 +124,8 @@ def check_initial(replica: Replica) -> None:
     if replica.files is None or replica.files.in_order:
         return
     for name, mat in tables_of(replica).items():
-        if name in replica.model.drawn:
+        rule = replica.model.rules.get(name)  # None: state of the optimizer
+        if rule is not None and rule.drawn is not None:
             continue
         table, rows = replica.files.tables[name].array, mat.shape[0]
         starts = () if is_new(mat.slot) else range(0, rows, ROWS)

@@ -19,35 +19,27 @@ from blocklearn.matcache import IndexedBy, MatCache, ShapeError, Tables, make_ba
 from blocklearn.matcache.containers.recording import Recording, recorded
 from blocklearn.matcache.containers.tape import Tape
 from blocklearn.models import Block, Randomness, RowStore, Shapes, TrainingState
+from blocklearn.models.inputs import Setting
 from blocklearn.models.score import Score
 from blocklearn.models.states.row_share import RowShare
 from blocklearn.optimizers import Optimizer
 
 from ...files.lent_tables import LentTables
 from ...files.placed_tables import PlacedTables
-from ..settings.checks import check_meaning, check_prediction, check_score, check_update_shapes
+from ..settings.checks import (
+    check_meaning,
+    check_prediction,
+    check_score,
+    check_update_shapes,
+)
 from ..settings.execution import Execution
 from .block_input import Intake
 from .learned import OPTIMIZER, Learned
 from .parts import Parts
+from .states_at_hand import NEW_PREDICTED, NEW_SCORED, OTHER_SIDE, without_rows
 from .terms import terms_of
 
 NUMBERS = ("rows", "pass_", "weight")  # of a block, which a program may read
-
-OTHER_SIDE = (
-    "must not be read here: the rows of the block are those of the other side. Read {0}.table, "
-    "which has all rows."
-)
-NEW_PREDICTED = (
-    "must not be read in predict(): its rows are new, and have no state. Compute what they need "
-    "from block.X in scratch matrices, as NMF does (models/nmf/model.py). Learner.row_state({0!r}) "
-    "returns the state of the training rows."
-)
-NEW_SCORED = (
-    "must not be read in score() while scores_new_rows is True: new rows have no state. Compute "
-    "what they need from block.X in scratch matrices, or leave scores_new_rows out."
-)
-"""Why a method has no rows of a state, with braces for its name."""
 
 
 class Look(Protocol):
@@ -121,11 +113,15 @@ class Program:
 
     def allocate(self) -> None:
         """Make the containers of the model and the optimizer; later calls find them again."""
-        self.model.attach(self.cache)
-        self.model.lent, self.model.trains = self.lent.arrays.keys(), self.trains
         drawn_later = self.files is not None and not self.files.in_order
-        self.model.rows_in_files = self.shapes.columns if drawn_later else None
-        self.model.few_occur = self.intakes[0].few_occur
+        few_occur = self.intakes[0].few_occur
+        setting = Setting(
+            self.trains,
+            few_occur,
+            self.lent.arrays.keys(),
+            self.shapes.columns if drawn_later else None,
+        )
+        self.model.attach(self.cache, setting)
         self.model.allocate(self.shapes, Randomness(self.cache, self.seed))
         self.model.allocated = True
         if not self.model.needs_optimizer:
@@ -137,8 +133,10 @@ class Program:
                 self.cache, self.model.parameters, terms=terms, rates=self.model.rates
             )
             self._keep_rows(self.optimizer)
-            if self.intakes[0].few_occur:
-                self.model.column_sums = self.optimizer.let_rest(self.model.resting)
+            if few_occur:  # rows that no mixin moves
+                moved = self.model.split_terms
+                rests = {name: mat for name, mat in self.model.rests.items() if name not in moved}
+                self.model.column_sums = self.optimizer.let_rest(rests)
         self.key = named(self.cache, "key of the block (seed, pass, block)", (1, 3), np.int64)
 
     def _keep_rows(self, optimizer: Optimizer) -> None:
@@ -202,27 +200,11 @@ class Program:
         for state in own:
             state.updating = True
         try:
-            with self._without_rows(1 - side, OTHER_SIDE):
+            with without_rows(self.model.states.values(), 1 - side, OTHER_SIDE):
                 yield
         finally:
             for state in own:
                 state.updating = False
-
-    @contextmanager
-    def _without_rows(self, side: int | None, why: str) -> Iterator[None]:
-        """Refuse rows of states that the block does not have, within the `with` statement.
-
-        side: of these states; None: both.
-        why: the message, with braces for the state's name.
-        """
-        states = [each for each in self.model.states.values() if side in (None, each.side)]
-        for state in states:
-            state.unknown = why.format(state.name)
-        try:
-            yield
-        finally:
-            for state in states:
-                state.unknown = ""
 
     def score(self, block: Block) -> Score:
         """Return the model's score of a bound block.
@@ -230,8 +212,8 @@ class Program:
         Raises TypeError unless it holds sums.
         """
         self.intakes[0].begin(self.model.states.values())
-        new = self.model.scores_new_rows
-        with self._without_rows(None if new else 1, NEW_SCORED if new else OTHER_SIDE):
+        new, states = self.model.scores_new_rows, self.model.states.values()
+        with without_rows(states, None if new else 1, NEW_SCORED if new else OTHER_SIDE):
             found = self.model.score(block)
         check_score(self.model, found)
         return found
@@ -242,7 +224,7 @@ class Program:
         Raises TypeError or ShapeError if the model returns anything else.
         """
         self.intakes[block.side].begin(self.model.states.values())
-        with self._without_rows(None, NEW_PREDICTED):
+        with without_rows(self.model.states.values(), None, NEW_PREDICTED):
             found = self.model.predict(block)
         check_prediction(self.model, found, block.X.shape[0])
         return found
