@@ -9,6 +9,10 @@ import pytest
 
 import blocklearn as bl
 from blocklearn.datasources.errors import ReadError
+from blocklearn.learner.results.persistence import POSITION, STEPS, WHICH
+from blocklearn.learner.storage.model_folder import LOST
+from blocklearn.learner.training.settings.checks import TAKEN
+from blocklearn.learner.watch.events import FIELDS
 from blocklearn.matcache import ShapeError, from_array, rowsum, rowwise, total
 from blocklearn.mixins import Mixin
 from blocklearn.models import LossModel
@@ -35,7 +39,7 @@ class Own(bl.Model):
         self.updates["W"] = block.X.T @ errors / total(block.weights)
 
     def score(self, block: Any) -> Any:
-        return {"rows": bl.Sum(total(block.weights), 1.0)}
+        return {"weight": bl.Sum(total(block.weights), 1.0)}
 
     def predict(self, block: Any) -> Any:
         return (block.X @ self.W).mat()
@@ -302,3 +306,42 @@ def test_parameters_are_made_in_allocate() -> None:
         ShapeError, match=r"'late' at .*test_mistakes.*must be made in allocate\(\)"
     ):
         fit(Late())
+
+
+@pytest.mark.parametrize(
+    ("part", "told"),
+    [
+        (
+            lambda block: {"loss": bl.Sum(block.X, 1.0)},
+            "'loss': total is 5 x 4; must be one",
+        ),
+        (lambda block: {"loss": bl.Sum(1.0, block.weights)}, "'loss': count is 5 x 1"),
+        (lambda block: {1: bl.Sum(1.0, 1.0)}, "score: 1: must be a text"),
+        (lambda block: {"rows": bl.Sum(1.0, 1.0)}, "'rows': is written beside scores"),
+    ],
+)
+def test_scores_are_numbers_with_names_of_their_own(part: Any, told: str) -> None:
+    """A model with a score called `rows` was saved, and could not be loaded."""
+
+    class Scoring(Own):
+        def score(self, block: Any) -> Any:
+            return part(block)
+
+    with pytest.raises(ValueError, match=told):
+        fit(Scoring())
+
+
+def test_names_beside_scores_are_known() -> None:
+    assert {*FIELDS, *POSITION, *STEPS, WHICH, LOST} == TAKEN
+
+
+@pytest.mark.parametrize("found", [3.0, None, "W", bl.Sum(1.0, 1.0)])
+def test_scores_of_mixins_are_numbers_of_the_cache(found: Any) -> None:
+    class Scoring(Mixin):
+        kind: str = "scoring"
+
+        def scores(self) -> dict[str, Any]:
+            return {"size": self.tables["W"] if found == "W" else found} if found else found
+
+    with pytest.raises(TypeError, match="Scoring.scores returns .*but must return numbers of the"):
+        fit(Own(), mixins=[Scoring(parameters=["W"])])

@@ -31,6 +31,7 @@ from ..settings.checks import (
     check_prediction,
     check_score,
     check_update_shapes,
+    checked_scores,
 )
 from ..settings.execution import Execution
 from .block_input import Intake
@@ -264,7 +265,7 @@ class Program:
         """Return the scores of the mixins: 1 x 1 Mats or expressions, by name."""
         found: dict[str, Any] = {}
         for mixin in self.mixins:
-            for name, value in mixin.scores().items():
+            for name, value in checked_scores(mixin).items():
                 found[name if name not in found else f"{name} ({mixin.kind})"] = value.mat()
         return found
 

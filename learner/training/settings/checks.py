@@ -15,9 +15,10 @@ from blocklearn.matcache import ShapeError
 from blocklearn.matcache.containers.lazy import Lazy, Transposed
 from blocklearn.matcache.containers.local import columns_of_data
 from blocklearn.matcache.containers.recording import Recording, difference
+from blocklearn.mixins import Mixin
 from blocklearn.models import Model
 from blocklearn.models.errors import UpdateError
-from blocklearn.models.score import Score
+from blocklearn.models.score import Score, Sum
 from blocklearn.optimizers import (
     CombinationError,
     Gradient,
@@ -92,9 +93,23 @@ def check_rows(
         )
 
 
+TAKEN = frozenset(
+    "allocations_after_warmup batch cache_bytes checkpoint compute_s copy_s device_bytes"
+    " disk_read_bytes disk_written_bytes event gb_per_s gflops host_bytes lost merge_s model"
+    " page_waits pass passes phase queue read_s rows rows_per_s run seconds steps table_page_hits"
+    " table_pages table_wait_s ts".split()
+)
+"""Names that `metrics.json` and the events of a run have for other numbers."""
+
+
 def check_score(model: Model, score: Any) -> None:
-    """Raise TypeError unless `score` is a dictionary of sums by name."""
+    """Raise TypeError unless `score` is a dictionary of sums by name.
+
+    Raises ShapeError for a sum that is a matrix, and ValueError for a name that is taken.
+    """
     if isinstance(score, Mapping) and all(hasattr(part, "read") for part in score.values()):
+        for name, part in score.items():
+            _check_part(f"{type(model).__name__}.score: {name!r}", name, part)
         return
     found = type(score).__name__
     if isinstance(score, Mapping):
@@ -105,6 +120,33 @@ def check_score(model: Model, score: Any) -> None:
         "such as {'loss': bl.Sum(total(losses), block.weight)}. The learner adds them up over "
         "blocks."
     )
+
+
+def _check_part(title: str, name: object, part: Any) -> None:
+    if not isinstance(name, str) or name in TAKEN:
+        rule = "is written beside scores" if name in TAKEN else "must be a text"
+        raise ValueError(f"{title}: {rule}. Give the score another name, such as 'loss'.")
+    if isinstance(part, Sum):
+        for field, number in vars(part).items():
+            if (shape := getattr(number, "shape", (1, 1))) not in ((), (1, 1)):
+                raise ShapeError(
+                    f"{title}: {field} is {shape[0]:,} x {shape[-1]:,}; must be one number. Add up "
+                    "the rows: total(...)."
+                )
+
+
+def checked_scores(mixin: Mixin) -> dict[str, Any]:
+    """Return the scores of a mixin. Raises TypeError unless they are matrices 1 x 1 by name."""
+    scores: Any = mixin.scores()
+    for name, value in scores.items() if isinstance(scores, Mapping) else [("", scores)]:
+        shape = getattr(value, "shape", None) if hasattr(value, "mat") else None
+        if shape != (1, 1):
+            found = type(value).__name__ if shape is None else f"{shape[0]:,} x {shape[1]:,}"
+            raise TypeError(
+                f"{type(mixin).__name__}.scores returns {f'{name!r}: ' if name else ''}{found}, "
+                "but must return numbers of the cache by name, such as {'norm': total(W * W)}."
+            )
+    return dict(scores)
 
 
 def computed(score: Score) -> Score:
