@@ -185,8 +185,10 @@ class HostBlock:
         self.nbytes = block_bytes(shape, indexed=indexed)
         own = laid_out(buffers(shape, indexed=indexed), zeros((self.nbytes,), np.uint8))
         self._own_row_ids: npt.NDArray[np.int64] = own["row_ids"]
+        self._own_row_ids.fill(-1)  # to see whether a source sets them
         self.dense: npt.NDArray[np.float32] = own["dense"]
         self.targets: npt.NDArray[np.float32] = own["targets"]
+        self._own_tables = self.dense, self.targets
         self._own_weights: npt.NDArray[np.float32] = own["weights"]
         self._own_csr = CsrArrays(*(own[name] for name in CsrArrays._fields))
         self._own_turned = IndexArrays(*(own[name] for name in IndexArrays._fields))
@@ -332,6 +334,7 @@ class HostBlock:
         if not 0 <= rows <= self.shape.rows:
             name = f"block {index} of pass {pass_}"
             raise DataError(f"{name}: rows={rows}: must be 0 to {self.shape.rows}.")
+        self._check_own()
         self.pass_, self.index, self.rows, self.nnz, self.n_active = pass_, index, rows, 0, 0
         self._transposed = False
         if self.shape.weighted:
@@ -343,6 +346,19 @@ class HostBlock:
             self.weights[rows:] = 0.0
         if self.shape.targets:
             self._finish_table("targets: ", self.targets, checked)
+
+    def _check_own(self) -> None:
+        """Raise DataError if an array was replaced: readers and devices have the addresses."""
+        dense, targets = self._own_tables
+        own: dict[str, npt.NDArray[Any]] = {"dense": dense, "targets": targets}
+        if self.kept is None:
+            own |= {"row_ids": self._own_row_ids, "weights": self._own_weights}
+        for name, array in own.items():
+            if getattr(self, name) is not array:
+                raise DataError(
+                    f"block.{name}: was replaced by another array; must be written into. Write "
+                    f"into.{name}[:rows] = ... in `read`, not into.{name} = ..."
+                )
 
     def _finish_weights(self, checked: bool) -> None:
         bad = -1 if checked else check_weights(self.weights, self.rows)

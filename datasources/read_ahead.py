@@ -274,11 +274,17 @@ class ReadAhead:
 
 
 def _check_finished(source: DataSource, pass_: int, place: Place) -> None:
-    """Raise DataError unless the block says that it is the one that was asked for."""
+    """Raise DataError unless the block is the one that was asked for, and its rows have numbers."""
     found = place.block.pass_, place.block.index
     if found != (pass_, place.index):
         raise DataError(
             f"{type(source).__name__}.read(pass_={pass_}, index={place.index}, into): the block is "
             f"number {found[1]} of pass {found[0]}. `read` must end with into.finish(pass_=pass_, "
             "index=index, rows=...), with its own arguments."
+        )
+    rows = place.block.rows
+    if rows and place.block.row_ids[:rows].min() < 0:
+        raise DataError(
+            f"{type(source).__name__}.read(pass_={pass_}, index={place.index}, into): a row has no "
+            "number. `read` must set them: into.row_ids[:rows] = ..."
         )

@@ -5,6 +5,7 @@ Each optional protocol has only its own members. So a check for it never touches
 """
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -192,6 +193,30 @@ def first_rows(source: DataSource) -> npt.NDArray[np.int64]:
         return source.first_rows
     shape = source.shape
     return np.minimum(np.arange(source.blocks + 1) * shape.rows, shape.total_rows)
+
+
+def check_source(source: DataSource) -> None:
+    """Raise DataError for an object that is no source, or whose sizes contradict each other."""
+    if isinstance(source, type):
+        name = source.__name__
+        raise DataError(f"{name}: is a class; must be a source. Write {name}(...).")
+    name, shape, blocks = type(source).__name__, source.shape, source.blocks
+    if not isinstance(shape, BlockShape):
+        raise DataError(
+            f"{name}.shape is a {type(shape).__name__}; must be a "
+            "blocklearn.datasources.BlockShape(rows=..., columns=..., nnz=..., total_rows=...)."
+        )
+    if not isinstance(blocks, Integral):
+        raise DataError(
+            f"{name}.blocks is a {type(blocks).__name__}; must be a whole number. Before a method, "
+            "write @property."
+        )
+    if blocks * shape.rows < shape.total_rows:
+        raise DataError(
+            f"{name}: blocks={blocks:,} of shape.rows={shape.rows:,} rows: must hold all of "
+            f"shape.total_rows={shape.total_rows:,}. Correct the number that is wrong; there are "
+            f"{-(-shape.total_rows // shape.rows):,} blocks of so many rows."
+        )
 
 
 def check_request(source: DataSource, pass_: int, index: int, room: BlockShape) -> None:

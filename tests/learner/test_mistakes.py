@@ -345,3 +345,60 @@ def test_scores_of_mixins_are_numbers_of_the_cache(found: Any) -> None:
 
     with pytest.raises(TypeError, match="Scoring.scores returns .*but must return numbers of the"):
         fit(Own(), mixins=[Scoring(parameters=["W"])])
+
+
+class Rows:
+    """The rows of X, as a source of one's own; the base of mistakes."""
+
+    shape: Any = bl.datasources.BlockShape(5, 4, 0, 15, dense=True, targets=1)
+    blocks: Any = 3
+    names = None
+    fingerprint = "0" * 16
+
+    def read(self, pass_: int, index: int, into: Any) -> None:
+        rows = slice(5 * index, 5 * index + 5)
+        self.fill(into, np.arange(15)[rows], X[rows], Y[rows])
+        into.finish(pass_=pass_, index=index, rows=5)
+
+    def fill(self, into: Any, ids: Any, X: Any, Y: Any) -> None:
+        into.row_ids[:], into.dense[:], into.targets[:] = ids, X, Y
+
+
+def replaced(name: str) -> Any:
+    """A `fill` that replaces an array of the block."""
+
+    def fill(self: Any, into: Any, ids: Any, X: Any, Y: Any) -> None:
+        Rows.fill(self, into, ids, X, Y)
+        setattr(into, name, getattr(into, name).astype(np.float64))
+
+    return fill
+
+
+def unnumbered(self: Any, into: Any, ids: Any, X: Any, Y: Any) -> None:
+    """A `fill` that forgets the numbers of rows."""
+    into.dense[:], into.targets[:] = X, Y
+
+
+@pytest.mark.parametrize(
+    ("own", "told"),
+    [
+        ({"shape": (15, 4)}, "Rows.shape is a tuple; must be a .*BlockShape"),
+        ({"blocks": lambda self: 3}, "Rows.blocks is a method; must be a whole number"),
+        ({"blocks": 2}, "blocks=2 of shape.rows=5 rows: must hold all of shape.total_rows=15"),
+        ({"fill": unnumbered}, "a row has no number"),
+        ({"fill": replaced("dense")}, "block.dense: was replaced by another array"),
+        ({"fill": replaced("targets")}, "block.targets: was replaced by another array"),
+        ({"fill": replaced("row_ids")}, "block.row_ids: was replaced by another array"),
+    ],
+)
+def test_what_a_source_says_must_agree(own: Any, told: str) -> None:
+    """Two blocks of three were trained on, and float64 numbers were read as float32."""
+    source = type("Rows", (Rows,), own)()
+    with pytest.raises((bl.datasources.DataError, ReadError), match=told):
+        bl.Learner(Own(), source, passes=2, verbose=False).fit()
+
+
+def test_a_class_is_no_source() -> None:
+    with pytest.raises(bl.datasources.DataError, match="Rows: is a class; must be a source. Write"):
+        bl.Learner(Own(), Rows, verbose=False)
+    bl.Learner(Own(), Rows(), passes=2, verbose=False).fit()

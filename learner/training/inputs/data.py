@@ -23,7 +23,7 @@ from blocklearn.datasources import (
     split_ratings,
 )
 from blocklearn.datasources.given import Known, Reads, rows_can_be_taken, samples_of
-from blocklearn.datasources.source import rows_last
+from blocklearn.datasources.source import check_source, rows_last
 from blocklearn.matcache import ShapeError
 from blocklearn.models import FactorModel, LabelCounts, Model, ValueSums
 
@@ -51,13 +51,13 @@ def open_source(
 
 
 def given_source(source: DataSource, model: Model) -> DataSource:
-    """Return a source of the caller. Raises DataError if it is dense, and `model` counts."""
+    """Return a source of the caller. Raises DataError for a wrong one: dense ones for counts."""
+    check_source(source)
     if model.takes_counts and source.shape.dense:
-        kind, name = type(model).__name__, type(source).__name__
         raise DataError(
-            f"Learner: the blocks of the {name} are dense: must be sparse for {kind}, which works "
-            "on counts. Give scipy.sparse.csr_array(X), or convert the data with `learn convert` "
-            "from a sparse format, such as .npz or .mtx."
+            f"Learner: the blocks of the {type(source).__name__} are dense: must be sparse for "
+            f"{type(model).__name__}, which works on counts. Give scipy.sparse.csr_array(X), or "
+            "convert the data with `learn convert` from a sparse format, such as .npz or .mtx."
         )
     return source
 
