@@ -75,6 +75,7 @@ from .training.settings.chosen_tables import choose_tables
 from .training.settings.devices import IndexSetting
 from .training.settings.evaluation import Evaluation, Evaluator, check_metric
 from .training.settings.execution import Execution
+from .training.settings.optimizer_checks import check_optimizer
 from .training.states.best import BestModel
 from .training.states.further import further, other_names, rows_before
 from .training.states.live_model import LiveModel
@@ -763,6 +764,7 @@ class Learner:
         """Step with the model's default optimizer for the data, unless one was chosen."""
         if not self._chosen:
             found = self.assembly("host").optimizer_for_data()
+            check_optimizer(self.model, found)
             self.optimizer = None if found is None else found.model_copy()
 
     def _shuffles(self) -> bool:

@@ -261,7 +261,14 @@ class GradientOptimizer(GradientRule):
         g = update.at(p.w) if isinstance(update, Gradient) else update
         for term in p.terms:
             if term.smooth:
-                g = g + term.gradient(p.w)
+                slope = term.gradient(p.w)
+                if getattr(slope, "shape", None) != p.w.shape:
+                    found = " x ".join(map(str, getattr(slope, "shape", [type(slope).__name__])))
+                    raise CombinationError(
+                        f"{term.kind}.gradient is {found}, but {p.name!r} is {p.w.shape[0]} x "
+                        f"{p.w.shape[1]}: must be an expression of its shape."
+                    )
+                g = g + slope
         if isinstance(g, Elementwise):  # else another number in it would need another container
             into = named(self.cache, f"gradient of {p.name} (scratch)", p.w.shape, p.w.dtype)
             into <<= g
@@ -294,7 +301,7 @@ class GradientOptimizer(GradientRule):
         terms = sorted(self.terms.get(name, []), key=lambda t: not t.projects)
         p = Managed(name, w, terms, rates=self.rates.get(name))
         check_rows(self.name, p, by_entry=self.by_entry)
-        for slot, what in self.slots().items():
+        for slot, what in self._slots().items():
             p.state += (self._keep(f"{name}.{slot}", w, what),)
         p.l1 = weight_row(self.cache, self.name, p, "l1", [t.l1 for t in terms])
         p.l2 = weight_row(self.cache, self.name, p, "l2", [t.l2 for t in terms])
@@ -311,6 +318,16 @@ class GradientOptimizer(GradientRule):
             self._kernels[name] = kernels_of(self, p) | moves_of(self, p)
         p.kernels = self._kernels[name]
         return p
+
+    def _slots(self) -> Mapping[str, Slot]:
+        found: Any = self.slots()
+        whole = isinstance(found, Mapping)
+        if not whole or not all(isinstance(slot, Slot) for slot in found.values()):
+            raise CombinationError(
+                f"{self.name}.slots returns {found!r}: must be a dictionary of slots by name, such "
+                "as {'m': Slot('all')}."
+            )
+        return dict(found)
 
     def _keep(self, name: str, w: Mat, slot: Slot, dtype: Any = None) -> Mat:
         rows, columns = w.shape

@@ -56,11 +56,18 @@ class GradientRule(Optimizer):
 
     def move(self, row: Row, g: Any) -> Any:
         """Step a row, and return the time that penalties acted for."""
+        before = dict(vars(self))
         direction = self.direction(g, *row.state)
         if direction is None:
             raise CombinationError(
                 f"{self.name}.direction returns None: must return the direction to descend."
             )
+        for name, value in vars(self).items():
+            if name not in before or before[name] is not value:
+                raise CombinationError(
+                    f"{self.name}.direction sets self.{name}: must keep nothing in Python. It runs "
+                    "once, to make the kernel. Keep what changes in a slot: m <<= value."
+                )
         return self._shrink(row, row.pace(), direction)
 
     def rest(self, row: Row) -> Any:

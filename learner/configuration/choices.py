@@ -27,7 +27,8 @@ def made(what: str, kinds: Mapping[str, type[Made]], given: Any) -> Made:
     if isinstance(given, type):
         name = given.__name__
         raise TypeError(
-            f"Learner: {what}={name}: must be {_a(what)}, not its class. Write {name}(...)."
+            f"Learner: {what}={name}: must be {_a(what.removesuffix('s'))}, not its class. Write "
+            f"{name}(...)."
         )
     if isinstance(given, str):
         given = {"kind": given}

@@ -94,7 +94,8 @@ class Operand:
     def _no_array(self, name: str, instead: str | None) -> TypeError:
         ours = instead or "blocklearn.matcache.exp, log, maximum, total and others"
         return TypeError(
-            f"np.{name} at {source_line()}: a {type(self).__name__} is no NumPy array; use {ours}"
+            f"np.{name} at {source_line()}: must be applied to NumPy arrays, not to matrices of "
+            f"the cache; use {ours}"
         )
 
     if not TYPE_CHECKING:
@@ -234,8 +235,9 @@ class Operand:
     def __bool__(self) -> bool:
         """Raise an error: a matrix is neither true nor false."""
         raise TypeError(
-            f"{type(self).__name__}: the truth of a matrix is not defined. Use where(condition, a, "
-            "b) for an elementwise choice, or float(scalar) to read a number on the host."
+            f"{source_line()}: the truth of a matrix is not defined: if, while, and, or, max, min "
+            "ask for it. Use where(condition, a, b), maximum(a, b) or minimum(a, b) for a choice "
+            "element by element, or float(scalar) to read a number on the host."
         )
 
 

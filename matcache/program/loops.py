@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any
 
-from ..errors import ShapeError
+from ..errors import ShapeError, source_line
 from .instructions import (
     Access,
     Instruction,
@@ -67,7 +67,8 @@ def repeat(count: Any) -> Iterator[None]:
     if handed_over:
         found = ", ".join(sorted(names.get(i, "a value") for i in handed_over))
         raise ShapeError(
-            f"@rowwise: the name {found} is bound anew in each round of a repeat, and read in the "
+            f"@rowwise at {source_line()}: "
+            f"the name {found} is bound anew in each round of a repeat, and read in the "
             "next one. A loop is compiled once: make the value before the loop and assign to it "
             "with <<=."
         )
@@ -86,7 +87,8 @@ def _rounds(recorder: Recorder, count: Any) -> Value | int:
     value = count.as_value()
     if value.kind is not Kind.ROW:
         raise ShapeError(
-            f"@rowwise: repeat(n): n is {described(value)}. It must be an int, an argument that is "
+            f"@rowwise at {source_line()}: "
+            f"repeat(n): n is {described(value)}. It must be an int, an argument that is "
             "one number, or one number per row."
         )
     return value
@@ -113,8 +115,12 @@ def until(condition: Any) -> None:
         loop.stop = bool(float(condition))
         return
     if not isinstance(condition, Traced) or len(recorder.open) < 2:
-        raise ShapeError("@rowwise: until(c) needs one number per row, inside a repeat.")
+        raise ShapeError(
+            f"@rowwise at {source_line()}: until(c) needs one number per row, inside a repeat."
+        )
     value = condition.as_value()
     if value.kind not in (Kind.ROW, Kind.UNI):
-        raise ShapeError(f"@rowwise: until(c): c is {described(value)}; it needs one per row.")
+        raise ShapeError(
+            f"@rowwise at {source_line()}: until(c): c is {described(value)}; it needs one per row."
+        )
     recorder.add(Until(value))

@@ -27,7 +27,9 @@ class Recorder:
     def add(self, instruction: Instruction) -> None:
         """Append to the innermost open body."""
         if self.open[-1] and isinstance(self.open[-1][-1], Until):
-            raise ShapeError("@rowwise: until(...) must be the last statement of its repeat.")
+            raise ShapeError(
+                f"@rowwise at {source_line()}: until(...) must be the last statement of its repeat."
+            )
         self.open[-1].append(instruction)
         self.lines[id(instruction)] = source_line()
 

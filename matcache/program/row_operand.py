@@ -84,7 +84,8 @@ class RowOperand(Operand):
         if argument.rows_one:
             return recorder.argument(number, Access.SHARED, Kind.VEC, argument.columns)
         raise ShapeError(
-            f"@rowwise: {self.described()} is used element by element, but has neither one row per "
+            f"@rowwise at {source_line()}: "
+            f"{self.described()} is used element by element, but has neither one row per "
             "row of the block nor a single row. (The rows are those of the sparse arguments, or "
             "else of the first matrix.) A table can be used in sddmm(rows, table, pattern), in "
             "sparse @ table, in rows @ matrix and, if it has one column, as table[sparse]."
@@ -102,7 +103,8 @@ class RowOperand(Operand):
         number = self.whole()
         if number < 0 or self.recorder.arguments[number].form != "mat":
             raise ShapeError(
-                f"@rowwise: {what} needs a whole matrix, an argument of the function, as its "
+                f"@rowwise at {source_line()}: "
+                f"{what} needs a whole matrix, an argument of the function, as its "
                 f"table; got {self.described()} computed inside it, where each row sees only its "
                 "own numbers."
             )
@@ -143,8 +145,9 @@ class RowOperand(Operand):
     def T(self) -> Any:
         """Raise an error: a transposed matrix is not row-local."""
         raise ShapeError(
-            f"@rowwise: {self.described()}.T: a transposed matrix is not row-local. Transpose "
-            "outside the function."
+            f"@rowwise at {source_line()}: "
+            f"{self.described()}.T: a transposed matrix is not row-local. Transpose "
+            "outside the function, or keep the table the other way round."
         )
 
     def __getattr__(self, name: str) -> Any:

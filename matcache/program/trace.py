@@ -52,12 +52,14 @@ class Traced(RowOperand):
         for arg in args:
             if isinstance(arg, Operand) and not isinstance(arg, Traced):
                 raise ShapeError(
-                    f"@rowwise: {op} mixes an argument with {arg!r} from outside the function; "
+                    f"@rowwise at {source_line()}: "
+                    f"{op} mixes an argument with {arg!r} from outside the function; "
                     "pass it as an argument."
                 )
             if not isinstance(arg, Operand | Real | np.bool_):
                 raise ShapeError(
-                    f"@rowwise: {op} of {type(arg).__name__}; operands are arguments of the "
+                    f"@rowwise at {source_line()}: "
+                    f"{op} of {type(arg).__name__}; operands are arguments of the "
                     "function, values computed in it, and numbers."
                 )
         if op in ELEMENTWISE:
@@ -68,17 +70,21 @@ class Traced(RowOperand):
             return Traced(self.recorder, self._elementwise(op, args), tree=tree)
         if op in ("sort", "argsort"):
             raise ShapeError(
-                f"@rowwise: {op} has no row-wise program. Call {op}(x) outside the function and "
+                f"@rowwise at {source_line()}: "
+                f"{op} has no row-wise program. Call {op}(x) outside the function and "
                 "pass its result as an argument."
             )
         if op not in _OPERATIONS:
             raise ShapeError(
-                f"@rowwise: '{op}' is not row-local: its result for a row depends on other rows. "
+                f"@rowwise at {source_line()}: "
+                f"'{op}' is not row-local: its result for a row depends on other rows. "
                 "Compute it outside the function."
             )
         traced = [a for a in args if isinstance(a, Traced)]
         if len(traced) < len(args):
-            raise ShapeError(f"@rowwise: {op} of a Python number; it needs matrices.")
+            raise ShapeError(
+                f"@rowwise at {source_line()}: {op} of a Python number; it needs matrices."
+            )
         return Traced(self.recorder, _OPERATIONS[op](self.recorder, op, *traced))
 
     def _elementwise(self, op: str, args: tuple[Any, ...]) -> Value:
@@ -89,7 +95,8 @@ class Traced(RowOperand):
             target = Kind.VEC
         if Kind.NNZ in known and Kind.VEC in known:
             raise ShapeError(
-                f"@rowwise: {op} mixes a value per non-zero with a row vector; use sddmm to bring "
+                f"@rowwise at {source_line()}: "
+                f"{op} mixes a value per non-zero with a row vector; use sddmm to bring "
                 "vectors to the non-zeros, or sparse @ table for the other way."
             )
         pattern = next((p for a in args if (p := _pattern(a)) is not None), 0)
@@ -98,7 +105,9 @@ class Traced(RowOperand):
         )
         lengths = {v.length for v in values if isinstance(v, Value) and v.kind is Kind.VEC}
         if len(lengths) > 1:
-            raise ShapeError(f"@rowwise: {op} of row vectors of lengths {sorted(lengths)}.")
+            raise ShapeError(
+                f"@rowwise at {source_line()}: {op} of row vectors of lengths {sorted(lengths)}."
+            )
         kind = Kind.ROW if target is Kind.UNI else target
         out = self.recorder.new(kind, lengths.pop() if lengths else 1, pattern)
         self.recorder.add(Apply(out, op, values))
@@ -120,7 +129,8 @@ class Traced(RowOperand):
         target = self.as_value()
         if target.access not in (None, Access.ROWS, Access.VALUES):
             raise ShapeError(
-                f"@rowwise: <<= to {self.described()}, which all rows share; a row may write only "
+                f"@rowwise at {source_line()}: "
+                f"<<= to {self.described()}, which all rows share; a row may write only "
                 "to its own row."
             )
         source: Value | float
@@ -129,14 +139,16 @@ class Traced(RowOperand):
             fits = source.kind in (Kind.UNI, Kind.ROW) or source.kind is target.kind
             if not fits or (source.kind is Kind.VEC and source.length != target.length):
                 raise ShapeError(
-                    f"@rowwise: <<= to {self.described()}, {described(target)}: got "
+                    f"@rowwise at {source_line()}: "
+                    f"<<= to {self.described()}, {described(target)}: got "
                     f"{described(source)}."
                 )
         elif isinstance(value, Real | np.bool_):
             source = float(value)
         else:
             raise ShapeError(
-                f"@rowwise: <<= of {value!r} to {self.described()}; pass matrices as arguments."
+                f"@rowwise at {source_line()}: "
+                f"<<= of {value!r} to {self.described()}; pass matrices as arguments."
             )
         target.mutable = True
         self.recorder.add(Store(target, source))
@@ -259,4 +271,4 @@ _OPERATIONS: dict[str, Callable[..., Value]] = {
 
 def _expect(condition: bool, op: str, rule: str) -> None:
     if not condition:
-        raise ShapeError(f"@rowwise: {op}: {rule}.")
+        raise ShapeError(f"@rowwise at {source_line()}: {op}: {rule}.")

@@ -14,9 +14,9 @@ from blocklearn.learner.storage.model_folder import LOST
 from blocklearn.learner.training.settings.checks import TAKEN
 from blocklearn.learner.watch.events import FIELDS
 from blocklearn.matcache import ShapeError, from_array, rowsum, rowwise, total
-from blocklearn.mixins import Mixin
+from blocklearn.mixins import L2, Mixin
 from blocklearn.models import LossModel
-from blocklearn.optimizers import SGD, CombinationError, Slot
+from blocklearn.optimizers import SGD, CombinationError, Slot, StatisticsOptimizer
 
 X = np.random.default_rng(0).normal(size=(15, 4)).astype(np.float32)
 Y = X[:, :1] + 1.0
@@ -402,3 +402,124 @@ def test_a_class_is_no_source() -> None:
     with pytest.raises(bl.datasources.DataError, match="Rows: is a class; must be a source. Write"):
         bl.Learner(Own(), Rows, verbose=False)
     bl.Learner(Own(), Rows(), passes=2, verbose=False).fit()
+
+
+class Momentum(SGD):
+    """The base of mistakes in optimizers."""
+
+    def slots(self) -> Any:
+        return {"m": Slot("all")}
+
+    def direction(self, g: Any, *state: Any) -> Any:
+        (m,) = state
+        m <<= 0.9 * m + g
+        return m
+
+
+class Unassigned(Momentum):
+    def direction(self, g: Any, *state: Any) -> Any:
+        (m,) = state
+        m = 0.9 * m + g
+        return 1.0 * m
+
+
+class Counting(Momentum):
+    def direction(self, g: Any, *state: Any) -> Any:
+        self.times = getattr(self, "times", 0) + 1
+        return super().direction(g, *state) / self.times
+
+
+class Listed(Momentum):
+    def slots(self) -> Any:
+        return ["m"]
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "told"),
+    [
+        (Unassigned, "Unassigned.direction: leaves the slot 'm' as it is. Write m <<= value"),
+        (Counting, "direction sets self.times: must keep nothing in Python"),
+        (Listed, r"slots returns \['m'\]: must be a dictionary of slots"),
+    ],
+)
+def test_state_of_an_optimizer_is_in_slots(optimizer: Any, told: str) -> None:
+    """Momentum was none, and a count stayed 1: both trained without an error."""
+    fit(Own(), optimizer=Momentum(rate=0.1))
+    with pytest.raises(CombinationError, match=told):
+        fit(Own(), optimizer=optimizer(rate=0.1))
+
+
+def test_a_step_changes_something() -> None:
+    class Lost(StatisticsOptimizer):
+        kind: str = "lost"
+
+        def step(self, updates: Any, objective: Any = None) -> None:
+            for name, estimate in updates.items():
+                w = self.parameters[name]
+                w = w + 0.1 * (estimate - w)
+
+    with pytest.raises(CombinationError, match="Lost.step: changes no parameter and no state"):
+        bl.Learner(bl.models.LDA(topics=2), bl.sparse(X > 0), optimizer=Lost(), verbose=False).fit()
+
+
+@pytest.mark.parametrize("found", ["adam", SGD, 0.1])
+def test_a_default_optimizer_is_one(found: Any) -> None:
+    class Defaults(Own):
+        def default_optimizer(self) -> Any:
+            return found
+
+    with pytest.raises(TypeError, match="default_optimizer returns .*must be an optimizer"):
+        fit(Defaults())
+
+
+@pytest.mark.parametrize("found", [lambda W: W.T @ W, lambda W: None])
+def test_a_gradient_of_a_mixin_has_the_shape_of_its_parameter(found: Any) -> None:
+    """One of another shape was added to every row."""
+
+    class Wrong(Mixin):
+        kind: str = "wrong"
+        smooth: ClassVar = True
+
+        def gradient(self, W: Any) -> Any:
+            return found(W)
+
+        def scores(self) -> dict[str, Any]:
+            return {}
+
+    with pytest.raises(CombinationError, match="wrong.gradient is .*but 'W' is 4 x 1"):
+        fit(Own(), mixins=[Wrong(parameters=["W"])])
+
+
+def test_a_name_in_penalised_is_that_of_the_model() -> None:
+    class Misspelt(Own):
+        def allocate(self, shapes: Any, rng: Any) -> None:
+            super().allocate(shapes, rng)
+            self.penalised = ["w"]
+
+    with pytest.raises(CombinationError, match="penalised or takes_terms of Misspelt names"):
+        fit(Misspelt(), mixins=[L2(weight=0.1)])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda X, W: X - (X @ W) @ W.T,
+        lambda X, W: W @ X,
+        lambda X, W: total(X @ W),
+        lambda X, W: X @ W if X @ W > 0.0 else X,
+        lambda X, W: np.tanh(X @ W),
+    ],
+)
+def test_errors_of_a_loss_name_its_line(wrong: Any) -> None:
+    class Lossy(LossModel):
+        def allocate(self, shapes: Any, rng: Any) -> None:
+            self.W = self.parameter("W", shapes.columns, 1)
+
+        def loss(self, X: Any, W: Any) -> Any:  # type: ignore[override]
+            return wrong(X, W)
+
+        def predict(self, block: Any) -> Any:
+            return (block.X @ self.W).mat()
+
+    with pytest.raises((ShapeError, TypeError), match=r"test_mistakes\.py:\d+"):
+        fit(Lossy())

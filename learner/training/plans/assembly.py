@@ -23,9 +23,9 @@ from ..inputs.row_sample import take_rows
 from ..inputs.run_data import RunData
 from ..replicas.parts import Parts
 from ..replicas.replica import Replica
-from ..settings.checks import check_kept_rows
 from ..settings.devices import Kept
 from ..settings.execution import Execution
+from ..settings.optimizer_checks import check_kept_rows
 from ..states.state import State, block_shapes
 from .gpu_time import Card, Update, pass_of
 from .index_choice import PassTimes, changes, pass_times

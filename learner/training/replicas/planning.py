@@ -13,8 +13,9 @@ from blocklearn.matcache import ReadDuringPlanError, ShapeError
 from blocklearn.matcache.containers.recording import Recording
 
 from ...files.spread_tables import SpreadTables
-from ..settings.checks import check_repeats, check_updates, computed
+from ..settings.checks import check_repeats, computed
 from ..settings.devices import Kept, fixed_bytes
+from ..settings.optimizer_checks import check_step, check_updates, versions
 from .block_input import Use
 from .paged_tables import tables_of
 
@@ -54,10 +55,11 @@ def plan_program(program: Program) -> None:
 
 def _plan_pass(program: Program) -> None:
     for intake in program.trained:
-        runs = Recording(), Recording()
+        runs, before = (Recording(), Recording()), versions(program.optimizer)
         for run in runs:
             program.rehearse(intake.blank(program.key), record=run)
         check_repeats(program.model, *runs)
+        check_step(program.model, program.optimizer, before)
     program.end_pass()
     _note(program, "train")
 

@@ -27,13 +27,13 @@ from blocklearn.optimizers import Optimizer
 from ...files.lent_tables import LentTables
 from ...files.placed_tables import PlacedTables
 from ..settings.checks import (
-    check_meaning,
     check_prediction,
     check_score,
     check_update_shapes,
     checked_scores,
 )
 from ..settings.execution import Execution
+from ..settings.optimizer_checks import check_meaning
 from .block_input import Intake
 from .learned import OPTIMIZER, Learned
 from .parts import Parts

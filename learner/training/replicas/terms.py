@@ -40,8 +40,9 @@ def _names_for(model: Model, mixin: Mixin) -> Sequence[str]:
     Raises CombinationError for none, and for an unknown one.
     """
     known = ", ".join(model.parameters) or "none"
-    names = mixin.parameters
+    names, said = mixin.parameters, "parameters names"
     if names is None:
+        said = f"penalised or takes_terms of {type(model).__name__} names"
         tables = [name for name, mat in model.parameters.items() if mat.shape[0] > 1]
         names = [*model.penalised] or [*model.takes_terms] or ([] if mixin.acts else tables)
     title = type(model).__name__
@@ -52,7 +53,7 @@ def _names_for(model: Model, mixin: Mixin) -> Sequence[str]:
         )
     for name in names:
         if name not in model.parameters:
-            raise CombinationError(f"{mixin.kind}: parameters names {name!r}; {title} has {known}.")
+            raise CombinationError(f"{mixin.kind}: {said} {name!r}; {title} has {known}.")
     return names
 
 

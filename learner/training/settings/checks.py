@@ -10,7 +10,6 @@ from typing import Any
 from pydantic_core import PydanticSerializationError
 
 from blocklearn.datasources import DataSource, Ids, row_names
-from blocklearn.datasources.source import rows_last
 from blocklearn.matcache import ShapeError
 from blocklearn.matcache.containers.lazy import Lazy, Transposed
 from blocklearn.matcache.containers.local import columns_of_data
@@ -20,10 +19,8 @@ from blocklearn.models import Model
 from blocklearn.models.errors import UpdateError
 from blocklearn.models.score import Score, Sum
 from blocklearn.optimizers import (
-    CombinationError,
     Gradient,
     LinearLoss,
-    Optimizer,
     SparseEstimate,
 )
 
@@ -194,16 +191,6 @@ def check_repeats(model: Model, first: Recording, second: Recording) -> None:
         )
 
 
-def check_updates(model: Model, optimizer: Optimizer | None, filled: bool) -> None:
-    """Raise CombinationError if `update` never has work for the optimizer."""
-    if optimizer is not None and not filled:
-        raise CombinationError(
-            f"{type(model).__name__}.update fills no self.updates, so the optimizer "
-            f"({type(optimizer).__name__}) would do nothing. Leave it out, or let update() hand "
-            "over self.updates[name] where it assigns the parameter."
-        )
-
-
 def check_linear_loss(model: Model, title: str, update: LinearLoss, targets: int) -> None:
     """Raise ShapeError for a bias that is no parameter with a number for each target."""
     if update.bias is None:
@@ -251,42 +238,3 @@ def check_update_shapes(model: Model) -> None:
                 f"{title} is {found[0]:,} x {found[1]:,}, but {name} is {wanted[0]:,} x "
                 f"{wanted[1]:,}."
             )
-
-
-def check_kept_rows(
-    optimizer: Optimizer | None, sources: Sequence[DataSource], replicas: int
-) -> None:
-    """Raise CombinationError if an optimizer cannot keep numbers for each row of the data.
-
-    sources: the training data, in each orientation. replicas: of all workers.
-    """
-    if optimizer is None or not optimizer.keeps_rows:
-        return
-    kind = str(getattr(optimizer, "kind", type(optimizer).__name__))
-    why = None
-    if replicas > 1:
-        why = f"there are {replicas} replicas, whose weights would not fit them. Use one"
-    elif any(not rows_last(source) for source in sources):
-        why = "each pass of a stream may have other rows. Store them, or use adagrad"
-    if why is not None:
-        raise CombinationError(f"{kind} keeps numbers for each row of the data, and {why}.")
-
-
-def check_meaning(model: Model, optimizer: Optimizer | None) -> None:
-    """Raise CombinationError if model and optimizer differ on what updates mean."""
-    if optimizer is None:
-        return
-    kind = str(getattr(optimizer, "kind", type(optimizer).__name__))
-    if optimizer.normalises and model.needs_scale is not None:
-        raise CombinationError(
-            f"optimizer={kind}: must keep the sums of a parameter's columns, and makes them 1. "
-            f"{type(model).__name__} with {model.needs_scale}."
-        )
-    if model.meaning is None or model.meaning == optimizer.meaning:
-        return
-    default = model.default_optimizer()
-    use = "" if default is None else f" Use {getattr(default, 'kind', type(default).__name__)}."
-    raise CombinationError(
-        f"{kind} takes updates as {optimizer.meaning}, but those of {type(model).__name__} are "
-        f"{model.meaning}.{use}"
-    )
