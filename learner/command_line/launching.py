@@ -6,8 +6,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-LAUNCHERS = ("PMI_", "PMIX_", "OMPI_", "SLURM_PROCID")
-"""How the names of variables begin that launchers of MPI give to the processes they start."""
+RANKS = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
+"""Variables in which launchers of MPI tell a process its number."""
 
 
 def launch(engine: str, workers: int | None) -> None:
@@ -27,10 +27,10 @@ def launch(engine: str, workers: int | None) -> None:
 def launched(environment: Mapping[str, str]) -> bool:
     """Return whether a launcher of MPI has started this process.
 
-    >>> launched({"PMI_RANK": "0"}), launched({"HOME": "/root"})
+    >>> launched({"PMI_RANK": "0"}), launched({"OMPI_ALLOW_RUN_AS_ROOT": "1"})
     (True, False)
     """
-    return any(name.startswith(LAUNCHERS) for name in environment)
+    return any(name in environment for name in RANKS)
 
 
 def mpiexec(workers: int, command: Sequence[str]) -> list[str]:

@@ -224,8 +224,10 @@ def test_another_number_of_workers_is_refused(engine: Any, monkeypatch: pytest.M
 
 
 def test_a_launcher_is_known_by_its_variables() -> None:
+    """Settings of a library of MPI, such as images of containers have, do not count."""
     assert launched({"PMIX_RANK": "0"}) and launched({"OMPI_COMM_WORLD_RANK": "1"})
     assert not launched({"PATH": "/bin", "SLURM_JOB_ID": "3"})
+    assert not launched({"OMPI_ALLOW_RUN_AS_ROOT": "1", "PMIX_MCA_gds": "hash"})
 
 
 def test_the_command_that_starts_workers(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
