@@ -98,6 +98,37 @@ def resolve(
     for layer in _layer(defaults, problems) + layers:
         tree = merge(tree, layer)
     given, references = expand(tree, environ if meanings is None else meanings, problems)
+    config = _validated(schema, tree, given, problems, upgrade, extend)
+    if isinstance(config, Referring):
+        config.remember(references)
+    return config
+
+
+def of_values(
+    schema: type[Schema],
+    values: dict[str, Any],
+    source: str,
+    extend: Callable[[Node, Any, list[str]], type[Schema]],
+) -> Schema:
+    """Return the configuration that another process has dumped: `model_dump(mode="json")`.
+
+    source: where the values are from, for messages. extend: see `resolve`.
+
+    Raises ConfigError if they are of another version, or name classes that cannot be loaded here.
+    """
+    tree = Node.of(values, Origin(source))
+    return _validated(schema, tree, values, [], lambda given: given, extend)
+
+
+def _validated(
+    schema: type[Schema],
+    tree: Node,
+    given: Any,
+    problems: list[str],
+    upgrade: Callable[[Any], Any],
+    extend: Callable[[Node, Any, list[str]], type[Schema]] | None,
+) -> Schema:
+    """Return the configuration of a tree, whose values are `given`: see `resolve`."""
     if extend is not None and not problems:
         schema = extend(tree, given, problems)
     if problems:
@@ -105,12 +136,9 @@ def resolve(
     try:
         # Validate as strict JSON, which has the types of YAML: "3" and true are not integers, but
         # a list may become a tuple, and a text a path.
-        config = schema.model_validate_json(json.dumps(upgrade(given)), strict=True)
+        return schema.model_validate_json(json.dumps(upgrade(given)), strict=True)
     except ValidationError as error:
         raise ConfigError(explained(error, tree, schema)) from error
-    if isinstance(config, Referring):
-        config.remember(references)
-    return config
 
 
 def to_yaml(config: BaseModel) -> str:

@@ -8,7 +8,7 @@ import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from ..errors import ConfigError
 
@@ -41,6 +41,15 @@ class Node:
     value: "dict[str, Node] | list[Node] | Scalar"
     at: Origin
     key: Origin
+
+    @classmethod
+    def of(cls, value: Any, at: Origin) -> Self:
+        """Return the tree of ordinary dicts, lists and scalars, all of one origin."""
+        if isinstance(value, dict):
+            return cls({name: cls.of(child, at) for name, child in value.items()}, at, at)
+        if isinstance(value, list):
+            return cls([cls.of(child, at) for child in value], at, at)
+        return cls(value, at, at)
 
     def plain(self) -> Any:
         """Return the value as ordinary dicts, lists and scalars."""

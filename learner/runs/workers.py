@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -11,7 +10,7 @@ from typing import Any
 
 from ..configuration.config import RunConfig
 from ..configuration.kinds import own_classes
-from ..configuration.yaml_config import Setting, resolve
+from ..configuration.yaml_config import of_values
 from ..engines.crew import Crew
 from ..engines.exchange import Exchange
 from ..engines.open import opened
@@ -80,10 +79,5 @@ def _assist(sections: Mapping[str, Any], exchange: Exchange) -> None:
 
     sections: of the configuration, as values for JSON.
     """
-    given = [
-        Setting(name, json.dumps(value, ensure_ascii=False), name)
-        for name, value in sections.items()
-        if value is not None
-    ]
-    config = resolve(RunConfig, [], {}, given, extend=own_classes)
+    config = of_values(RunConfig, dict(sections), "configuration of worker 0", own_classes)
     assist(config, Requests(), Crew(exchange))

@@ -11,7 +11,8 @@ from ruamel.yaml import YAML
 
 from blocklearn.datasources.config import Kind
 from blocklearn.learner.configuration.config import RunConfig
-from blocklearn.learner.configuration.yaml_config import Setting, resolve, to_yaml
+from blocklearn.learner.configuration.kinds import own_classes
+from blocklearn.learner.configuration.yaml_config import Setting, of_values, resolve, to_yaml
 from blocklearn.learner.configuration.yaml_tree import Origin, merge, parse_text
 from blocklearn.learner.errors import ConfigError
 from blocklearn.models import MODELS
@@ -118,6 +119,20 @@ def test_resolved_yaml_reads_back(write) -> None:
     assert to_yaml(resolve(RunConfig, [write(text, "b.yaml")], {})) == text
     assert YAML(typ="safe").load(text)["learner"]["threads"] is None
     assert "threads: null" in text
+
+
+def test_what_a_process_has_dumped_another_reads(write) -> None:
+    """Texts and numbers that YAML would read otherwise arrive as they are."""
+    text = GOOD + "distributed: {patience_seconds: .inf}\n"
+    settings = [Setting("data.train", '{kind: file, path: "a/$${X}\\x7f.npz"}', "--set data.train")]
+    config = resolve(RunConfig, [write(text)], {}, settings)
+    dumped = config.model_dump(mode="json")
+    assert dumped["data"]["train"]["path"] == "a/${X}\x7f.npz"
+    found = of_values(RunConfig, dumped, "worker 0", own_classes)
+    assert found.model_dump() == config.model_dump()
+    dumped["data"]["later"] = 1
+    with pytest.raises(ConfigError, match="worker 0: data.later: unknown key"):
+        of_values(RunConfig, dumped, "worker 0", own_classes)
 
 
 def test_delivered_configurations_are_valid() -> None:
