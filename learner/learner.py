@@ -351,9 +351,7 @@ class Learner:
     def _fit(self) -> None:
         source = self.data.training
         team, progress = self._prepare(source.shape), self.progress
-        if self.crew.size > 1:
-            check_alike(self.crew, self._card())
-        check_share(self.crew, source.blocks)
+        self.check_workers()
         self._live.trained, progress.passes = True, self.passes
         orders = self._orders()
         lead = Leading(self.crew, progress, orders)
@@ -433,6 +431,15 @@ class Learner:
         self._best.begin()
         self._shown = stack.enter_context(shown(self.verbose))
         self._tell("start")
+
+    def check_workers(self) -> None:
+        """Check that all workers train the same model, and that each has a block; all call this.
+
+        Raises ConfigError otherwise.
+        """
+        if self.crew.size > 1:
+            check_alike(self.crew, self._card())
+        check_share(self.crew.size, self.data.training.blocks)
 
     def _card(self) -> dict[str, Any]:
         """Return what must be the same on all workers."""

@@ -28,12 +28,13 @@ def check_alike(crew: Crew, card: Mapping[str, Any]) -> None:
         raise ConfigError(problems)
 
 
-def check_share(crew: Crew, blocks: int) -> None:
+def check_share(workers: int, blocks: int) -> None:
     """Raise ConfigError if a worker would have no block of a pass. blocks: of a pass."""
-    if blocks < crew.size:
+    if blocks < workers:
         raise ConfigError(
             [
-                f"{crew.size} workers for {blocks} blocks of a pass: each must have one at least. "
-                "Start fewer workers, or lower block_rows."
+                f"{workers} workers for {blocks} blocks of a pass: each must have one at least. "
+                "Start fewer workers, or lower block_rows, that of `learn convert` for a block "
+                "dataset."
             ]
         )

@@ -12,7 +12,7 @@ from ..watch.watchdog import watching
 from .build import build, state_files_of
 from .decided import planned, with_model
 from .inputs import fingerprints, open_data, settled, sized
-from .memory_check import check_room
+from .memory_check import checked_plan
 from .signals import Requests
 
 
@@ -23,7 +23,7 @@ def assist(config: RunConfig, requests: Requests, crew: Crew) -> None:
     config = sized(config, train_data)
     files = state_files_of(config, crew)
     check_alike(crew, fingerprints(train_data, eval_data))
-    check_room(build(planned(config), train_data, eval_data, [], files, crew).plan(), config)
+    checked_plan(build(planned(config), train_data, eval_data, [], files, crew), config)
     crew.follow({CHECK: partial(check_parts, crew)})
     model = crew.told()
     if model is None:

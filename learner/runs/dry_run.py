@@ -11,6 +11,7 @@ from blocklearn.datasources import DataSource
 from blocklearn.matcache.devices import device_name
 
 from ..configuration.config import RunConfig
+from ..engines.alike import check_share
 from ..figures import duration, size
 from ..files.row_folder import RowFolder
 from ..files.table_files import TableFiles
@@ -37,6 +38,7 @@ def dry_run_lines(
     workers: that have been started; the configuration may name more.
 
     Raises:
+        ConfigError: there are more workers than blocks.
         MemoryPlanError: memory does not suffice; the message says which settings to lower.
     """
     RunFolder(config.out).check(overwrite=overwrite, resume=resume)
@@ -50,6 +52,7 @@ def dry_run_lines(
     with _files_elsewhere(config) as files:
         learner = build(config, train, eval, [], files)
         workers = max(workers, config.distributed.workers or 1)
+        check_share(workers, train.blocks)
         plan = learner.plan(workers)
         yield summary(config, learner, plan)
         if workers > 1:

@@ -1,4 +1,4 @@
-"""Check that training fits in memory; if not, say which settings to lower."""
+"""Check that training may begin and fits in memory; if not, say which settings to lower."""
 
 from __future__ import annotations
 
@@ -9,12 +9,28 @@ from blocklearn.matcache.errors import MemoryPlanError
 
 from ..configuration.config import RunConfig
 from ..figures import size
+from ..learner import Learner
 from ..memory import memory_limits, resident_bytes
 from ..recommendation.ranking_evaluation import ranking_of
 from ..training.plans.plan import OF_BLOCKS, ON_HOST, Plan, Planned
 
 NAMED = 5  # arrays that a message lists
 BIASES = 2  # numbers that a model may keep in addition to the configured ones
+
+
+def checked_plan(learner: Learner, config: RunConfig) -> Plan:
+    """Return the memory plan of a run, once its workers agree and its arrays have room.
+
+    All workers call this.
+
+    Raises:
+        ConfigError: workers differ, or are more than blocks.
+        MemoryPlanError: memory does not suffice.
+    """
+    learner.check_workers()
+    plan = learner.plan()
+    check_room(plan, config)
+    return plan
 
 
 def check_room(plan: Plan, config: RunConfig) -> None:

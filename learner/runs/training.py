@@ -41,7 +41,7 @@ from .assisting import assist
 from .build import build, state_files_of
 from .decided import as_one_process, decided, planned
 from .inputs import fingerprints, open_data, settled, sized
-from .memory_check import check_room
+from .memory_check import checked_plan
 from .run_folder import RunFolder
 from .signals import Requests, StopOnSignal
 from .warnings import warn_of_other_passes, warn_of_secrets
@@ -115,8 +115,8 @@ def _train(
     files = state_files_of(config, crew)
     prints = fingerprints(train_data, eval_data)
     check_alike(crew, prints)
-    plan = build(planned(config), train_data, eval_data, [], files, crew).plan()
-    check_room(plan, config)  # fail before any file is written
+    # before any file is written
+    plan = checked_plan(build(planned(config), train_data, eval_data, [], files, crew), config)
     files.check(plan)
     with folder.opened(overwrite=options.overwrite, resume=options.resume), files.held():
         last = _last(config, options, folder, crew)

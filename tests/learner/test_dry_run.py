@@ -152,12 +152,16 @@ def test_state_of_rows_in_files_does_not_count_and_is_removed(learn: Any) -> Non
 
 
 def test_what_workers_exchange(learn: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, out, _ = learn("--config", "lda.yaml", "--dry-run", "--engine", "mpi", "--workers", "16")
+    given = ["--config", "lda.yaml", "--dry-run", "--engine", "mpi", "--workers", "16"]
+    small = ["--set", "data.block_rows=20"]
+    _, out, _ = learn(*given, *small)
     assert "a merge of 16 workers: " in out and "at 10 Gb/s and 50 us (assumed)" in out
     assert "all numbers are exchanged: they are few" in out
     monkeypatch.setattr("blocklearn.learner.runs.exchange_plan.FEW", 0)
-    _, out, _ = learn("--config", "lda.yaml", "--dry-run", "--engine", "mpi", "--workers", "16")
+    _, out, _ = learn(*given, *small)
     assert "where workers differ, at most " in out and "in layers of 2 x 2 x 2 x 2 workers" in out
+    code, _, said = learn(*given)
+    assert code == 78 and "16 workers for 8 blocks of a pass: each must have one" in said
 
 
 def test_what_rows_each_worker_has(learn: Any) -> None:
@@ -184,7 +188,7 @@ learner: {passes: 1}
 def test_workers_of_a_wide_glm_exchange_what_blocks_need(learn: Any) -> None:
     """Unless rows rest, or a worker has several replicas."""
     rng = np.random.default_rng(0)
-    columns = np.sort(rng.choice(10**6, (64, 4), replace=False), axis=1)
+    columns = np.sort(rng.choice(10**6, (256, 4), replace=False), axis=1)
     columns[-1, -1] = 10**6
     rows = [" ".join(f"{each}:1" for each in row) for row in columns]
     Path("wide.svm").write_text("\n".join(f"{i % 2} {row}" for i, row in enumerate(rows)))
@@ -194,7 +198,7 @@ data: {train: {kind: blocks, paths: [wide]}, block_rows: 16}
 learner: {passes: 1}
 """
     Path("wide.yaml").write_text(config)
-    assert learn("convert", "wide.svm", "wide")[0] == 0
+    assert learn("convert", "wide.svm", "wide", "--block-rows", "64")[0] == 0
     given = ["--config", "wide.yaml", "--dry-run", "--engine", "mpi", "--workers", "4"]
     code, out, said = learn(*given)
     assert code == 0, said

@@ -1,0 +1,57 @@
+"""Runs of several workers that end before training: what they say, and what they leave."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from blocklearn.learner.configuration.config import RunConfig
+from blocklearn.learner.configuration.yaml_config import Setting, resolve
+from blocklearn.learner.engines.crew import Crew
+from blocklearn.learner.engines.threads import thread_exchanges
+from blocklearn.learner.errors import ConfigError
+from blocklearn.learner.runs.assisting import assist
+from blocklearn.learner.runs.signals import Requests
+from blocklearn.learner.runs.training import RunOptions, train
+from tests.support.workers import PATIENCE
+
+CONFIG = """\
+model: {kind: kmeans, clusters: 2}
+data: {train: {kind: file, path: rows.txt}, block_rows: 4}
+learner: {threads: 1, report: false}
+"""
+
+
+def config_of(*settings: str) -> RunConfig:
+    """The configuration of a worker."""
+    given = [Setting.parse(each) for each in ("out=run", *settings)]
+    return resolve(RunConfig, [Path("run.yaml")], {}, given)
+
+
+@pytest.mark.parametrize(
+    "both, other, text",
+    [
+        ("data.block_rows=64", "learner.seed=0", "2 workers for 1 blocks of a pass: each must"),
+        ("learner.passes=2", "learner.seed=1", "seed=1 on worker 1, but 0 on worker 0: must be"),
+    ],
+)
+def test_a_run_that_cannot_start_leaves_the_old_one(
+    both: str, other: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With --overwrite, too; all workers say why."""
+    monkeypatch.chdir(tmp_path)
+    Path("run.yaml").write_text(CONFIG)
+    Path("rows.txt").write_text("one two three\ntwo three four\nthree four five\n" * 4)
+    old = {name: f"old {name}" for name in ("run.json", "weights.safetensors", "config.yaml")}
+    Path("run").mkdir()
+    for name, content in old.items():
+        Path("run", name).write_text(content)
+    first, second = (Crew(own) for own in thread_exchanges(2, PATIENCE))
+    with ThreadPoolExecutor(1) as threads:
+        along = threads.submit(assist, config_of(both, other), Requests(), second)
+        with pytest.raises(ConfigError, match=text):
+            train(config_of(both), RunOptions(overwrite=True, quiet=True), first)
+        assert text in str(along.exception())
+    assert {path.name: path.read_text() for path in Path("run").iterdir()} == old
