@@ -11,7 +11,6 @@ from pydantic import ValidationError
 
 from blocklearn.datasources import notes_of
 from blocklearn.durable import write_file
-from blocklearn.matcache.errors import DeviceLostError
 
 from ..checkpoints import checkpoint
 from ..checkpoints.checkpoint import Checkpoint
@@ -22,7 +21,7 @@ from ..configuration.config import RunConfig, renamed
 from ..configuration.yaml_config import to_yaml
 from ..engines.alike import check_alike
 from ..engines.crew import Crew
-from ..errors import DivergedError, ModelFolderError, ModelMissingError, RunInterrupted
+from ..errors import ModelFolderError, ModelMissingError
 from ..exit_codes import exit_code
 from ..figures import size
 from ..hooks import Hook, Progress
@@ -37,6 +36,7 @@ from ..watch.prometheus import Prometheus
 from ..watch.tensorboard import TensorBoard
 from ..watch.trackers import MLflow, WeightsAndBiases
 from ..watch.watchdog import watching
+from .advice import advised
 from .assisting import assist
 from .build import build, state_files_of
 from .decided import as_one_process, decided, planned
@@ -96,7 +96,7 @@ def train(config: RunConfig, options: RunOptions, crew: Crew | None = None) -> L
     """
     requests, crew = Requests(), crew or Crew()
     crew.wish = lambda: requests.name
-    with requests.caught(), _saying_how_to_go_on(config), crew.guard(exit_code):
+    with requests.caught(), advised(config.out), crew.guard(exit_code):
         if crew.leads:
             return _train(config, options, requests, crew)
         assist(config, requests, crew)
@@ -224,32 +224,6 @@ def sinks_of(config: RunConfig) -> list[metrics.Sink]:
     if config.learner.wandb is not None:
         found.append(WeightsAndBiases(config.learner.wandb, folder.wandb, config.written()))
     return found
-
-
-@contextmanager
-def _saying_how_to_go_on(config: RunConfig) -> Iterator[None]:
-    """Add advice to the error of a run that stopped, diverged or lost its device."""
-    try:
-        yield
-    except RunInterrupted as error:
-        raise RunInterrupted(
-            f"{config.out}: stopped by {error}. The same command with --resume auto resumes it."
-        ) from error
-    except DivergedError as error:
-        folder = RunFolder(config.out).checkpoints
-        kept = (
-            f"Checkpoints in {folder} are from before it did."
-            if folder.is_dir()
-            else "No checkpoint is saved."
-        )
-        raise DivergedError(f"{error} {kept}") from error
-    except DeviceLostError as error:
-        if RunFolder(config.out).checkpoints.is_dir():
-            error.add_note(
-                "When the device works again, the same command with --resume auto resumes the run "
-                "from its last checkpoint."
-            )
-        raise
 
 
 @contextmanager

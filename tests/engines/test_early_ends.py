@@ -11,7 +11,8 @@ from blocklearn.learner.configuration.config import RunConfig
 from blocklearn.learner.configuration.yaml_config import Setting, resolve
 from blocklearn.learner.engines.crew import Crew
 from blocklearn.learner.engines.threads import thread_exchanges
-from blocklearn.learner.errors import ConfigError
+from blocklearn.learner.errors import ConfigError, WorkerLostError
+from blocklearn.learner.exit_codes import message
 from blocklearn.learner.runs.assisting import assist
 from blocklearn.learner.runs.signals import Requests
 from blocklearn.learner.runs.training import RunOptions, train
@@ -55,3 +56,21 @@ def test_a_run_that_cannot_start_leaves_the_old_one(
             train(config_of(both), RunOptions(overwrite=True, quiet=True), first)
         assert text in str(along.exception())
     assert {path.name: path.read_text() for path in Path("run").iterdir()} == old
+
+
+def test_the_loss_of_a_worker_says_how_to_resume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("run.yaml").write_text(CONFIG)
+    Path("rows.txt").write_text("one two three\ntwo three four\n" * 8)
+    Path("run/checkpoints").mkdir(parents=True)
+    Path("run/run.json").touch()
+    alone = Crew(thread_exchanges(2, 0.01)[0])  # the other one never answers
+    with pytest.raises(WorkerLostError) as caught:
+        train(config_of(), RunOptions(resume=True, quiet=True), alone)
+    assert "needs a larger distributed.patience_seconds" in message(caught.value)
+    assert (
+        "The same command with --resume auto resumes the run from its last checkpoint"
+        in message(caught.value)
+    )
