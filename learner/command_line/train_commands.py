@@ -18,6 +18,7 @@ from .options import QuietOption, VerboseOption
 if TYPE_CHECKING:
     from ..configuration.config import RunConfig
     from ..configuration.yaml_config import Setting
+    from ..learner import Learner
 
 
 class Resume(StrEnum):
@@ -133,8 +134,16 @@ def execute(
     from ..runs.training import RunOptions
 
     json = log_format is LogFormat.json
-    options = RunOptions(overwrite, resume is not None, quiet or not crew.leads, json)
     folder = RunFolder(run.out)
+
+    def show(trained: "Learner") -> None:
+        from ..reports.lines import summary_lines
+        from ..watch.events import evaluations
+
+        held_out = evaluations(folder.metrics)
+        show_lines([*summary_lines(trained, held_out), *trained.report()])
+
+    options = RunOptions(overwrite, resume is not None, quiet or not crew.leads, json, show)
     try:
         trained = train_again(run, options, crew)
     except WorkerError as error:
@@ -156,12 +165,6 @@ def execute(
         from ..results.persistence import load
 
         plot_path(load(run.out), plot)
-    if trained is not None and not quiet and not json:
-        from ..reports.lines import summary_lines
-        from ..watch.events import evaluations
-
-        held_out = evaluations(folder.metrics)
-        show_lines([*summary_lines(trained, held_out), *trained.report()])
 
 
 def config(

@@ -1,7 +1,7 @@
 """Train one run, from configuration to model on disk: `learn train`."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -56,16 +56,24 @@ class RunOptions:
         resume: whether to resume an existing run.
         quiet: whether to print nothing.
         json: whether to print events as JSON instead of lines.
+        show: prints about a trained learner, unless `quiet` or `json` is set. It is called while
+            the other workers stand by: reading the model may take all of them.
     """
 
     overwrite: bool = False
     resume: bool = False
     quiet: bool = False
     json: bool = False
+    show: Callable[[Learner], None] = lambda learner: None
+
+    @property
+    def talks(self) -> bool:
+        """Whether lines are printed."""
+        return not (self.quiet or self.json)
 
     def say(self, text: str) -> None:
         """Print one line on stderr, unless `quiet` or `json` is set."""
-        if not (self.quiet or self.json):
+        if self.talks:
             say(text)
 
 
@@ -165,6 +173,8 @@ def _train(
                 options.say(line)
             save(learner, config.out)
             options.say(f"the model is in {config.out}")
+            if options.talks:
+                options.show(learner)
     return learner
 
 

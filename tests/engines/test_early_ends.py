@@ -13,6 +13,8 @@ from blocklearn.learner.engines.crew import Crew
 from blocklearn.learner.engines.threads import thread_exchanges
 from blocklearn.learner.errors import ConfigError, WorkerLostError
 from blocklearn.learner.exit_codes import message
+from blocklearn.learner.learner import Learner
+from blocklearn.learner.runs import training
 from blocklearn.learner.runs.assisting import assist
 from blocklearn.learner.runs.signals import Requests
 from blocklearn.learner.runs.training import RunOptions, train
@@ -74,3 +76,31 @@ def test_the_loss_of_a_worker_says_how_to_resume(
         "The same command with --resume auto resumes the run from its last checkpoint"
         in message(caught.value)
     )
+
+
+def test_what_is_printed_at_the_end_may_read_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where an evaluation has stopped the run between replicas that are apart, this takes all."""
+    monkeypatch.chdir(tmp_path)
+    Path("run.yaml").write_text(CONFIG)
+    Path("rows.txt").write_text("one two three\ntwo three four\nthree four five\n" * 8)
+    stop = (
+        "data.eval={kind: file, path: rows.txt}",
+        "learner={sync_every: 1, sync_weight: 0.5, passes: 2, threads: 1}",
+        "evaluation={metric: mean_squared_distance, better: lower, every_blocks: 1, patience: 1, "
+        "keep_best: false}",
+    )
+    apart: list[bool] = []
+
+    def show(learner: Learner) -> None:
+        assert learner.team is not None and learner.report() == []
+        apart.append(learner.team.apart)
+
+    first, second = (Crew(own) for own in thread_exchanges(2, PATIENCE))
+    monkeypatch.setattr(training, "say", lambda text: None)
+    with ThreadPoolExecutor(1) as threads:
+        along = threads.submit(assist, config_of(*stop), Requests(), second)
+        trained = train(config_of(*stop), RunOptions(show=show), first)
+        along.result()
+    assert trained is not None and trained.progress.block == 4 and apart == [True]
