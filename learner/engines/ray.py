@@ -5,12 +5,15 @@ Imports ray.
 
 from __future__ import annotations
 
+import atexit
 import io
 import logging
 import os
 import threading
+import weakref
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from functools import partial
 from typing import Any
 
 from blocklearn.matcache import available_threads
@@ -69,6 +72,7 @@ class RayWorkers(MeetingExchange):
         self._wanted = size
         self._group: Any = None  # the cores of the other workers
         self._cluster = ExitStack()
+        self._at_exit = partial(_close, weakref.ref(self))
         if address is not None and address.startswith("ray://"):
             raise ConfigError(
                 [
@@ -101,6 +105,8 @@ class RayWorkers(MeetingExchange):
         Raises WorkerLostError if the cluster has no room, or is gone.
         """
         task = pickled(self.task())
+        atexit.unregister(self._at_exit)
+        atexit.register(self._at_exit)  # before Ray's own end, which leaves the cluster's folder
         with answering():
             self._cluster.enter_context(joined(self._address, self.size, len(task)))
             if self._group is None:
@@ -212,6 +218,7 @@ class RayWorkers(MeetingExchange):
         """See `Exchange`."""
         self.renew()
         self._cluster.close()
+        atexit.unregister(self._at_exit)
 
     def close(self) -> None:
         """End the other workers, and the cluster if it was started for them."""
@@ -236,6 +243,12 @@ class RayWorkers(MeetingExchange):
         """End the workers of a learner that is deleted."""
         with suppress(Exception):
             self._end()
+
+
+def _close(workers: weakref.ref[RayWorkers]) -> None:
+    """Close workers whose program ends without doing so."""
+    if (own := workers()) is not None:
+        own.close()
 
 
 def pickled(task: Work) -> bytes:

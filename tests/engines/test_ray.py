@@ -6,11 +6,13 @@ import hashlib
 import os
 import pickle
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -59,6 +61,25 @@ def test_the_address_of_a_client_is_refused() -> None:
     pytest.importorskip("ray")
     with pytest.raises(ConfigError, match=r"^address=ray://node: must be that of a cluster"):
         opened("ray", 2, task=lambda: work, address="ray://node")
+
+
+UNCLOSED = """\
+import numpy as np, blocklearn as bl
+X = np.ones((20, 3), np.float32)
+learner = bl.Learner("nmf", X, block_rows=10, threads=1, engine="ray", workers=2).fit()
+"""
+
+
+@pytest.mark.services
+def test_a_program_that_does_not_close_its_learner_leaves_nothing() -> None:
+    pytest.importorskip("ray")
+    with TemporaryDirectory(dir="/tmp") as short:  # as names of sockets must be
+        environment = os.environ | {"TMPDIR": short, "RAY_worker_niceness": "0"}
+        environment.pop("RAY_ADDRESS", None)
+        command = [sys.executable, "-c", UNCLOSED]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert os.listdir(short) == []
 
 
 @pytest.fixture(scope="module")
