@@ -1,7 +1,7 @@
 """Where workers of Ray meet, and how they hand over arrays: through its object store.
 
 Small arrays go with the call, large ones are put into the store, and only their references go with
-the call. The actors are made of these classes by `gang.py`. Imports ray.
+the call. The actors are made of these classes by `ray.py`. Imports ray.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import WorkerLostError
+from ..errors import ConfigError, WorkerLostError
 from ..exit_codes import exit_code
 from .crew import Crew
 from .exchange import Bytes, Exchange
@@ -145,13 +145,29 @@ class Worker:
             os.chdir(folder)
         exchange = MeetingExchange(rank, size, meeting)
         with suppress(Exception), Crew(exchange).guard(exit_code):
-            function: Callable[[Exchange], None] = ray.cloudpickle.loads(ray.get(task[0]))
-            function(exchange)
+            loaded(ray.get(task[0]))(exchange)
 
     def stacks(self) -> str:
         """Return the stacks of all threads."""
         frames = sys._current_frames().values()
         return "\n".join("".join(traceback.format_stack(frame)) for frame in frames)
+
+
+def loaded(task: bytes) -> Callable[[Exchange], None]:
+    """Return the pickled function that a worker calls.
+
+    Raises ConfigError if a class that it needs cannot be imported here.
+    """
+    try:
+        found: Callable[[Exchange], None] = imported().cloudpickle.loads(task)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(
+            [
+                f"engine=ray: a worker cannot load what the program gives ({error}). Install it on "
+                "all machines, or set PYTHONPATH before the program starts."
+            ]
+        ) from error
+    return found
 
 
 def woken(process: int) -> bool:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,22 @@ def test_the_address_of_a_client_is_refused() -> None:
     pytest.importorskip("ray")
     with pytest.raises(ConfigError, match=r"^address=ray://node: must be that of a cluster"):
         opened("ray", 2, task=lambda: work, address="ray://node")
+
+
+@pytest.mark.services
+def test_a_class_that_workers_cannot_import_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ray")
+    from blocklearn.learner.engines.meeting import loaded
+    from blocklearn.learner.engines.ray import pickled
+
+    module = ModuleType("mine")
+    exec("class Mine: pass", vars(module))
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "mine", module)
+        task = pickled(module.Mine)
+        assert loaded(task) is module.Mine
+    with pytest.raises(ConfigError, match=r"No module named 'mine'\)\. Install it on"):
+        loaded(task)
 
 
 UNCLOSED = """\
