@@ -27,6 +27,7 @@ Work = Callable[[Exchange], None]
 
 LOCK = type(threading.Lock())
 
+LONGEST = 1e9  # seconds: Ray knows no infinite wait
 ANSWER = 60.0  # seconds for a worker that hangs to tell its stacks
 
 log = logging.getLogger(__name__)
@@ -63,7 +64,7 @@ class RayWorkers(MeetingExchange):
             ModuleNotFoundError: ray is missing.
             ConfigError: the address is that of a client.
         """
-        super().__init__(0, size, None, patience)
+        super().__init__(0, size, None, min(patience, LONGEST))
         self.task, self._threads = task, threads
         self._address = None if address in (None, "", "local") else address
         self._workers: list[Any] = []
@@ -122,7 +123,7 @@ class RayWorkers(MeetingExchange):
             if size < self._wanted and room(each) < size - 1:
                 continue
             group = placement_group([{"CPU": each}] * (size - 1), strategy="SPREAD")
-            if group.wait(seconds):
+            if group.wait(min(seconds, LONGEST)):
                 self.size, self._group = size, group
                 return
             remove_placement_group(group)

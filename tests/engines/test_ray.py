@@ -124,7 +124,7 @@ def work(own: Exchange) -> None:
 
 @pytest.mark.services
 def test_each_worker_gets_what_each_gave_to_it(cluster: Any) -> None:
-    with started(3, work) as own:
+    with started(3, work, patience=float("inf")) as own:
         for count in (3, 2**13 + 1, 0):
             found = own.exchange([np.full(count + to, 7, np.float32) for to in range(3)])
             assert [part.tolist() for part in found] == [[7] * count, [1] * count, [2] * count]
