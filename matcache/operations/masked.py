@@ -31,7 +31,8 @@ def masked_product(left: Lazy, right: Lazy | Transposed, mask: Lazy) -> SparseMa
         if not isinstance(x, Lazy) or x.pattern is None:
             raise ShapeError(
                 f"masked_product at {source_line()}: {name} must be a sparse matrix"
-                f"{' or its .T' if name == 'right' else ''}."
+                f"{' or its .T' if name == 'right' else ''}. Of dense rows and a table, at the "
+                "entries of a mask, use sddmm(rows, table, mask)."
             )
     (n, m), (p, k) = left.shape, of.shape if turned else of.shape[::-1]
     if m != p or mask.shape != (n, k):
