@@ -41,6 +41,7 @@ from numba.core.untyped_passes import (
 
 from .code_files import kept
 from .entry import entry_text, has_entry
+from .sized import compile_sized
 
 FOLDER = Path(__file__).parent
 RAISE = ir.Raise | ir.StaticRaise | ir.DynamicRaise
@@ -188,6 +189,8 @@ class KernelCompiler(CompilerBase):
         collects = gc.isenabled()
         gc.disable()
         try:
+            if getattr(func, "sizes", ()):
+                return compile_sized(self.state, func, super().compile_extra, sources(FOLDER))
             return super().compile_extra(func)
         finally:
             if collects:
@@ -214,11 +217,15 @@ def helper(*fastmath: str, inline: bool = False) -> Callable[[Any], Any]:
     return decorated
 
 
-def kernel(*fastmath: str, keeps_lock: bool = False) -> Callable[[Any], Any]:
+def kernel(
+    *fastmath: str, keeps_lock: bool = False, sizes: tuple[int, ...] = ()
+) -> Callable[[Any], Any]:
     """Return a decorator that makes a function a kernel, kept on disk once compiled.
 
     fastmath: what LLVM may do with sums and products: see its manual, "Fast-Math Flags".
     keeps_lock: whether it runs under the interpreter's lock.
+    sizes: numbers that its text calls by `make_size`. Texts that differ in them alone share what
+        Numba does.
 
     A kernel neither makes arrays nor assigns slices. It is compiled anew when its file changes. One
     of this folder, or of one in it, calls helpers of other files: it is also compiled anew when any
@@ -231,7 +238,10 @@ def kernel(*fastmath: str, keeps_lock: bool = False) -> Callable[[Any], Any]:
     def decorate(function: Any) -> Any:
         folder = Path(function.__code__.co_filename).parent
         here = FOLDER in (folder, folder.parent)
-        return kept(compile_later(function), sources(folder) if here else "")
+        made = kept(compile_later(function), sources(folder) if here else "")
+        if sizes:
+            function.sizes, function.kept = sizes, made._cache
+        return made
 
     return decorate
 

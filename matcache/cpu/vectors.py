@@ -153,12 +153,19 @@ class Row:
 
     def load(self, place, v, whole=False):
         """Return vector v of the row that starts at `place`, converted to our floats."""
+        return self.load_at(place, _I64(v * self.lanes), self._whole(v, whole))
+
+    def load_at(self, place, at, whole):
+        """Return the vector that begins at number `at` of a row, converted to our floats.
+
+        whole: whether all its numbers are read; else those of `mask`, and zeros.
+        """
         pointer, dtype = place
         element = self.context.get_data_type(dtype)
         vector = ir.VectorType(element, self.lanes)
-        at = self._at(pointer, v, vector)
+        at = self._at(pointer, at, vector)
         align = dtype.bitwidth // 8
-        if self._whole(v, whole):
+        if whole:
             x = self.builder.load(at, align=align)
         else:
             name = f"llvm.masked.load.v{self.lanes}{_short(dtype)}.p0"
@@ -175,15 +182,19 @@ class Row:
 
     def store(self, x, place, v, whole=False):
         """Store vector v of the row that starts at `place`, converted to its floats."""
+        self.store_at(x, place, _I64(v * self.lanes), self._whole(v, whole))
+
+    def store_at(self, x, place, at, whole):
+        """Store the vector that begins at number `at` of a row, as `load_at` reads it."""
         pointer, dtype = place
         element = self.context.get_data_type(dtype)
         vector = ir.VectorType(element, self.lanes)
         if element != self.number:
             wider = element == _FLOAT[64]
             x = (self.builder.fpext if wider else self.builder.fptrunc)(x, vector)
-        at = self._at(pointer, v, vector)
+        at = self._at(pointer, at, vector)
         align = dtype.bitwidth // 8
-        if self._whole(v, whole):
+        if whole:
             self.builder.store(x, at, align=align)
             return
         name = f"llvm.masked.store.v{self.lanes}{_short(dtype)}.p0"
@@ -239,8 +250,8 @@ class Row:
         index = ir.Constant(ir.VectorType(_I32, len(places)), places)
         return self.builder.shuffle_vector(x, y, index)
 
-    def _at(self, pointer, v, vector):
-        moved = self.builder.gep(pointer, [_I64(v * self.lanes)])
+    def _at(self, pointer, at, vector):
+        moved = self.builder.gep(pointer, [at])
         return self.builder.bitcast(moved, vector.as_pointer())
 
     def _whole(self, v, whole):

@@ -78,9 +78,9 @@ class NumbaBody(LoopBody):
             else:
                 out.line(f"{place} += {more}")
         elif length < SHORT:
-            add, array, at = self.numba.adder(gather.out, len(weights))
-            places = self.offsets(gather.weight, length)
-            out.line(f"{add}({array}, {at}, a{gather.table}, ({places}), ({listed(weights)}))")
+            add, array, at, last = self.numba.adder(gather.out, len(weights))
+            rows = f"a{gather.table}, ({self.offsets(gather.weight, length)})"
+            out.line(f"{add}({array}, {at}, {rows}, ({listed(weights)}){last})")
         else:
             numbers = [self.numba.read(f"{entry}k]") for entry in entries]
             with out.block(f"for k in range({self.numba.length(length)}):"):

@@ -24,8 +24,20 @@ class NumbaElements(RowwisePrinter):
         self.widths: dict[int, str] = {}  # names of lengths that the text does not say
 
     def length(self, length: int) -> str:
-        """Return the length of a vector: a name, or a literal, which makes faster code."""
+        """Return the length of a vector: a name, or a literal."""
         return self.widths.get(length, str(length))
+
+    def up(self, length: int, step: int) -> str:
+        """Return the least multiple of a power of two that is not less than a length."""
+        if length in self.widths:
+            return f"({self.widths[length]} + {step - 1} & -{step})"
+        return str(-(-length // step) * step)
+
+    def down(self, length: int, step: int) -> str:
+        """Return the largest multiple of a power of two that is not more than a length."""
+        if length in self.widths:
+            return f"({self.widths[length]} & -{step})"
+        return str(length // step * step)
 
     def number(self, value: float) -> str:
         """Return the name of a constant."""
@@ -109,7 +121,8 @@ class NumbaElements(RowwisePrinter):
         """Return the array that holds a stored vector, and where the vector begins in it."""
         by_row = value.access is Access.ROWS or value.id in self.outputs
         row = self.row_of(value.arg)
-        return self.array(value), f"np.intp({row}) * {value.length}" if by_row else "0"
+        at = f"np.intp({row}) * {self.length(value.length)}" if by_row else "0"
+        return self.array(value), at
 
     def short(self, make: str, length: int, lanes: int, options: str = "") -> str:
         """Return the name of an operation on short vectors, `lanes` rows at once."""
@@ -118,14 +131,20 @@ class NumbaElements(RowwisePrinter):
         self.made[name] = f"make_{make}({length}, {lanes}, {bits}{options})"
         return name
 
-    def adder(self, out: Value, lanes: int) -> tuple[str, str, str]:
-        """Return the function that adds rows to a short vector, its array and place.
+    def adder(self, out: Value, lanes: int) -> tuple[str, str, str, str]:
+        """Return the function that adds rows to a vector, its array and place, its last argument.
 
         lanes: rows added by one call.
         """
         array, at = self.home(out)
-        padded = ", padded=True" if array.startswith("w") else ""
-        return self.short("add", out.length, lanes, padded), array, at
+        padded = array.startswith("w")
+        if out.length not in self.widths:
+            options = ", padded=True" if padded else ""
+            return self.short("add", out.length, lanes, options), array, at, ""
+        bits = self.program.dtype.removeprefix("float")
+        name = f"add_{lanes}" + "_padded" * padded
+        self.made[name] = f"make_add_rows({lanes}, 0, {bits}, padded={padded})"
+        return name, array, at, f", {self.widths[out.length]}"
 
     def nonzero(self, value: Value, lane: int) -> str:
         """Return non-zero j + lane of a stored value."""
@@ -141,10 +160,10 @@ class NumbaElements(RowwisePrinter):
 
         whole: for scratch, clear up to the end of its last whole vector.
         """
-        length = value.length
+        length = self.length(value.length)
         if whole and self.home(value)[0].startswith("w"):
-            length = -(-length // 16) * 16
-        with self.out.block(f"for k in range({self.length(length)}):"):
+            length = self.up(value.length, 16)
+        with self.out.block(f"for k in range({length}):"):
             self.set(self.element(value), self.number(0.0))
 
     def apply(self, instruction: Apply, texts: list[str]) -> str:

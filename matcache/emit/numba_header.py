@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 _HEADER = """\
 import numpy as np
@@ -24,14 +25,28 @@ _SUMS = '"contract", "reassoc", "nsz", "arcp"'
 _NO_SUMS = '"contract", "nsz"'
 
 
-def numba_header(dtype: str, *, sums: bool, made: str = "") -> str:
+def numba_header(dtype: str, *, sums: bool, made: str = "", sizes: Collection[int] = ()) -> str:
     """Return the text before the function of a module; `F` is its float type.
 
     sums: whether the module sums along rows.
     made: statements before the function.
+    sizes: numbers that the function calls, see `sized`.
     """
-    flags = _SUMS if sums else _NO_SUMS
-    return _HEADER.format(bits=dtype.removeprefix("float"), made=made, flags=flags)
+    imports, argument = sized(sizes)
+    flags = (_SUMS if sums else _NO_SUMS) + argument
+    return _HEADER.format(bits=dtype.removeprefix("float"), made=imports + made, flags=flags)
+
+
+def sized(sizes: Collection[int]) -> tuple[str, str]:
+    """Return text for the numbers that `size0()`, `size1()` and so on return.
+
+    Returns statements before the function, and an argument of its decorator.
+    """
+    if not sizes:
+        return "", ""
+    names = "".join(f"size{n} = make_size({n})\n" for n, _ in enumerate(sizes))
+    imports = "from blocklearn.matcache.cpu.sized import make_size\n\n"
+    return imports + names, f", sizes={tuple(sizes)}"
 
 
 def number(value: float) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from ..program.instructions import Kind
 from ..program.row_steps_plan import LANES, EntryProgram, RowStepsPlan
 from .entries import print_entry
+from .numba_header import sized
 from .numba_rows import NumbaPrinter
 
 HEADER = """\
@@ -25,7 +26,7 @@ F = np.float{bits}
 get1, get2 = make_reads({bits})
 {made}{constants}
 
-@kernel("contract", "nsz")
+@kernel("contract", "nsz"{sizes})
 """
 
 
@@ -55,6 +56,7 @@ class RowStepsPrinter(NumbaPrinter):
         out, steps = self.out, self.steps
         out.line(f"def run({', '.join(self.parameters())}):")
         with out.block():
+            self.name_widths()
             for value in sorted(self.plan.vectors.values()):
                 out.line(f"w{value} = scratch[{value}]")
             out.line("rate = F(rate_[0, 0])")
@@ -75,12 +77,11 @@ class RowStepsPrinter(NumbaPrinter):
                 out.line("clock = F(now)")
                 self.moves()
             out.line("clock_[0, 0] = now")
-        made = "".join(f"{name} = {text}\n" for name, text in self.made.items())
+        made, sizes = sized(self.sizes)
+        made += "".join(f"{name} = {text}\n" for name, text in self.made.items())
         constants = "".join(f"{name} = {text}\n" for text, name in self.constants.items())
-        return (
-            HEADER.format(bits=steps.dtype.removeprefix("float"), made=made, constants=constants)
-            + out.text()
-        )
+        bits = steps.dtype.removeprefix("float")
+        return HEADER.format(bits=bits, made=made, constants=constants, sizes=sizes) + out.text()
 
     def before_rows(self) -> None:
         """Print nothing: each column names its strips."""
@@ -100,7 +101,7 @@ class RowStepsPrinter(NumbaPrinter):
                 out.line("for t in range(n):")
                 with out.block():
                     out.line("waits[t] = F(now - seen[np.uintp(cs[t]), 0])")
-        out.line(f"for j in range({steps.columns}):")
+        out.line(f"for j in range({self.length(steps.columns)}):")
         with out.block():
             self.take_strips()
             out.line("for t in range(n):")
@@ -142,7 +143,7 @@ class RowStepsPrinter(NumbaPrinter):
     def moves(self) -> None:
         """Print the step of every gathered entry, and of the row of constants."""
         out, steps = self.out, self.steps
-        out.line(f"for j in range({steps.columns}):")
+        out.line(f"for j in range({self.length(steps.columns)}):")
         with out.block():
             self.take_strips()
             out.line("r = o0[i, j]")
@@ -200,7 +201,8 @@ class RowStepsPrinter(NumbaPrinter):
         print_entry(self, entry, {place: f"e{place}" for place in where})
         for place in entry.written:
             if where[place].endswith("[0, 0]") and self.steps.columns > 1:
-                out.line(f"if j == {self.steps.columns - 1}:  # until then the others read it")
+                last = f"{self.length(self.steps.columns)} - 1"
+                out.line(f"if j == {last}:  # until then the others read it")
                 with out.block():
                     out.line(f"{where[place]} = e{place}")
             else:

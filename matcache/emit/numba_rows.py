@@ -1,8 +1,8 @@
 """Print a scheduled program as Numba source.
 
-A kernel runs one chunk of rows: `run(chunk, thread, bounds, ...)`. Vector lengths are literals, and
-values inside a loop are scalars. The loop over non-zeros takes four at a time, so row vectors are
-loaded once for four table rows.
+A kernel runs one chunk of rows: `run(chunk, thread, bounds, ...)`. LLVM knows lengths of vectors:
+short ones are literals, others sizes (`cpu/sized.py`). Values inside a loop are scalars. The loop
+over non-zeros takes four at a time, so row vectors are loaded once for four table rows.
 
 The kernel of an expression takes the number of columns, and runs over rows i and columns k. If each
 of its numbers belongs to one element, chunks are of elements instead: arrays are one-dimensional,
@@ -41,7 +41,10 @@ AHEAD = 2  # distance in rows from the computed one to the prefetched one
 FAR = 512  # distance in non-zeros, of sums of numbers
 LINE, MOST_LINES = 64, 32  # bytes of a cache line; most lines fetched of a row
 
-VECTORS = "from blocklearn.matcache.cpu.vectors import fetch, fetch1, make_add, make_dots\n\n"
+VECTORS = """from blocklearn.matcache.cpu.long_rows import make_add_rows
+from blocklearn.matcache.cpu.vectors import fetch, fetch1, make_add, make_dots
+
+"""
 PLUS = """from blocklearn.matcache.cpu.jit import helper
 
 
@@ -73,6 +76,7 @@ class NumbaPrinter(NumbaElements):
         """Start without text."""
         super().__init__(plan)
         self.fetches = False
+        self.sizes: list[int] = []  # numbers that the kernel's decorator tells
 
     # -------------------------------------------------------------- module
 
@@ -112,18 +116,24 @@ class NumbaPrinter(NumbaElements):
         sums = sums or self.program.endings == ("total",)
         vectors = VECTORS if self.made or self.fetches else ""
         vectors += PLUS if "total" in self.program.endings else ""
-        header = numba_header(self.program.dtype, sums=sums, made=vectors + made)
+        header = numba_header(self.program.dtype, sums=sums, made=vectors + made, sizes=self.sizes)
         return header + out.text()
 
     def name_widths(self) -> None:
-        """Print names for the lengths of long rows, which arguments tell, if these may be any."""
-        if not self.program.any_width:
-            return
+        """Print names for the lengths of long rows: arguments tell them, or the kernel's sizes."""
         for n, argument in enumerate(self.program.arguments):
             length = argument.columns if argument.form == "mat" else 0
-            if length >= SHORT and length not in self.widths:
-                self.widths[length] = f"width{len(self.widths)}"
-                self.out.line(f"{self.widths[length]} = a{n}.shape[1]")
+            if length < SHORT or length in self.widths or self.program.whole:
+                continue
+            self.name_width(length, f"a{n}.shape[1]" if self.program.any_width else "")
+
+    def name_width(self, length: int, text: str = "") -> None:
+        """Print a name for a length, which is `text`, or one of the kernel's sizes."""
+        if not text:
+            text = f"size{len(self.sizes)}()"
+            self.sizes.append(length)
+        self.widths[length] = f"width{len(self.widths)}"
+        self.out.line(f"{self.widths[length]} = {text}")
 
     def before_rows(self) -> None:
         """Print what the endings of expressions, and a loop over elements, begin with."""
@@ -169,14 +179,15 @@ class NumbaPrinter(NumbaElements):
         self.fetches = True
         self.out.line(f"ahead = active[min(row + {AHEAD}, bounds[chunk + 1] - 1)]")
         step = LINE * 8 // int(self.program.dtype.removeprefix("float"))
-        length = min(max(v.length for v in by_row), MOST_LINES * step)
+        longest = max(v.length for v in by_row)
+        length = f"min({self.length(longest)}, {MOST_LINES * step})"
         matrices = sorted({v.arg for v in by_row})
         with self.out.block(f"for k in range(0, {length}, {step}):"):
             for matrix in matrices:
                 self.out.line(f"fetch(a{matrix}, ahead, k)")
-        if length % step > 1:  # a row may begin within a line, and end in one more
+        with self.out.block(f"if {length} % {step} > 1:"):  # its end may be in one more line
             for matrix in matrices:
-                self.out.line(f"fetch(a{matrix}, ahead, {length - 1})")
+                self.out.line(f"fetch(a{matrix}, ahead, {length} - 1)")
 
     def single_numbers(self) -> None:
         """Print locals for the arguments that are one number for all rows."""
@@ -212,11 +223,8 @@ class NumbaPrinter(NumbaElements):
         if short:
             self.short_product(product)
             return
-        rows = product.vec.length
-        full = rows // TOGETHER * TOGETHER
-        for start, end, count in ((0, full, TOGETHER), (full, rows, 1)):
-            if start == end:
-                continue
+        rows, full = self.length(product.vec.length), self.down(product.vec.length, TOGETHER)
+        for start, end, count in (("0", full, TOGETHER), (full, rows, 1)):
             with out.block(f"for l in range({start}, {end}, {count}):"):
                 every = [plus("l", n) for n in range(count)]
                 for n, row in enumerate(every):
@@ -228,18 +236,15 @@ class NumbaPrinter(NumbaElements):
 
     def short_product(self, product: Product) -> None:
         """Print a product with a matrix of short rows, several rows at a time."""
-        length, rows = product.out.length, product.vec.length
-        full = rows // UNROLL * UNROLL
-        for start, end, count in ((0, full, UNROLL), (full, rows, 1)):
-            if start == end:
-                continue
-            add, array, at = self.adder(product.out, count)
+        rows, full = self.length(product.vec.length), self.down(product.vec.length, UNROLL)
+        for start, end, count in (("0", full, UNROLL), (full, rows, 1)):
+            add, array, at, last = self.adder(product.out, count)
             every = [plus("l", n) for n in range(count)]
-            places = listed(f"({row}) * {length}" for row in every)
+            places = listed(f"({row}) * {self.length(product.out.length)}" for row in every)
             factors = listed(self.load(product.vec, row) for row in every)
             matrix = f"a{product.matrix}"
             with self.out.block(f"for l in range({start}, {end}, {count}):"):
-                self.out.line(f"{add}({array}, {at}, {matrix}, ({places}), ({factors}))")
+                self.out.line(f"{add}({array}, {at}, {matrix}, ({places}), ({factors}){last})")
 
     def start_gather(self, out: Value) -> None:
         """Print a vector of zeros, to which rows of a table will be added."""

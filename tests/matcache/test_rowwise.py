@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -819,13 +820,27 @@ def test_one_kernel_for_all_lengths_computes_the_same(name: str, k: int) -> None
     compare(function, *arguments(k), rtol=1e-7)
 
 
+def text_of(function: Rowwise, arguments: Sequence[Any]) -> str:
+    """Return the text of a function's kernel."""
+    R, *dense = arguments
+    mats = [from_array(memory(), a) if np.ndim(a) else a for a in dense]
+    return rowwise_source(function.compile(from_sparse(memory(), R), *mats).plan)
+
+
 def test_lengths_from_24_on_have_one_text() -> None:
     function, arguments = ANY["explicit_als"]
 
     def text(function: Rowwise, k: int) -> str:
-        R, u, items, penalty = arguments(k)
-        mats = from_sparse(memory(), R), from_array(memory(), u), from_array(memory(), items)
-        return rowwise_source(function.compile(*mats, penalty).plan)
+        return text_of(function, arguments(k))
 
     assert text(function, 24) == text(function, 51) == text(function, 256) != text(function, 23)
     assert text(explicit_als, 51) != text(explicit_als, 50)
+
+
+@pytest.mark.parametrize("name", ANY)
+def test_texts_of_other_kernels_differ_in_their_sizes_alone(name: str) -> None:
+    """So what Numba makes of one serves all: for 32 and for numbers that vectors do not divide."""
+    function, arguments = ANY[name]
+    known = Rowwise(function.function)
+    texts = {text_of(known, arguments(k)).replace(f"sizes=({k},)", "") for k in (24, 32, 50, 101)}
+    assert len(texts) == 1
