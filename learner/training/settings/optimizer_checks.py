@@ -8,7 +8,12 @@ from blocklearn.answers import shown
 from blocklearn.datasources import DataSource
 from blocklearn.datasources.source import rows_last
 from blocklearn.models import Model
-from blocklearn.optimizers import CombinationError, GradientOptimizer, Optimizer
+from blocklearn.optimizers import (
+    CombinationError,
+    GradientOptimizer,
+    Optimizer,
+    StatisticsOptimizer,
+)
 
 
 def check_optimizer(model: Model, found: object) -> None:
@@ -80,12 +85,12 @@ def versions(optimizer: Optimizer | None) -> dict[str, int]:
 def check_step(model: Model, optimizer: Optimizer | None, before: Mapping[str, int]) -> None:
     """Raise CombinationError if a step has left everything, or a slot, as it was.
 
-    before: `versions` before the step.
+    before: `versions` before the step. An optimizer of no family may only look at updates.
     """
     if optimizer is None or optimizer.steps_by_pass or not model.updates:
         return
     now, title = versions(optimizer), type(optimizer).__name__
-    if now == before:
+    if now == before and isinstance(optimizer, StatisticsOptimizer | GradientOptimizer):
         raise CombinationError(
             f"{title}.step: changes no parameter and no state. Write w <<= value: w = value only "
             "binds the name."
