@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from blocklearn.matcache import available_threads, resolve
+from blocklearn.matcache import resolve
 from blocklearn.models.glm.dual import NUMBERS, DualSolver, Link, Problem
 from blocklearn.models.glm.links import HINGES
 
-from ..training.states.state import State
-from .callbacks import TellCallbacks
-from .parameters import seed_of, threads_of, whole
-from .scikit import HAS_CALLBACKS
+from .passes import by_passes
+from .refining import Seen
 from .units import Units
 
 if TYPE_CHECKING:
@@ -26,15 +24,6 @@ FEW_ROWS = 1000  # "auto" has L-BFGS for fewer, whose result does not depend on 
 SLOW = 50.0  # mean of x_i'x_i / (4 l2 n); beyond, dual ascent needs hundreds of passes
 SLOW_NUMBERS = 15.0  # the same of x_i'x_i / (l2 n), for targets that are no classes
 MOST_BYTES = 2**30  # of labels and dual variables
-
-
-@dataclass
-class Progress:
-    """The position of a fit, as callbacks see it."""
-
-    passes: int
-    pass_: int = 0
-    stop: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,14 +76,18 @@ def may_ascend(estimator: LinearEstimator, X: Any) -> bool:
     return auto and large and resolve(estimator.device) == "cpu"
 
 
-def ascend(estimator: LinearEstimator, data: Any, told: dict[str, Any]) -> bool:
-    """Fit the estimator by dual ascent, if it was asked for, or suits; return whether it did.
+def by_dual(
+    estimator: LinearEstimator, data: Any, told: dict[str, Any]
+) -> tuple[Seen, bool] | None:
+    """Fit the estimator, if dual ascent is what its solver says, or what suits the data.
 
     data: (X, Y) or (X, Y, weights), already checked. told: what callbacks receive: X, y, metadata.
+
+    Returns what is known of the rows, and whether the fit has converged; None: there was no fit.
     """
     named = isinstance(estimator.solver, str) and estimator.solver == "dual"
     if not named and not may_ascend(estimator, data[0]):
-        return False
+        return None
     estimator._model()  # checks the parameters
     problem = estimator._dual_problem(*data)
     why = "does not take this loss" if problem is None else problem.obstacle(estimator)
@@ -102,41 +95,11 @@ def ascend(estimator: LinearEstimator, data: Any, told: dict[str, Any]) -> bool:
         other = "adagrad" if estimator.loss == "hinge" else "lbfgs"
         raise ValueError(f'{type(estimator).__name__}: solver="dual" {why}. Use solver="{other}".')
     if problem is None or why is not None or not (named or problem.suits):
-        return False
-    by_dual(estimator, problem, told)
-    return True
-
-
-def by_dual(estimator: LinearEstimator, problem: DualProblem, told: dict[str, Any]) -> None:
-    """Solve the problem of an estimator, and keep what is found."""
-    begun = time.perf_counter()
-    seed, progress = seed_of(estimator.random_state), Progress(whole(estimator, "max_iter"))
+        return None
     found = DualSolver(problem, intercept=estimator.fit_intercept)
 
-    def learned(found: DualSolver) -> dict[str, Any]:
-        return estimator._found(found.W, found.b, problem.units)
+    def passes(most: int, seed: int, threads: int) -> Iterator[int]:
+        return found.passes(most, estimator.tol, seed, threads)
 
-    told = {"estimator": estimator, **told}
-    if HAS_CALLBACKS:
-        root = estimator._init_callback_context(max_subtasks=progress.passes)
-        root.call_on_fit_task_begin(**told)
-        tell = TellCallbacks(root, told, learned)
-        tell.start(found, progress)
-    threads = threads_of(estimator.n_jobs) or available_threads()
-    for number in found.passes(progress.passes, estimator.tol, seed, threads):
-        progress.pass_ = number - 1
-        progress.stop = found.converged
-        if HAS_CALLBACKS:
-            tell.pass_end(found, progress)
-        if progress.stop:
-            break
-    for name, value in learned(found).items():
-        setattr(estimator, name, value)
-    estimator._seed = seed
-    estimator.n_iter_ = progress.pass_ + 1
-    estimator.n_samples_seen_ = rows = problem.X.shape[0]
-    seconds = time.perf_counter() - begun
-    position = {"pass": estimator.n_iter_, "block": 0, "rows": rows * estimator.n_iter_}
-    estimator._stream = State({}, position | {"seconds": seconds, "best": None})
-    if HAS_CALLBACKS:
-        root.call_on_fit_task_end(**told, reconstruction_attributes={})
+    by_passes(estimator, found, passes, told, units=problem.units)
+    return Seen.of(*data), found.converged

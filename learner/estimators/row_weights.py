@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,18 @@ def weights_of(rows: int, sample_weight: Any) -> Array:
             f"sample_weight has shape {weights.shape}, but X has {rows:,} rows: give [{rows}]."
         )
     return weights if weights.ndim else np.full(rows, weights)
+
+
+def times_class_weights(weights: Array, Y: Any, factors: Sequence[float] | None) -> Array:
+    """Return the weights of rows [n], times those of their classes.
+
+    Y: as `Classes.columns` makes it, [n x k]. factors: of classes; None: 1.
+    """
+    if factors is None:
+        return weights
+    each = np.asarray(factors)
+    found: Array = weights * (each[Y[:, 0].astype(int)] if Y.shape[1] == 1 else Y @ each)
+    return found
 
 
 def with_weights(X: Any, Y: Any, sample_weight: Any) -> tuple[Any, ...]:
