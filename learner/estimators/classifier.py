@@ -38,7 +38,7 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
     LogisticRegression(C) corresponds to alpha = 1 / (C n).
 
     Where "auto" is L-BFGS, it brings columns to standard units if they need it, and the result
-    back. The objective stays that of the data as they are.
+    back. The objective stays that of the data as they are. Newton's method suits any units.
 
     y: classes [n], or labels [n x labels] of 0 and 1, dense or sparse. Each label is a problem of
     its own; all are solved together.
@@ -55,13 +55,16 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
         solver: "lbfgs" or "conjugate-gradient" find the optimum; each step takes a pass. The hinge
             has kinks, at which the latter may end far above the optimum. "adagrad",
             "ftrl", "sgd", "adam" and "rmsprop" make a step for each block, so they need few passes.
-            An optimizer of `blocklearn.optimizers` works, too. "dual" is dual ascent by rows in
-            memory, on the CPU, with an L2 penalty alone. "auto" is that for 1,000 sparse rows or
-            more, unless the penalty is tiny. Elsewhere it is L-BFGS where the objective is smooth,
-            and AdaGrad for "hinge" and in `partial_fit`.
+            An optimizer of `blocklearn.optimizers` works, too. "newton" and "dual" read rows in
+            memory, on the CPU, with an L2 penalty alone or none: the first is Newton's method for
+            dense X and losses with second derivatives, the second dual ascent. "auto" is "newton"
+            for dense X of a few thousand columns at most, and "dual" for 1,000 sparse rows or more,
+            unless the penalty is tiny. Elsewhere it is L-BFGS where the objective is smooth, and
+            AdaGrad for "hinge" and in `partial_fit`.
         max_iter: passes over the data, at most.
-        tol: L-BFGS stops when the gradient's norm, relative to the first one, is below it; dual
-            ascent when the distance to the optimum, as it estimates it, has fallen by this factor.
+        tol: L-BFGS and Newton's method stop when the gradient's norm, relative to the first one,
+            is below it; dual ascent when the distance to the optimum, as it estimates it, has
+            fallen by this factor.
         batch_size: rows of a block, at most. None: 1024; 4096 where steps take a pass, or AdaGrad
             steps by single rows (sparse X, few targets).
         random_state: seed.
@@ -136,10 +139,10 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Train on further rows.
 
-        In a stream, this is one more pass, over X. After `fit` by "lbfgs", "conjugate-gradient" or
-        "dual", solvers "auto" and "adagrad" move the coefficients to suit the new rows, too, as far
-        as the number of earlier rows allows: L-BFGS passes over X until it has converged, in 100
-        passes or `max_iter` at most. Each call adds 1 to `n_iter_`.
+        In a stream, this is one more pass, over X. After `fit` by "newton", "lbfgs", "dual" or
+        "conjugate-gradient", solvers "auto" and "adagrad" move the coefficients to suit the new
+        rows, too, as far as the number of earlier rows allows: L-BFGS passes over X until it has
+        converged, in 100 passes or `max_iter` at most. Each call adds 1 to `n_iter_`.
 
         classes: all classes of the stream; needed in the first call, unless y has labels.
         sample_weight: [n], as in `fit`.

@@ -22,8 +22,9 @@ from ..learner import Learner
 from ..training.inputs.data import refuse_texts
 from .base import MOST, Array, LearnerEstimator, Tensors, in_chunks, rows_of
 from .constraints import AMOUNT, ANYTHING, FRACTION, Rule, check_parameters
-from .dual import DualProblem, ascend
+from .dual import DualProblem, by_dual
 from .gaps import refuse_gaps
+from .newton import by_newton
 from .parameters import configured, tolerance_of, whole
 from .refining import Seen, check_count, refine
 from .row_weights import with_weights
@@ -51,7 +52,7 @@ class LinearEstimator(LearnerEstimator):
     l1_ratio: float
     solver: Solver
     tol: float
-    SOLVERS: ClassVar[Sequence[str]] = ("dual", *GRADIENTS)
+    SOLVERS: ClassVar[Sequence[str]] = ("dual", "newton", *GRADIENTS)
     _rules: ClassVar[Mapping[str, Rule]] = {"alpha": AMOUNT, "tol": FRACTION, "solver": ANYTHING}
     _kind: ClassVar[type[GLM]] = GLM
     _names: ClassVar[dict[str, str]] = {"intercept": "fit_intercept"}  # of fields: their parameters
@@ -141,8 +142,7 @@ class LinearEstimator(LearnerEstimator):
 
     def _solver(self, *, passes: bool) -> Optimizer | None:
         """Return the optimizer of `fit` (passes) or of `partial_fit`; None: the model's own."""
-        name = type(self).__name__
-        solver = self.solver
+        name, solver = type(self).__name__, self.solver
         if isinstance(solver, str) and solver == "auto":
             smooth = self.loss != "hinge" and not self._checked_alpha() * self.l1_ratio
             solver = "lbfgs" if passes and smooth else "adagrad"
@@ -153,12 +153,7 @@ class LinearEstimator(LearnerEstimator):
             )
         if solver == "adagrad":
             return None
-        if solver == "dual" and not passes:
-            raise ValueError(
-                f'{name}: solver="dual" needs all rows in every pass, so it has no partial_fit; '
-                'use solver="adagrad".'
-            )
-        if solver in ("lbfgs", "dual"):  # dual ascent is for `fit` alone
+        if solver in ("lbfgs", "dual", "newton"):  # the last two are for `fit` alone
             chosen: Optimizer = LBFGS(tolerance=tolerance_of(self))
         else:
             chosen = OPTIMIZERS[solver]() if isinstance(solver, str) else solver
@@ -180,23 +175,28 @@ class LinearEstimator(LearnerEstimator):
         told = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
         optimizer = self._solver(passes=True)
         data = with_weights(X, Y, sample_weight)
-        by_dual = ascend(self, data, told)
-        if not by_dual:
+        found = by_dual(self, data, told)
+        if found is None and self._linear and usable(data):
+            found = by_newton(self, data, told)
+        full_pass = found is not None or (optimizer is not None and optimizer.steps_by_pass)
+        if found is not None:
+            self._seen, converged = found
+        else:
             try:
                 self._units = self._units_of(data, optimizer)
                 optimizer = self._paced(data) if optimizer is None else optimizer
                 self._fit(self._in_units(data), told, optimizer)
             finally:
                 self._units = None
-        full_pass = by_dual or (optimizer is not None and optimizer.steps_by_pass)
-        self._seen = Seen.of(*data) if full_pass and self._linear else None
+            self._seen = Seen.of(*data) if full_pass and self._linear else None
+            converged = self.n_iter_ < whole(self, "max_iter")
         why = None
         if self.loss in KINKED and isinstance(optimizer, ConjugateGradient):
             why = (
                 f"conjugate gradients stop at kinks of loss={self.loss!r}, perhaps far above the "
                 'optimum; use solver="lbfgs".'
             )
-        elif full_pass and self.loss not in KINKED and self.n_iter_ >= whole(self, "max_iter"):
+        elif full_pass and self.loss not in KINKED and not converged:
             why = (
                 f"not converged after max_iter={self.max_iter} passes; raise it, or scale the "
                 "features, or raise alpha."

@@ -65,7 +65,8 @@ class FMClassifier(Machine, GLMClassifier):
         fields: field-aware factors: the number of columns of each field, in their order; None: no
             fields.
         init_scale: first factors are uniform between -init_scale and init_scale.
-        solver: "adagrad" makes a step for each block; others as in `GLMClassifier`, but not "dual".
+        solver: "adagrad" makes a step for each block; others as in `GLMClassifier`, but neither
+            "newton" nor "dual".
         max_iter: passes; "lbfgs" may need fewer.
         batch_size: rows of a block, at most. None: 32 to 1024, about 50 blocks a pass.
         loss, alpha, l1_ratio, fit_intercept, class_weight, tol, random_state, n_jobs, device: as

@@ -46,12 +46,11 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
       and for numbers of which some are 0. `shape` of tweedie is its power, 1 to 2 (1.5).
 
     solver="auto" is dual ascent for the first three losses, an L2 penalty, and 1,000 sparse rows or
-    more, unless the penalty is tiny. Elsewhere it is as in `GLMClassifier`.
-
-    solver="auto" brings columns and targets to standard units where they need it, and the result
-    back. The objective stays that of the data as they are, so for "huber" and "quantile" targets a
-    thousand times as large need an alpha a thousand times smaller. Other solvers take columns and
-    targets as they are, and their steps suit those of size 1.
+    more, unless the penalty is tiny. Elsewhere it is as in `GLMClassifier`. It suits columns and
+    targets of any units: for L-BFGS they are brought to standard units where they need it, and the
+    result back. The objective stays that of the data as they are, so for "huber" and "quantile"
+    targets a thousand times as large need an alpha a thousand times smaller. Other solvers take
+    columns and targets as they are, and their steps suit those of size 1.
 
     shape: None: the number in brackets. y: [n] or [n x targets], dense or sparse. Other parameters:
     see `GLMClassifier`.
@@ -176,9 +175,9 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
 
     def _warn_of_steps(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Warn where steps have not suited the data: the result is no better than a constant."""
-        auto = isinstance(self.solver, str) and self.solver == "auto"
+        own = isinstance(self.solver, str) and self.solver in ("auto", "newton")
         optimizer = self._solver(passes=True)
-        if sp.issparse(y) or (auto and optimizer is not None and optimizer.steps_by_pass):
+        if sp.issparse(y) or (own and optimizer is not None and optimizer.steps_by_pass):
             return
         every = slice(None, None, -(-len(y) // LOOKED_AT))
         X, y = X[every], y[every]

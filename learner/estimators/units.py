@@ -112,7 +112,7 @@ def usable(data: Any) -> bool:
     data: (X, Y) or (X, Y, weights).
     """
     X, Y, *weights = data
-    if weights and not (np.isfinite(weights[0]) & (weights[0] >= 0.0)).all():
+    if weights and not ((weights[0] >= 0.0) & (weights[0] <= FLOAT32)).all():
         return False
     return max(largest_of(X), largest_of(Y)) <= FLOAT32
 

@@ -260,7 +260,7 @@ def test_what_dual_ascent_cannot_solve_says_so() -> None:
     ):
         with pytest.raises(ValueError, match=f'solver="dual" .*{why}.* Use solver="lbfgs"'):
             bl.GLMClassifier(solver="dual", **how).fit(X, y)
-    with pytest.raises(ValueError, match='solver="dual" needs all rows'):
+    with pytest.raises(ValueError, match="solver='dual' needs all rows"):
         bl.GLMClassifier(solver="dual").partial_fit(X, y, classes=[0, 1])
     with pytest.raises(ValueError, match='solver="dual" does not take this loss'):
         bl.GLMRegressor("poisson", solver="dual").fit(X, y)

@@ -1,0 +1,135 @@
+"""Fit a linear estimator by Newton's method, which reads dense rows in memory without a learner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from blocklearn.matcache import resolve
+from blocklearn.models import Shapes
+from blocklearn.models.glm.curves import CURVES, Loss
+from blocklearn.models.glm.newton import NewtonSolver
+
+from .base import Array
+from .moments import Moments
+from .passes import by_passes
+from .refining import Seen
+from .row_weights import times_class_weights
+
+if TYPE_CHECKING:
+    from .linear import LinearEstimator
+
+START = 3e9  # products that take as long as the plans and the interpreted Python of L-BFGS
+PASSES = 20  # of either method, about
+READING = 40  # products of a Hessian that take as long as reading a number in a pass
+MOST_BYTES = 2**28  # of a Hessian and its factor
+MOST_NUMBERS = 2**27  # of X and Y; beyond, many threads gain more from a learner
+
+
+@dataclass(frozen=True)
+class NewtonProblem:
+    """Rows, targets and weights, as Newton's method takes them.
+
+    Y: [n x k]; softmax: of the k classes. own: weights of rows [n]; None: 1. weights: the same,
+    with those of classes. l2: penalty of the mean loss over `weights`.
+    """
+
+    X: Any
+    Y: Any
+    own: Array | None
+    weights: Array | None
+    l2: float
+    loss: Loss
+
+    @classmethod
+    def of(cls, estimator: LinearEstimator, X: Any, Y: Any, weights: Any = None) -> NewtonProblem:
+        """Return the problem of an estimator. X, Y, weights: as a learner takes them."""
+        Y = Y[:, None] if Y.ndim == 1 else Y
+        rows, columns = X.shape
+        shapes = Shapes(rows, columns, rows, Y.shape[1], dense=not sp.issparse(X))
+        fit = estimator._model().resolve(shapes)[0]  # checks the parameters
+        own = None if weights is None else np.asarray(weights, np.float64)
+        factors, l2 = getattr(estimator, "_class_weights", None), fit.l2
+        weights = own
+        if factors is not None:
+            ones = np.ones(rows) if own is None else own
+            weights = times_class_weights(ones, Y, factors)
+            l2 *= ones.sum() / max(weights.sum(), 1e-300)
+        return cls(X, Y, own, weights, l2, Loss(fit.link, fit.shape or 0.0))
+
+    def obstacle(self, estimator: LinearEstimator) -> str | None:
+        """Return why Newton's method cannot solve the problem; None: it can."""
+        if self.loss.link not in CURVES:
+            return f"needs a loss with second derivatives, which loss={estimator.loss!r} lacks"
+        if sp.issparse(self.X):
+            return "needs a dense X"
+        if estimator.l1_ratio and estimator._checked_alpha():
+            return "needs an L2 penalty alone (l1_ratio=0)"
+        if self.weights is not None and not self.weights.any():
+            return "needs rows whose weights and class_weight are not 0"
+        if resolve(estimator.device) != "cpu":
+            return 'runs on device="cpu"'
+        wide = self.X.shape[1] + 1
+        if 16 * wide**2 > MOST_BYTES:
+            most = int((MOST_BYTES / 16) ** 0.5) - 1
+            return f"takes at most {most:,} columns, and X has {wide - 1:,}"
+        return None
+
+    @property
+    def suits(self) -> bool:
+        """Whether a Hessian is worth its time, and the rows are not too many."""
+        (rows, features), k = self.X.shape, self.Y.shape[1]
+        hessian = rows * features**2 / 2 + features**3
+        reading = PASSES * READING * rows * features
+        return bool(rows * (features + k) <= MOST_NUMBERS and hessian <= START + reading)
+
+    def solver(self, intercept: bool) -> NewtonSolver:
+        """Return a solver at its start."""
+        return NewtonSolver(
+            self.X, self.Y, self.weights, l2=self.l2, loss=self.loss, intercept=intercept
+        )
+
+    def seen(self, found: NewtonSolver) -> Seen:
+        """Return what `partial_fit` needs to know of the rows."""
+        if self.weights is not self.own:
+            return Seen.of(self.X, self.Y, self.own)
+        ones = np.ones(self.X.shape[0]) if self.own is None else self.own
+        columns = Moments(float(ones.sum()), found.mean, found.variance)
+        return Seen(columns, Moments.of(self.Y, ones))
+
+
+def by_newton(
+    estimator: LinearEstimator, data: Any, told: dict[str, Any]
+) -> tuple[Seen, bool] | None:
+    """Fit the estimator, if Newton's method is what its solver says, or what suits the data.
+
+    data: (X, Y) or (X, Y, weights), which a learner would accept. told: what callbacks receive: X,
+    y, metadata.
+
+    Returns what is known of the rows, and whether the fit has converged; None: there was no fit.
+    """
+    named = isinstance(estimator.solver, str) and estimator.solver == "newton"
+    auto = isinstance(estimator.solver, str) and estimator.solver == "auto"
+    if not named and not auto:
+        return None
+    problem = NewtonProblem.of(estimator, *data)
+    why = problem.obstacle(estimator)
+    if named and why is not None:
+        kinked = estimator.loss == "hinge" or (estimator.l1_ratio and estimator._checked_alpha())
+        raise ValueError(
+            f'{type(estimator).__name__}: solver="newton" {why}. Use '
+            f'solver="{"adagrad" if kinked else "lbfgs"}".'
+        )
+    if why is not None or not (named or problem.suits):
+        return None
+    found = problem.solver(estimator.fit_intercept)
+
+    def passes(most: int, seed: int, threads: int) -> Iterator[int]:
+        return found.passes(most, estimator.tol, threads)
+
+    by_passes(estimator, found, passes, told)
+    return problem.seen(found), found.converged

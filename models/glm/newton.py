@@ -1,0 +1,300 @@
+"""Linear models of dense rows in memory, by Newton's method with few Hessians.
+
+McCullagh, Nelder, Generalized Linear Models (1989), 2.5; Nocedal, Wright, Numerical Optimization,
+algorithm 7.4, whose first matrix is here a Hessian of each column
+
+    H = X' diag(w bend) X + l2.
+
+Of the squared error H is the same everywhere, so the first step ends at the optimum. Elsewhere the
+last pairs of steps and changes of the gradient tell how H has changed, as in L-BFGS, and a pass is
+two products with X, as one of gradient descent: a new H costs as much as ten. H is computed anew
+where a fit takes long. The first one, at W = 0, serves all targets and all classes.
+
+Differs:
+
+- Targets are problems of their own, with steps of their own. Classes of a softmax are one problem,
+  and H has their diagonal blocks.
+- H is scaled to a diagonal of 1 before its Cholesky factor. Where it is singular, a little is added
+  to that, so solutions have no part in its null space.
+- H is that of some rows, evenly spaced, where all are more than enough for a guide.
+- Where X is float32, so are its products far from the optimum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blocklearn.matcache.cpu.blas import one_thread
+from blocklearn.matcache.cpu.lapack import cholesky, prepare, triangular
+from blocklearn.matcache.cpu.pool import Pool
+
+from .curves import Array, Loss, best_constants, mean_bends
+from .row_sums import AtScores, Numbers, RowSums, Targets
+
+MEMORY = 10  # pairs (step, change of the gradient)
+DECREASE = 1e-4  # share of the slope that a step must gain (Armijo)
+ROUNDING = 1e-6, 1e-12  # of a sum of losses, where products are float32 and where float64
+ROUGH = 1e-3  # of the gradient's norm, relative to the first: above, products may be float32
+LEAST = 1e-12  # the same: below is rounding
+GAIN = 1e-20  # of the objective: a step that gains less is the last
+CONSTANT = 1e-7  # a column that varies less, relative to its size, is constant
+TRIALS = 40  # shorter steps in a row
+RIDGES = 0.0, 1e-10, 1e-7, 1e-5, 1e-3  # added to a diagonal of 1
+PIVOT = 1e-13  # square of the least diagonal of a factor
+USUAL = 1e-24, 1e24  # mean squares of columns that float32 holds, with those far from the mean
+PATIENCE = 6  # passes with one H, then twice as many
+READING = 80  # products that take as long as reading a number
+MOST_BYTES = 2**28  # of Hessians
+
+
+class NewtonSolver:
+    """Solves for W and b, pass by pass.
+
+    converged: whether a further pass would gain nothing.
+    mean, variance: of columns, with the weights of rows; known after the first pass.
+    """
+
+    def __init__(
+        self,
+        X: Numbers,
+        Y: Targets,
+        weights: Array | None,
+        *,
+        l2: float,
+        loss: Loss,
+        intercept: bool,
+    ) -> None:
+        """Start at W = 0, with b the best constants.
+
+        X: dense [n x features]. Y: [n x k], dense or sparse; softmax: of the k classes. weights:
+        [n], not all 0; None: 1. l2: of the mean loss.
+        """
+        link = loss.link
+        self.link, self.l2, self._intercept = link, l2, intercept
+        self._sums = RowSums(X, Y, weights, loss, centred=intercept)
+        mean = self._sums.target_means()
+        self._theta = np.zeros((X.shape[1] + 1, mean.size))
+        if intercept:
+            self._theta[-1] = best_constants(mean, self._sums.total, link)
+        self._bends = mean_bends(self._theta[-1], loss)
+        self._together = link == "softmax" or mean.size == 1  # all columns are one problem
+        problems = 1 if self._together else mean.size
+        self._left = np.ones(problems, bool)
+        self._exact, self._rough = link == "linear", False
+        self._pairs: list[tuple[Array, Array, Array]] = []
+        self._steps, self._tries = np.ones(problems), np.zeros(problems)
+
+    @property
+    def converged(self) -> bool:
+        """Whether all columns have converged."""
+        return not self._left.any()
+
+    @property
+    def W(self) -> NDArray[np.float32]:
+        """The weights [features x k]."""
+        W = self._theta[:-1]
+        if self.link == "softmax":
+            W = W - W.mean(axis=1, keepdims=True)  # scores do not tell what all classes share
+        return np.asarray(W, np.float32)
+
+    @property
+    def b(self) -> NDArray[np.float32]:
+        """The intercepts [k] that belong to the rounded weights."""
+        b = self._theta[-1]
+        if self.link == "softmax":
+            b = b - b.mean()
+        if self._sums.centre is not None:
+            b = b - self._sums.centre @ self.W
+        return np.asarray(b, np.float32)
+
+    def passes(self, most: int, tolerance: float, threads: int) -> Iterator[int]:
+        """Make passes until all columns have converged; yield the number of each, from 1.
+
+        tolerance: a column has converged when its gradient's norm, in units in which columns of X
+        have size 1, has fallen to this share of the first one.
+        """
+        prepare("dpotrf", "dtrsm")
+        pool = Pool(threads)
+        tolerance, due = max(tolerance, LEAST), PATIENCE
+        try:
+            for number in range(1, most + 1):
+                with one_thread():
+                    if number == 1:
+                        self._begin(pool)
+                    else:
+                        self._move(self._sums.at(self._trial, pool, rough=self._rough), tolerance)
+                    if self._left.any():
+                        if number >= due and self._worth_anew(number):
+                            self._renew(pool)
+                            due = 2 * number
+                        self._choose()
+                yield number
+        finally:
+            pool.close()
+
+    def _begin(self, pool: Pool) -> None:
+        """Take the start as a point, and factorize its Hessian."""
+        sums, l2 = self._sums, self.l2
+        found = sums.at(self._theta, pool, columns=not self._exact)
+        if found.columns is None or found.squares is None:
+            H = sums.hessians(pool, None, exact=True)[0]
+            mean, squares = H[-1, :-1].copy(), np.diagonal(H)[:-1].copy()
+        else:
+            mean, squares = found.columns, found.squares
+        self.mean = mean if sums.centre is None else mean + sums.centre
+        self.variance = np.maximum(squares - mean**2, 0.0)
+        within = self.variance if self._intercept else squares
+        silent = within <= (CONSTANT * self.mean) ** 2  # columns that tell nothing
+        self.variance[self.variance <= (CONSTANT * self.mean) ** 2] = 0.0
+        self._silent = np.append(silent, not self._intercept)
+        usual = ((squares > USUAL[0]) & (squares < USUAL[1]))[~silent].all()
+        self._single = bool(sums.single and usual and not self._exact)
+        self._units = np.sqrt(np.append(np.where(silent, 1.0, within) + l2, 1.0))[:, None]
+        self._f, self._g = self._penalised(found, self._theta)
+        self._first = self._norm(self._g)
+        self._along, self._slope = np.zeros_like(self._theta), np.zeros_like(self._f)
+        self._taken, self._coarse = np.ones(self._f.size, bool), np.zeros(self._f.size, bool)
+        if not self._exact:
+            H = sums.hessians(pool, None, exact=not self._single)[0]
+        self._factors = [self._factor(H, l2 / float(self._bends.mean()))]
+        self._rough = self._single
+
+    def _renew(self, pool: Pool) -> None:
+        """Factorize the Hessians of where the columns are now."""
+        which = np.flatnonzero(np.broadcast_to(self._left, self._bends.shape))
+        Hs = self._sums.hessians(pool, (self._theta, which), exact=not self._single)
+        if len(self._factors) < self._bends.size:
+            self._factors = self._factors * self._bends.size
+        for column, H in zip(which, Hs, strict=True):
+            self._factors[column] = self._factor(H, self.l2)
+            self._bends[column] = 1.0
+        self._pairs = []
+        self._taken = np.ones_like(self._left)
+
+    def _worth_anew(self, passes: int) -> bool:
+        """Return whether new Hessians take no longer than the passes so far."""
+        sums, left = self._sums, int(np.broadcast_to(self._left, self._bends.shape).sum())
+        wide = sums.features + 1
+        if self._exact or 8 * left * wide**2 > MOST_BYTES:
+            return False
+        hessians = left * (sums.sample * wide * (READING + wide) + wide**3)
+        return bool(hessians <= passes * sums.rows * wide * (READING + 8 * sums.targets))
+
+    def _factor(self, H: Array, l2: float) -> Array:
+        """Return M with M' M = (H + l2)^-1."""
+        H[self._silent] = H[:, self._silent] = 0.0
+        diagonal = np.einsum("ii->i", H)
+        diagonal[:-1] += l2
+        diagonal[~(diagonal > 0.0)] = 1.0
+        scale = 1.0 / np.sqrt(diagonal)
+        H *= scale
+        H *= scale[:, None]
+        for ridge in RIDGES:
+            factor = H.copy()
+            np.einsum("ii->i", factor)[:] += ridge
+            cholesky(factor)
+            if np.diagonal(factor).min() ** 2 > max(ridge / 2.0, PIVOT):
+                break
+            self._exact = False
+        found = np.diag(scale)
+        triangular("solve", factor, found, left=True, lower=True, turned=False)
+        return found
+
+    def _solved(self, G: Array) -> Array:
+        """Return H^-1 G."""
+        if len(self._factors) == 1:
+            return np.asarray(self._factors[0].T @ (self._factors[0] @ (G / self._bends)))
+        found = np.empty_like(G)
+        for column, M in enumerate(self._factors):
+            found[:, column] = M.T @ (M @ (G[:, column] / self._bends[column]))
+        return found
+
+    def _penalised(self, found: AtScores, theta: Array) -> tuple[Array, Array]:
+        """Return objectives and gradients."""
+        W, G, losses = theta[:-1], found.gradient, found.losses
+        G[:-1] += self.l2 * W
+        G[self._silent] = 0.0
+        losses = losses.sum(keepdims=True) if self._together else losses
+        return losses + 0.5 * self.l2 * self._dot(W, W), G
+
+    def _move(self, found: AtScores, tolerance: float) -> None:
+        """Accept the trials that gain enough."""
+        f, G = self._penalised(found, self._trial)
+        noise = np.where(self._coarse | self._rough, *ROUNDING) * abs(self._f)
+        taken = self._left & (f <= self._f + DECREASE * self._steps * self._slope + noise)
+        step, change = self._trial - self._theta, G - self._g
+        if taken.all():
+            self._theta, self._f, self._g = self._trial, f, G
+            self._steps[:], self._tries[:] = 1.0, 0
+        else:  # also where f is NaN
+            self._shorten(f, self._left & ~taken)
+            step, change = np.where(taken, step, 0.0), np.where(taken, change, 0.0)
+            self._theta = np.where(taken, self._trial, self._theta)
+            self._f, self._g = np.where(taken, f, self._f), np.where(taken, G, self._g)
+        self._taken = taken
+        self._coarse = np.where(taken, self._rough, self._coarse)
+        self._remember(step, change)
+        norm = self._norm(self._g)
+        if self._rough:
+            near = norm <= max(ROUGH, tolerance) * self._first
+            self._rough = bool(taken[self._left].all() and not near.all())
+        else:
+            self._left &= ~(taken & (norm <= tolerance * self._first))
+
+    def _remember(self, step: Array, change: Array) -> None:
+        """Keep a pair, for the columns whose gradient has grown along it."""
+        curvature = self._dot(step, change)
+        grown = curvature > 0.0
+        if grown.any():
+            inverse = np.where(grown, 1.0 / np.where(grown, curvature, 1.0), 0.0)
+            self._pairs = [*self._pairs[1 - MEMORY :], (step, change, inverse)]
+
+    def _shorten(self, f: Array, refused: NDArray[np.bool_]) -> None:
+        """Set steps: where refused, to the minimum of a parabola, within 0.1 and 0.5 of before."""
+        with np.errstate(all="ignore"):
+            bend = f - self._f - self._steps * self._slope
+            share = -0.5 * self._steps * self._slope / bend
+        share = np.where(np.isfinite(share), share, 0.1).clip(0.1, 0.5)
+        self._steps = np.where(refused, self._steps * share, 1.0)
+        self._tries = np.where(refused, self._tries + 1, 0)
+        self._left &= self._tries < TRIALS
+
+    def _choose(self) -> None:
+        """Set the next trials, in new directions where the last ones were accepted."""
+        if self._taken.any():
+            direction = self._direction()
+            slope = self._dot(direction, self._g)
+            old = not self._taken.all()
+            self._along = np.where(self._taken, direction, self._along) if old else direction
+            self._slope = np.where(self._taken, slope, self._slope) if old else slope
+        moved = self._theta + self._steps * self._along
+        self._trial = np.where(self._left, moved, self._theta)
+        last = self._left & (self._exact | (-self._slope <= GAIN * abs(self._f)))
+        self._theta = np.where(last, self._trial, self._theta)
+        self._left &= ~last
+
+    def _direction(self) -> Array:
+        """Return -H^-1 g, corrected by the pairs."""
+        d, shares = -self._g, []
+        for step, change, inverse in reversed(self._pairs):
+            shares.append(inverse * self._dot(step, d))
+            d = d - shares[-1] * change
+        d = self._solved(d)
+        if self._pairs:
+            step, change, inverse = self._pairs[-1]
+            length = inverse * self._dot(change, self._solved(change))
+            d = d / np.where(length > 0.0, length, 1.0)
+        for step, change, inverse in self._pairs:
+            d = d + step * (shares.pop() - inverse * self._dot(change, d))
+        return d
+
+    def _norm(self, G: Array) -> Array:
+        G = G / self._units
+        return np.sqrt(self._dot(G, G))
+
+    def _dot(self, a: Array, b: Array) -> Array:
+        """Return products of columns; of a softmax, whose columns are one problem, their sum."""
+        return np.array([np.vdot(a, b)]) if self._together else np.einsum("fk,fk->k", a, b)

@@ -1,0 +1,137 @@
+"""Linear estimators fit dense rows by Newton's method: where they do, and what they keep."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import blocklearn as bl
+
+pytest.importorskip("sklearn", reason="needs scikit-learn")
+
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge, TweedieRegressor
+
+from blocklearn.learner.estimators.base import LearnerEstimator
+from blocklearn.learner.estimators.newton import NewtonProblem
+from blocklearn.learner.estimators.refining import Seen
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(300, 6)).astype(np.float32)
+SCORES = X @ RNG.normal(size=(6, 3)) + 0.5 * RNG.normal(size=(300, 3))
+CLASSES = np.array(["ash", "elm", "oak"])[SCORES.argmax(axis=1)]
+COUNTS = RNG.poisson(np.exp(SCORES / 4)).astype(float)
+WEIGHTS = RNG.integers(0, 4, 300)
+
+
+@pytest.fixture
+def no_learner(monkeypatch: Any) -> None:
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise AssertionError("a learner took part")
+
+    monkeypatch.setattr(LearnerEstimator, "_learner", refuse)
+
+
+@pytest.mark.usefixtures("no_learner")
+@pytest.mark.parametrize("solver", ["auto", "newton"])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_results_are_those_of_scikit_learn(solver: str, intercept: bool) -> None:
+    how: dict[str, Any] = {"solver": solver, "fit_intercept": intercept, "tol": 1e-8}
+    peers: dict[str, Any] = {"fit_intercept": intercept, "tol": 1e-10}
+    n = WEIGHTS.sum()
+    alpha = 0.01
+    logistic = {"C": 1.0 / (n * alpha), "max_iter": 1000, **peers}
+    balanced = LogisticRegression(class_weight="balanced", **logistic)
+    pairs: list[Any] = [
+        (bl.GLMClassifier(alpha=alpha, **how), LogisticRegression(**logistic), CLASSES),
+        (bl.GLMClassifier(alpha=alpha, class_weight="balanced", **how), balanced, CLASSES),
+        (bl.GLMClassifier(**how), LogisticRegression(max_iter=1000, **peers), CLASSES == "ash"),
+        (bl.GLMRegressor(alpha=alpha, **how), Ridge(alpha=n * alpha, **peers), SCORES),
+        (
+            bl.GLMRegressor("poisson", alpha=alpha, **how),
+            PoissonRegressor(alpha=alpha, max_iter=1000, **peers),
+            COUNTS[:, 0],
+        ),
+        (
+            bl.GLMRegressor("tweedie", shape=1.4, alpha=alpha, **how),
+            TweedieRegressor(power=1.4, link="log", alpha=alpha, max_iter=1000, **peers),
+            COUNTS[:, 1],
+        ),
+    ]
+    for found, wanted, y in pairs:
+        found.fit(X, y, sample_weight=WEIGHTS)
+        wanted.fit(X.astype(float), y, sample_weight=WEIGHTS)
+        np.testing.assert_allclose(found.coef_, wanted.coef_, rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(found.intercept_, wanted.intercept_, rtol=1e-3, atol=1e-4)
+        assert not found._stream.tensors and found.n_samples_seen_ == 300
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        (bl.GLMClassifier("hinge"), 'second derivatives.*hinge.*Use solver="adagrad"'),
+        (bl.GLMRegressor("huber"), 'second derivatives.*huber.*Use solver="lbfgs"'),
+        (bl.GLMRegressor(l1_ratio=0.5), 'L2 penalty alone.*Use solver="adagrad"'),
+    ],
+)
+def test_what_it_cannot_solve_is_refused(wrong: Any, why: str) -> None:
+    y = SCORES[:, 0] > 0.0
+    with pytest.raises(ValueError, match=f'{type(wrong).__name__}: solver="newton" .*{why}'):
+        wrong.set_params(solver="newton").fit(X, y)
+
+
+def test_sparse_rows_many_columns_and_streams_are_refused() -> None:
+    y = SCORES[:, 0] > 0.0
+    found = bl.GLMClassifier(solver="newton")
+    with pytest.raises(ValueError, match='solver="newton" needs a dense X. Use solver="lbfgs"'):
+        found.fit(sp.csr_array(X), y)
+    with pytest.raises(ValueError, match=r"takes at most 4,095 columns, and X has 5,000"):
+        found.fit(np.zeros((2, 5000), np.float32), [0, 1])
+    with pytest.raises(ValueError, match="solver='newton' needs all rows in every pass"):
+        found.partial_fit(X, y, classes=[False, True])
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "suits"),
+    [(2000, 20, True), (100_000, 500, True), (2000, 3000, False), (10**8, 50, False)],
+)
+def test_auto_takes_it_where_a_hessian_is_worth_its_time(
+    rows: int, columns: int, suits: bool
+) -> None:
+    X = np.broadcast_to(np.float32(1.0), (rows, columns))
+    y = np.broadcast_to(np.float32(1.0), rows)
+    assert NewtonProblem.of(bl.GLMRegressor(), X, y).suits == suits
+
+
+@pytest.mark.usefixtures("no_learner")
+def test_a_fit_that_ends_in_its_last_pass_has_converged() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        found = bl.GLMRegressor(max_iter=1).fit(X, SCORES)
+    assert found.n_iter_ == 1
+    with pytest.warns(ConvergenceWarning, match="not converged after max_iter=2 passes"):
+        bl.GLMRegressor("poisson", max_iter=2).fit(X, COUNTS)
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS])
+@pytest.mark.parametrize("origin", [0.0, 100.0])
+def test_partial_fit_knows_the_rows_of_the_fit(weights: Any, origin: float) -> None:
+    other = np.column_stack([X + origin, np.full(300, 7.0)])
+    seen = bl.GLMRegressor().fit(other, SCORES, sample_weight=weights)._seen
+    wanted = Seen.of(other, SCORES, np.ones(300) if weights is None else weights)
+    for found, known in ((seen.columns, wanted.columns), (seen.targets, wanted.targets)):
+        assert found.weight == known.weight
+        np.testing.assert_allclose(found.mean, known.mean, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(found.variance, known.variance, rtol=1e-6, atol=1e-9)
+
+
+def test_intercepts_suit_the_rounded_weights() -> None:
+    """Far from 0 a rounded weight moves scores; the intercept takes that back."""
+    far = X.astype(float) + 1e5
+    found = bl.GLMRegressor(alpha=0.0).fit(far, SCORES[:, 0])
+    scores = far @ found.coef_.astype(float) + found.intercept_
+    assert abs(scores.mean() - SCORES[:, 0].mean()) < 0.02

@@ -1,0 +1,202 @@
+"""Newton's method finds the optimum of plain NumPy, whatever the shapes and the units."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from blocklearn.models.glm import newton, row_sums
+from blocklearn.models.glm.curves import CURVES, Loss
+from blocklearn.models.glm.links import LINKS
+from blocklearn.models.glm.newton import NewtonSolver
+from blocklearn.models.glm.rows import Labels, Links, losses
+
+N, FEATURES = 300, 5
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(N, FEATURES))
+SCORES = X @ RNG.normal(size=(FEATURES, 3)) + RNG.normal(size=(N, 3)) - 0.4
+WEIGHTS = RNG.integers(0, 4, N).astype(float)
+TARGETS: dict[str, Any] = {
+    "linear": SCORES,
+    "logistic": (SCORES > 0.0).astype(float),
+    "softmax": np.eye(3)[SCORES.argmax(axis=1)],
+    "poisson": RNG.poisson(np.exp(SCORES / 2)).astype(float),
+    "gamma": np.exp(SCORES / 2) * RNG.gamma(2.0, 0.5, SCORES.shape),
+    "tweedie": np.exp(SCORES / 2) * RNG.poisson(1.0, SCORES.shape),
+}
+SHAPE = 1.4  # of tweedie
+
+
+def shapes_of(link: str, columns: int) -> Any:
+    return np.full((1, columns), SHAPE) if LINKS[link].shape else None  # type: ignore[index]
+
+
+def defined(link: str, eta: Any, y: Any) -> Any:
+    """Residuals and losses, by the definition in float64."""
+    found = losses.reference(eta, Labels(y), Links((link,), (), shapes_of(link, y.shape[1])))
+    return [np.asarray(each) for each in found]
+
+
+def solved(X: Any, Y: Any, link: Any = "linear", weights: Any = None, **how: Any) -> NewtonSolver:
+    options = {"l2": 1e-3, "intercept": True} | how
+    tolerance, most, threads = (
+        options.pop(name, default)
+        for name, default in (("tolerance", 1e-9), ("most", 200), ("threads", 1))
+    )
+    found = NewtonSolver(X, Y, weights, loss=Loss(link, SHAPE), **options)
+    for _ in found.passes(most, tolerance, threads):
+        if found.converged:
+            break
+    return found
+
+
+def slopes(found: NewtonSolver, X: Any, Y: Any, weights: Any, l2: float) -> tuple[Any, Any]:
+    """The gradients by W and by b, with the weights as they were before they became float32."""
+    theta, centre = found._theta, found._sums.centre
+    W = theta[:-1] - (theta[:-1].mean(axis=1, keepdims=True) if found.link == "softmax" else 0.0)
+    eta = (X if centre is None else X - centre) @ W + theta[-1]
+    weights = np.ones(len(X)) if weights is None else weights
+    rest = defined(found.link, eta, Y)[0] * weights[:, None] / weights.sum()
+    return X.T @ rest + l2 * W, rest.sum(axis=0)
+
+
+@pytest.mark.parametrize("link", CURVES)
+def test_curves_are_what_links_define(link: Any) -> None:
+    eta, y = 3.0 * SCORES[:20], TARGETS[link][:20]
+    found, residuals = CURVES[link].losses(eta, y, SHAPE)
+    wanted_residuals, wanted = defined(link, eta, y)
+    np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(residuals, wanted_residuals, rtol=1e-12, atol=1e-12)
+    for column in range(3):  # a score of its own
+        shift = np.zeros(3)
+        shift[column] = 1e-5
+        above, below = (defined(link, eta + s, y)[0][:, column] for s in (shift, -shift))
+        bends = CURVES[link].bends(eta, y, SHAPE)[:, column]
+        np.testing.assert_allclose(bends, (above - below) / 2e-5, rtol=1e-4, atol=1e-8)
+
+
+@pytest.mark.parametrize("link", CURVES)
+def test_scores_beyond_all_bounds_have_finite_curves(link: Any) -> None:
+    eta, y = np.array([[-1e5, -800.0, -31.0], [31.0, 800.0, 1e5]]), np.eye(3)[:2]
+    curve = CURVES[link]
+    for values in (*curve.losses(eta, y, SHAPE), curve.bends(eta, y, SHAPE)):
+        assert np.isfinite(values).all()
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("link", CURVES)
+def test_the_gradient_is_zero(link: Any, intercept: bool) -> None:
+    """With and without weights, for three targets at once."""
+    Y = TARGETS[link]
+    for weights in (None, WEIGHTS):
+        found = solved(X, Y, link, weights, intercept=intercept)
+        by_W, by_b = slopes(found, X, Y, weights, 1e-3)
+        assert found.converged
+        assert abs(by_W).max() < 2e-8
+        assert abs(by_b).max() < 2e-8 if intercept else not found.b.any()
+
+
+@pytest.mark.parametrize("link", CURVES)
+def test_single_precision_and_few_rows_are_guides_only(link: Any, monkeypatch: Any) -> None:
+    """X of float32, a Hessian of some rows, new ones often: the optimum is the same."""
+    monkeypatch.setattr(row_sums, "SAMPLE", (60, 0))
+    monkeypatch.setattr(newton, "PATIENCE", 3)
+    monkeypatch.setattr(NewtonSolver, "_worth_anew", lambda self, passes: not self._exact)
+    narrow = X.astype(np.float32)
+    found = solved(narrow, TARGETS[link], link, WEIGHTS)
+    by_W, by_b = slopes(found, narrow.astype(float), TARGETS[link], WEIGHTS, 1e-3)
+    assert found.converged and abs(by_W).max() < 2e-8 and abs(by_b).max() < 2e-8
+
+
+def test_squares_take_one_pass() -> None:
+    found = NewtonSolver(X, SCORES, None, l2=0.0, loss=Loss("linear"), intercept=True)
+    assert list(found.passes(1, 1e-4, 1)) == [1] and found.converged
+    wanted = np.linalg.lstsq(np.column_stack([X, np.ones(N)]), SCORES, rcond=None)[0]
+    np.testing.assert_allclose(found.W, wanted[:-1], rtol=1e-6)
+    np.testing.assert_allclose(found.b, wanted[-1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("link", CURVES)
+def test_threads_change_no_bits(link: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(row_sums, "WORTH", 500)
+    monkeypatch.setattr(row_sums, "AT_ONCE", 320)
+    one, two = (solved(X, TARGETS[link], link, threads=n, tolerance=1e-4) for n in (1, 2))
+    assert one._theta.tobytes() == two._theta.tobytes()
+
+
+def test_sparse_targets_and_whole_numbers_are_as_dense_and_real_ones() -> None:
+    wanted = solved(X, TARGETS["softmax"], "softmax")
+    found = solved(X, sp.csr_array(TARGETS["softmax"]), "softmax")
+    assert found._theta.tobytes() == wanted._theta.tobytes()
+    whole = (10.0 * X).round().astype(np.int16)
+    found, wanted = (solved(each, SCORES) for each in (whole, whole.astype(float)))
+    assert found._theta.tobytes() == wanted._theta.tobytes()
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_columns_of_any_units_and_origins(kind: Any) -> None:
+    units, origins = np.array([1e-6, 1e6, 1.0, 1.0, 1e-3]), np.array([0.0, 0.0, 1e3, -50.0, 1.0])
+    other = (X * units + origins).astype(kind)
+    for link in ("linear", "logistic"):
+        found = solved(other, TARGETS[link], link, l2=0.0, tolerance=1e-6)
+        wanted = solved((other.astype(float) - origins) / units, TARGETS[link], link, l2=0.0)
+        assert found.converged
+        np.testing.assert_allclose(found.W * units[:, None], wanted.W, rtol=1e-3, atol=1e-4)
+
+
+def test_targets_far_from_zero() -> None:
+    found = solved(X, SCORES + 1e6)
+    near = solved(X, SCORES)
+    np.testing.assert_allclose(found.W, near.W, rtol=1e-6)
+    np.testing.assert_allclose(found.b, near.b + 1e6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("l2", [0.0, 1e-3])
+@pytest.mark.parametrize("link", CURVES)
+def test_constant_and_equal_columns(link: Any, l2: float) -> None:
+    """Without a penalty, equal columns share a weight, and constant ones have none."""
+    other = np.column_stack([X, X[:, 0], np.zeros(N), np.full(N, 1e4)])
+    found = solved(other, TARGETS[link], link, l2=l2, tolerance=1e-6)
+    assert found.converged and not found.W[-2:].any()
+    np.testing.assert_allclose(found.W[0], found.W[FEATURES], rtol=1e-3, atol=1e-4)
+    if not l2:
+        wanted = solved(X, TARGETS[link], link, l2=0.0, tolerance=1e-6)
+        np.testing.assert_allclose(other @ found.W + found.b, X @ wanted.W + wanted.b, atol=2e-3)
+
+
+@pytest.mark.parametrize("link", CURVES)
+@pytest.mark.parametrize("rows", [1, 2, FEATURES - 1, FEATURES + 1])
+def test_fewer_rows_than_it_takes(link: Any, rows: int) -> None:
+    """One row, more columns than rows, one row more than columns; with a penalty and without."""
+    some, Y = X[:rows], TARGETS[link][:rows]
+    for l2 in (0.0, 1e-3):
+        found = solved(some, Y, link, l2=l2, tolerance=1e-4)
+        assert np.isfinite(found.W).all() and np.isfinite(found.b).all()
+        if link == "linear" and not l2 and rows <= FEATURES + 1:
+            np.testing.assert_allclose(some @ found.W + found.b, Y, atol=1e-4)
+
+
+def test_classes_that_a_plane_separates_end() -> None:
+    Y = (X[:, :1] + X[:, 1:2] > 0.0).astype(float)
+    for link, y in (("logistic", Y), ("softmax", np.hstack([Y, 1.0 - Y]))):
+        found = solved(X, y, link, l2=0.0, tolerance=1e-4)
+        assert found.converged and np.isfinite(found.W).all()
+        scores = X @ found.W + found.b
+        decided = scores[:, 0] > (0.0 if link == "logistic" else scores[:, 1])
+        assert (decided == (Y[:, 0] > 0.0)).mean() > 0.99
+
+
+@pytest.mark.parametrize("link", CURVES)
+def test_constant_targets(link: Any) -> None:
+    """A label that never occurs, a class of one row, one number for all."""
+    Y = np.ones((N, 2))
+    Y[:, 0] = 0.0 if LINKS[link].range[0] <= 0.0 else 2.0
+    if link == "softmax":
+        Y[0] = 1.0, 0.0
+    found = solved(X, Y, link, tolerance=1e-4)
+    assert found.converged and np.isfinite(found.W).all() and np.isfinite(found.b).all()
+    if link in ("linear", "gamma"):
+        assert abs(found.W).max() < 1e-6
