@@ -28,10 +28,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blocklearn.matcache.cpu.blas import one_thread
-from blocklearn.matcache.cpu.lapack import cholesky, prepare, triangular
+from blocklearn.matcache.cpu.lapack import prepare
 from blocklearn.matcache.cpu.pool import Pool
 
 from .curves import Array, Loss, best_constants, mean_bends
+from .factors import inverse_root
 from .row_sums import AtScores, Numbers, RowSums, Targets
 
 MEMORY = 10  # pairs (step, change of the gradient)
@@ -42,11 +43,12 @@ LEAST = 1e-12  # the same: below is rounding
 GAIN = 1e-20  # of the objective: a step that gains less is the last
 CONSTANT = 1e-7  # a column that varies less, relative to its size, is constant
 TRIALS = 40  # shorter steps in a row
-RIDGES = 0.0, 1e-10, 1e-7, 1e-5, 1e-3  # added to a diagonal of 1
-PIVOT = 1e-13  # square of the least diagonal of a factor
 USUAL = 1e-24, 1e24  # mean squares of columns that float32 holds, with those far from the mean
-PATIENCE = 6  # passes with one H, then twice as many
-READING = 80  # products that take as long as reading a number
+FIRST = 3  # passes that count as those before the first Hessian
+PATIENCE = 2  # times as many passes as before the last Hessian come before the next
+# Times, in products of a Hessian: a pass, and a target's share of a number of X in it; a number of
+# X in a Hessian; a number of the cube of columns in its factor.
+PASS, SHARE, SQUARING, FACTORING = 1.5e7, 8, 100, 10
 MOST_BYTES = 2**28  # of Hessians
 
 
@@ -118,7 +120,7 @@ class NewtonSolver:
         """
         prepare("dpotrf", "dtrsm")
         pool = Pool(threads)
-        tolerance, due = max(tolerance, LEAST), PATIENCE
+        tolerance = max(tolerance, LEAST)
         try:
             for number in range(1, most + 1):
                 with one_thread():
@@ -127,9 +129,8 @@ class NewtonSolver:
                     else:
                         self._move(self._sums.at(self._trial, pool, rough=self._rough), tolerance)
                     if self._left.any():
-                        if number >= due and self._worth_anew(number):
-                            self._renew(pool)
-                            due = 2 * number
+                        if self._worth_anew(number, tolerance):
+                            self._renew(pool, number)
                         self._choose()
                 yield number
         finally:
@@ -154,7 +155,8 @@ class NewtonSolver:
         self._single = bool(sums.single and usual and not self._exact)
         self._units = np.sqrt(np.append(np.where(silent, 1.0, within) + l2, 1.0))[:, None]
         self._f, self._g = self._penalised(found, self._theta)
-        self._first = self._norm(self._g)
+        self._first = self._norm = self._size(self._g)
+        self._factored = FIRST, self._norm
         self._along, self._slope = np.zeros_like(self._theta), np.zeros_like(self._f)
         self._taken, self._coarse = np.ones(self._f.size, bool), np.zeros(self._f.size, bool)
         if not self._exact:
@@ -162,8 +164,9 @@ class NewtonSolver:
         self._factors = [self._factor(H, l2 / float(self._bends.mean()))]
         self._rough = self._single
 
-    def _renew(self, pool: Pool) -> None:
-        """Factorize the Hessians of where the columns are now."""
+    def _renew(self, pool: Pool, number: int) -> None:
+        """Factorize the Hessians of where the columns are now, after pass `number`."""
+        self._factored = number, self._norm
         which = np.flatnonzero(np.broadcast_to(self._left, self._bends.shape))
         Hs = self._sums.hessians(pool, (self._theta, which), exact=not self._single)
         if len(self._factors) < self._bends.size:
@@ -174,33 +177,28 @@ class NewtonSolver:
         self._pairs = []
         self._taken = np.ones_like(self._left)
 
-    def _worth_anew(self, passes: int) -> bool:
-        """Return whether new Hessians take no longer than the passes so far."""
+    def _worth_anew(self, number: int, tolerance: float) -> bool:
+        """Return whether new Hessians take no longer than passes so far, and those that seem left.
+
+        number: of the last pass.
+        """
         sums, left = self._sums, int(np.broadcast_to(self._left, self._bends.shape).sum())
-        wide = sums.features + 1
-        if self._exact or 8 * left * wide**2 > MOST_BYTES:
+        (since, before), wide = self._factored, sums.features + 1
+        if self._exact or number < PATIENCE * since or 8 * left * wide**2 > MOST_BYTES:
             return False
-        hessians = left * (sums.sample * wide * (READING + wide) + wide**3)
-        return bool(hessians <= passes * sums.rows * wide * (READING + 8 * sums.targets))
+        with np.errstate(all="ignore"):  # logarithms of 0, where a gradient is
+            rest, fall = np.log(self._norm / self._first / tolerance), np.log(before / self._norm)
+        passes = (number - since) * rest[self._left] / np.maximum(fall[self._left], 1e-3)
+        products = sums.sample * wide * (SQUARING + wide) + FACTORING * wide**3
+        reading = PASS + sums.rows * wide * SHARE * (4 + sums.targets)
+        return bool(left * products <= min(number, passes.max()) * reading)
 
     def _factor(self, H: Array, l2: float) -> Array:
-        """Return M with M' M = (H + l2)^-1."""
+        """Return M with M' M = (H + l2)^-1, or near it where that is singular."""
         H[self._silent] = H[:, self._silent] = 0.0
-        diagonal = np.einsum("ii->i", H)
-        diagonal[:-1] += l2
-        diagonal[~(diagonal > 0.0)] = 1.0
-        scale = 1.0 / np.sqrt(diagonal)
-        H *= scale
-        H *= scale[:, None]
-        for ridge in RIDGES:
-            factor = H.copy()
-            np.einsum("ii->i", factor)[:] += ridge
-            cholesky(factor)
-            if np.diagonal(factor).min() ** 2 > max(ridge / 2.0, PIVOT):
-                break
-            self._exact = False
-        found = np.diag(scale)
-        triangular("solve", factor, found, left=True, lower=True, turned=False)
+        np.einsum("ii->i", H)[:-1] += l2
+        found, regular = inverse_root(H)
+        self._exact &= regular
         return found
 
     def _solved(self, G: Array) -> Array:
@@ -237,12 +235,12 @@ class NewtonSolver:
         self._taken = taken
         self._coarse = np.where(taken, self._rough, self._coarse)
         self._remember(step, change)
-        norm = self._norm(self._g)
+        self._norm = self._size(self._g)
         if self._rough:
-            near = norm <= max(ROUGH, tolerance) * self._first
+            near = self._norm <= max(ROUGH, tolerance) * self._first
             self._rough = bool(taken[self._left].all() and not near.all())
         else:
-            self._left &= ~(taken & (norm <= tolerance * self._first))
+            self._left &= ~(taken & (self._norm <= tolerance * self._first))
 
     def _remember(self, step: Array, change: Array) -> None:
         """Keep a pair, for the columns whose gradient has grown along it."""
@@ -291,7 +289,7 @@ class NewtonSolver:
             d = d + step * (shares.pop() - inverse * self._dot(change, d))
         return d
 
-    def _norm(self, G: Array) -> Array:
+    def _size(self, G: Array) -> Array:
         G = G / self._units
         return np.sqrt(self._dot(G, G))
 

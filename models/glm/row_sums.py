@@ -82,28 +82,25 @@ class RowSums:
         rough: products are float32, as X. columns: also those of columns and of their squares.
         """
         k, features = self.targets, self.features
+        size = 2 * self._chunk if rough else self._chunk
+        ones = np.ones(size)
 
         def add(part: slice, room: Array, into: list[Array]) -> None:
             x = self._X[part] if rough else self._wide(part, room)
             W = theta[:-1].astype(x.dtype, copy=False)
             losses, residuals = self._curve.losses(x @ W + theta[-1], self._y(part), self._shape)
-            weights = None if self._weights is None else self._weights[part, None]
-            if weights is not None:
-                losses *= weights
-                residuals *= weights
-            into[0] += losses.sum(axis=0)
+            own = ones[: len(x)] if self._weights is None else self._weights[part]
+            into[0] += own @ losses
+            into[1][-1] += own @ residuals
+            if self._weights is not None:
+                residuals *= own[:, None]
             into[1][:-1] += x.T @ residuals.astype(x.dtype, copy=False)
-            into[1][-1] += residuals.sum(axis=0)
             if columns:
-                own = np.ones(len(x)) if weights is None else weights[:, 0]
                 into[2] += own @ x
-                into[3] += np.einsum("nf,nf->f", x, x) if weights is None else own @ (x * x)
+                into[3] += own @ (x * x)
 
-        shapes = [(k,), (features + 1, k), (features,), (features,)]
-        size = 2 * self._chunk if rough else self._chunk
-        return AtScores(
-            *self._summed(pool, add, shapes if columns else shapes[:2], self.rows, size)
-        )
+        shapes = [(k,), (features + 1, k), (features,), (features,)][: 4 if columns else 2]
+        return AtScores(*self._summed(pool, add, shapes, self.rows, size))
 
     def hessians(
         self, pool: Pool, at: tuple[Array, NDArray[np.intp]] | None, *, exact: bool
