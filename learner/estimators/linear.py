@@ -188,15 +188,15 @@ class LinearEstimator(LearnerEstimator):
                 self._fit(self._in_units(data), told, optimizer)
             finally:
                 self._units = None
-            self._seen = Seen.of(*data) if full_pass and self._linear else None
-            converged = self.n_iter_ < whole(self, "max_iter")
+            self._seen, converged = Seen.of(*data) if full_pass and self._linear else None, False
+        stopped = self.n_iter_ < whole(self, "max_iter")  # by a callback, if not converged
         why = None
         if self.loss in KINKED and isinstance(optimizer, ConjugateGradient):
             why = (
                 f"conjugate gradients stop at kinks of loss={self.loss!r}, perhaps far above the "
                 'optimum; use solver="lbfgs".'
             )
-        elif full_pass and self.loss not in KINKED and not converged:
+        elif full_pass and self.loss not in KINKED and not (converged or stopped):
             why = (
                 f"not converged after max_iter={self.max_iter} passes; raise it, or scale the "
                 "features, or raise alpha."

@@ -135,3 +135,10 @@ def test_intercepts_suit_the_rounded_weights() -> None:
     found = bl.GLMRegressor(alpha=0.0).fit(far, SCORES[:, 0])
     scores = far @ found.coef_.astype(float) + found.intercept_
     assert abs(scores.mean() - SCORES[:, 0].mean()) < 0.02
+
+
+def test_a_fit_that_a_callback_stops_comes_without_warning(monkeypatch: Any) -> None:
+    found = bl.GLMRegressor("poisson", tol=1e-8)
+    stop = lambda tell, found, progress: setattr(progress, "stop", True)  # noqa: E731
+    monkeypatch.setattr("blocklearn.learner.estimators.passes.TellCallbacks.pass_end", stop)
+    assert found.fit(X, COUNTS).n_iter_ == 1
