@@ -151,7 +151,7 @@ class Model(Matrices):
     @property
     def needs(self) -> Needs:
         """What `allocate` needs to know of the training data: `needs = Needs(sample=100)`."""
-        return Needs(**earlier_needs(self))
+        return earlier_needs(self)
 
     def check_targets(self, Y: NDArray[np.floating]) -> None:
         """Raise an error if `update` and `score` cannot use Y, NumPy [rows x targets]."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import ClassVar, Protocol
+
+from .block_size import BlockSize
+from .inputs import Needs
 
 SIZES = {"steps_of_pass": "steps", "least_block": "least", "largest_block": "most"}
 NEEDS = {
@@ -15,7 +18,13 @@ NEEDS = {
 """Names of earlier versions, and fields of `Model.block_size` and `Model.needs`."""
 
 
-def take_earlier(cls: Any) -> None:
+class HasBlocks(Protocol):
+    """The part of a model that has new names."""
+
+    block_size: ClassVar[BlockSize]
+
+
+def take_earlier(cls: type[HasBlocks]) -> None:
     """Warn of names of earlier versions in a class of a model, and use its sizes of blocks."""
     for names, now in ((SIZES, "block_size = BlockSize"), (NEEDS, "needs = Needs")):
         for name in names.keys() & vars(cls).keys():
@@ -25,6 +34,7 @@ def take_earlier(cls: Any) -> None:
     cls.block_size = cls.block_size._replace(**sizes)
 
 
-def earlier_needs(model: Any) -> dict[str, Any]:
-    """Return the fields of `Model.needs` that a class of earlier versions defines."""
-    return {new: getattr(model, name) for name, new in NEEDS.items() if hasattr(model, name)}
+def earlier_needs(model: object) -> Needs:
+    """Return `Model.needs` of a class of earlier versions, or none."""
+    found = {new: getattr(model, name) for name, new in NEEDS.items() if hasattr(model, name)}
+    return Needs()._replace(**found)
