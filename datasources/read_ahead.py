@@ -283,8 +283,8 @@ def _check_finished(source: DataSource, pass_: int, place: Place) -> None:
             "index=index, rows=...), with its own arguments."
         )
     rows = place.block.rows
-    if rows and place.block.row_ids[:rows].min() < 0:
+    if rows and place.block.row_ids[:rows].max() < 0:
         raise DataError(
-            f"{type(source).__name__}.read(pass_={pass_}, index={place.index}, into): a row has no "
+            f"{type(source).__name__}.read(pass_={pass_}, index={place.index}, into): no row has a "
             "number. `read` must set them: into.row_ids[:rows] = ..."
         )

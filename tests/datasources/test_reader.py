@@ -53,6 +53,7 @@ class Failing:
         if index == self.bad and pass_ == 0:
             raise self.error
         into.indptr[:] = 0
+        into.row_ids[:] = [2 * index, 2 * index + 1]
         into.finish(pass_=pass_, index=index, rows=2)
 
 

@@ -379,7 +379,7 @@ def test_parameters_are_named_in_errors() -> None:
         bl.NMF(max_iter=0).fit(COUNTS)
     with pytest.raises(ValueError, match=r"GLMClassifier: loss='log': must be log_loss, hinge or"):
         bl.GLMClassifier("log").fit(COUNTS, LABELS)
-    with pytest.raises(ValueError, match=r"solver='irls': must be auto, newton, sgd, adagrad"):
+    with pytest.raises(ValueError, match=r"solver='irls': must be auto, dual, newton, sgd"):
         bl.GLMRegressor(solver="irls").fit(COUNTS, COUNTS[:, 0])
     with pytest.raises(ValueError, match="n_jobs=0"):
         bl.NMF(n_jobs=0).fit(COUNTS)

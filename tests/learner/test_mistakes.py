@@ -385,7 +385,7 @@ def unnumbered(self: Any, into: Any, ids: Any, X: Any, Y: Any) -> None:
         ({"shape": (15, 4)}, "Rows.shape is a tuple; must be a .*BlockShape"),
         ({"blocks": lambda self: 3}, "Rows.blocks is a method; must be a whole number"),
         ({"blocks": 2}, "blocks=2 of shape.rows=5 rows: must hold all of shape.total_rows=15"),
-        ({"fill": unnumbered}, "a row has no number"),
+        ({"fill": unnumbered}, "no row has a number"),
         ({"fill": replaced("dense")}, "block.dense: was replaced by another array"),
         ({"fill": replaced("targets")}, "block.targets: was replaced by another array"),
         ({"fill": replaced("row_ids")}, "block.row_ids: was replaced by another array"),

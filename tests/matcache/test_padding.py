@@ -206,7 +206,7 @@ def test_rows_of_a_state_are_those_of_the_block_whatever_happened_before() -> No
             return {"mean": bl.Sum(total(exp(self.seen.rows)), block.weight)}
 
         def predict(self, block: Any) -> Any:
-            return exp(self.seen.rows).mat()
+            return exp(block.weights).mat()
 
     for block_rows in (16, 41):
         learner = bl.Learner(Own(), X, X, passes=2, block_rows=block_rows, verbose=False).fit()

@@ -44,7 +44,7 @@ def assembly(size: int, number: float, length: str = "size0()") -> str:
     kernel = compiled(TEXT.format(size=size, length=length, number=number))
     kernel.compile(TYPES)  # type: ignore[attr-defined]
     library = kernel.overloads[TYPES].library  # type: ignore[attr-defined]
-    return re.sub("blocklearn_kernel_[0-9a-f]+3runB2v[0-9]+", "run", library.get_asm_str())
+    return re.sub("blocklearn_kernel_[0-9a-f]+3runB[0-9]+v[0-9]+", "run", library.get_asm_str())
 
 
 @pytest.fixture
