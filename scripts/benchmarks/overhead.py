@@ -73,7 +73,7 @@ class Expressions(bl.Model):
 
     def score(self, block: bl.Block) -> Any:
         """Count the rows."""
-        return {"rows": bl.Sum(total(block.weights), total(block.weights))}
+        return {"weight": bl.Sum(total(block.weights), total(block.weights))}
 
     def predict(self, block: bl.Block) -> Any:
         """Return a row of zeros for each row."""
@@ -104,7 +104,7 @@ class KMeans(bl.Model):
 
     def score(self, block: bl.Block) -> Any:
         """Count the rows."""
-        return {"rows": bl.Sum(total(block.weights), total(block.weights))}
+        return {"weight": bl.Sum(total(block.weights), total(block.weights))}
 
     def predict(self, block: bl.Block) -> Any:
         """Return 1 at the nearest centre."""
