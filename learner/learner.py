@@ -247,7 +247,8 @@ class Learner:
             sync_every=sync_every,
             sync_weight=sync_weight,
         )
-        self.model, self.passes = model.untrained(), passes
+        self.model = (model if train is None else model.for_run(passes)).untrained()
+        self.passes = passes
         self.mixins = [made("mixins", MIXINS, mixin).model_copy() for mixin in listed(mixins)]
         self.optimizer, self._chosen = None, optimizer is not None
         if optimizer is not None:
@@ -454,6 +455,8 @@ class Learner:
                 f"Learner.fit: eval={eval}: must be data: shares are of the first data."
             )
         data = self.data
+        if not self._live.has_numbers:
+            self.model = data.model = self.model.for_run(passes)
         source = data.source(train, "train", shuffle=self._shuffles())
         state, before = None, 0
         if self._live.has_numbers:

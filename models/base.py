@@ -174,6 +174,14 @@ class Model(Matrices):
             del copy.__dict__[name]
         return copy
 
+    def for_run(self, passes: int, begun: Mapping[str, object] | None = None) -> Self:
+        """Return the model with the settings that the length of a run decides.
+
+        passes: of the run.
+        begun: the fields that a run which resumes began with: what they decided stays.
+        """
+        return self
+
     @property
     def undecided(self) -> Undecided | None:
         """The setting that is chosen by trials before training, such as "reg=auto"; None: none.

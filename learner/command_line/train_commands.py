@@ -184,8 +184,9 @@ def config(
     """
     run = resolved(config, set_, out, seed, threads, device, engine=engine, workers=workers)
     from ..configuration.yaml_config import to_yaml
+    from ..runs.inputs import of_length
 
-    show_text(to_yaml(run).removesuffix("\n"))
+    show_text(to_yaml(of_length(run)).removesuffix("\n"))
 
 
 def schema() -> None:

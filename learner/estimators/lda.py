@@ -31,8 +31,8 @@ class LatentDirichletAllocation(TopicTables, Decomposition):
         inference: "gibbs" (the best topics), "cvb0" (good topics fastest) or "vb" (as scikit-learn
             and gensim).
         assignments: of gibbs: "fresh", "kept" (from the tenth pass on; then a pass is one sweep,
-            so raise max_iter: 100 to 300) or "auto" (kept where the data allow). `partial_fit`
-            draws them afresh.
+            so raise max_iter: 100 to 300) or "auto" (kept from max_iter=50 on, or to learn priors,
+            where the data allow). `partial_fit` draws them afresh.
         doc_topic_prior: a number, or one for each topic; None: 0.05. "auto": learned, one for each
             topic; gibbs needs kept assignments for it.
         topic_word_prior: a number, one for each word, or an array [topics x words]; None: 0.05.
@@ -71,7 +71,7 @@ class LatentDirichletAllocation(TopicTables, Decomposition):
         n_components: int = 10,
         *,
         inference: Literal["gibbs", "cvb0", "vb"] = "gibbs",
-        assignments: Literal["fresh", "kept", "auto"] = "fresh",
+        assignments: Literal["fresh", "kept", "auto"] = "auto",
         doc_topic_prior: Any = None,
         topic_word_prior: Any = None,
         learning_offset: float | None = None,
@@ -146,11 +146,12 @@ class LatentDirichletAllocation(TopicTables, Decomposition):
             "eta": "topic_word_prior",
             "inner_iterations": "max_doc_update_iter",
         }
+        fields: dict[str, Any] = {"warm_up": self._warm_up}
         if self._warm_up is None:
             names["assignments"] = "assignments"
         else:
             self._check_stream(names)
-        fields: dict[str, Any] = {"warm_up": self._warm_up}
+            fields["assignments"] = "fresh"
         prior = self.topic_word_prior
         if np.ndim(prior) == 2:
             del names["eta"]

@@ -22,7 +22,7 @@ def planned(config: RunConfig) -> RunConfig:
 
 def with_model(config: RunConfig, model: dict[str, Any]) -> RunConfig:
     """Return `config` with the fields of a model that another worker has decided on."""
-    if config.model.undecided is None:
+    if config.model.model_dump(mode="json") == model:
         return config
     decided = type(config.model).model_validate_json(json.dumps(model))
     return config.model_copy(update={"model": decided})

@@ -21,7 +21,7 @@ from ..training.plans.plan import ROW_STATE, Plan
 from .build import StateFiles, build, table_folders
 from .decided import planned
 from .exchange_plan import exchange_lines
-from .inputs import open_data, sized
+from .inputs import of_length, open_data, sized
 from .memory_check import array_lines, check_room, device_rooms, room
 from .run_folder import RunFolder
 from .training import summary
@@ -42,6 +42,7 @@ def dry_run_lines(
         MemoryPlanError: memory does not suffice; the message says which settings to lower.
     """
     RunFolder(config.out).check(overwrite=overwrite, resume=resume)
+    config = of_length(config)
     train, eval = open_data(config)
     chosen = config.data.block_rows == "auto"
     config = sized(config, train)

@@ -1,8 +1,10 @@
 """Open the data of a configuration."""
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from blocklearn.datasources import (
     DataError,
@@ -68,11 +70,22 @@ def sized(config: RunConfig, train: DataSource) -> RunConfig:
     return config.model_copy(update={"data": data})
 
 
-def settled(config: RunConfig) -> RunConfig:
-    """Return `config` with the settings that data and devices decide.
+def of_length(config: RunConfig, begun: Mapping[str, Any] | None = None) -> RunConfig:
+    """Return `config` with the settings of the model that the number of passes decides.
 
-    Raises as `open_data`.
+    begun: the configuration of the run that resumes: what it decided stays.
     """
+    fields = None if begun is None else begun.get("model", {})
+    model = config.model.for_run(config.learner.passes, fields)
+    return config.model_copy(update={"model": model})
+
+
+def settled(config: RunConfig, begun: Mapping[str, Any] | None = None) -> RunConfig:
+    """Return `config` with the settings that the run's length, data and devices decide.
+
+    begun: see `of_length`. Raises as `open_data`.
+    """
+    config = of_length(config, begun)
     data = config.data
     require_files(data)
     train = data.train.settled()

@@ -22,6 +22,7 @@ from typing import Any
 from blocklearn.datasources.secrets import hidden
 from blocklearn.durable import NEXT, left_of, settle, write_file
 
+from ..configuration.yaml_tree import parse_file
 from ..errors import RunFolderError
 from ..exit_codes import ExitCode, exit_code
 from ..files.lock import HeldError, Lock, this_process
@@ -109,6 +110,13 @@ class RunFolder:
             ModelFolderError: the mark is damaged.
         """
         return read_json(RunMark, self.path / MARK)
+
+    def begun(self) -> dict[str, Any] | None:
+        """Return the resolved configuration of the run that is here; None: there is none."""
+        if not (self.exists and self.config.is_file()):
+            return None
+        settings: dict[str, Any] = parse_file(self.config).plain()
+        return settings
 
     def check(self, *, overwrite: bool, resume: bool) -> None:
         """Raise `RunFolderError` if a run may not be written here."""

@@ -116,7 +116,7 @@ def _train(
 ) -> Learner | None:
     folder = RunFolder(config.out)
     folder.check(overwrite=options.overwrite, resume=options.resume)
-    config = settled(config)
+    config = settled(config, folder.begun() if options.resume else None)
     warn_of_secrets(config)
     train_data, eval_data = open_data(config)
     config = sized(config, train_data)

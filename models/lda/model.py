@@ -57,6 +57,7 @@ from .seeds import problem as seed_problem
 from .seeds import seed_table
 from .topic_priors import Given, TopicPriors, problem_of_auto
 
+MANY_PASSES = 50  # of a run, from which kept topics are the better ones for the time they take
 FEW = 200  # topics up to which sampling begins best from cvb0 or from passes drawn afresh
 FIRST_TOKENS = 0.01  # of a word in a topic, before any data
 KEPT_BLOCKS = 8  # of a pass, where topics are kept from the start: exact counts need no more
@@ -125,9 +126,10 @@ class LDA(Model):
         None, description="iterations per document of vb (null: 5) and cvb0 (null: 10)"
     )
     assignments: Literal["fresh", "kept", "auto"] = Field(
-        "fresh",
+        "auto",
         description="gibbs: topics of tokens are drawn afresh in each pass, or kept from pass to "
-        "pass; auto keeps them where the data allow, and draws afresh with `same`",
+        f"pass; auto keeps them in runs of {MANY_PASSES} passes or more, or to learn priors, where "
+        "the data allow",
     )
     warm_up: Annotated[int, Ge(0)] = Field(
         default_factory=_warm_up,
@@ -202,6 +204,20 @@ class LDA(Model):
         if self.inference != "vb":
             return None
         return "inference: vb reads lambda as counts; use streaming-average, or inference: cvb0"
+
+    def for_run(self, passes: int, begun: Mapping[str, object] | None = None) -> Self:
+        """Return the model with assignments that are fresh in short runs, if they are "auto"."""
+        learns = "auto" in (self.alpha, self.eta)
+        if self.assignments != "auto" or learns or self.topics > MOST_FRESH:
+            return self
+        fresh = passes < MANY_PASSES if begun is None else begun.get("assignments") == "fresh"
+        if not fresh:
+            return self
+        fields = {name: getattr(self, name) for name in ("inference", "topics")}
+        fields["assignments"] = "fresh"
+        if "warm_up" not in self.model_fields_set:
+            fields["warm_up"] = _warm_up(fields)
+        return self.model_copy(update=fields)
 
     def prepared(self, source: DataSource, seed: int, *, train: bool) -> DataSource:
         """Return `source` with weighed counts, if `term_weights` says so."""

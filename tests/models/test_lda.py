@@ -225,11 +225,12 @@ def test_how_sampling_begins_depends_on_topics_and_assignments() -> None:
     for own, begins, rows in [
         ({"topics": 200}, (1, 8), 160),
         ({"topics": 201}, (0, 0), 160),
+        ({"topics": 200, "warm_up": 3}, (3, 8), 160),
         ({"topics": 200, "assignments": "kept"}, (0, 8), 160),
-        ({"topics": 201, "assignments": "auto"}, (0, 0), 1_000),
+        ({"topics": 201, "assignments": "kept", "fresh_passes": 0}, (0, 0), 1_000),
         ({"topics": 201, "assignments": "kept", "fresh_passes": 1}, (0, 1), 160),
     ]:
-        model = bl.models.LDA(**own)
+        model = bl.models.LDA(**own).for_run(passes=10)
         assert (model.warm_up, model.fresh_passes) == begins
         assert model.rows_of_block(8_000) == rows
     given = bl.models.LDA(topics=201, warm_up=3, fresh_passes=4)

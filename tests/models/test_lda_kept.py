@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +12,26 @@ import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.datasources import HostBlock, IterableSource, MatrixSource
+from blocklearn.datasources.blocks import write_blocks
+from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.training.inputs.data import count_tokens
 from blocklearn.matcache.operations import kept_topics as sampling
 from blocklearn.mixins import CosineSimilarity
 from blocklearn.models import LDA
 from blocklearn.models.errors import ModelConfigError
 from blocklearn.models.lda import kept_topics
+from blocklearn.models.lda import model as lda_model
 from tests.support.model_variants import counts
 from tests.support.stops import check_stops
 
 TOPICS = 3  # as the contract's variant, which shares the kernel
+SMALL: dict[str, Any] = {"topics": TOPICS, "warm_up": 1, "fresh_passes": 0, "sweeps": 2}
 
 
 def learner(X: Any = None, **options: Any) -> bl.Learner:
     """A learner of kept assignments, in blocks of 40 rows, the last of which is not full."""
     model = {name: options.pop(name) for name in list(options) if name in LDA.model_fields}
-    own = {"topics": TOPICS, "assignments": "kept", "warm_up": 1, "fresh_passes": 0}
-    own |= {"sweeps": 2, **model}
+    own = SMALL | {"assignments": "kept"} | model
     given = {"passes": 4, "block_rows": 40, "threads": 1, "seed": 3, "verbose": False, **options}
     return bl.Learner(LDA(**own), counts() if X is None else X, **given)
 
@@ -167,8 +171,11 @@ def stream(_: int) -> Any:
         ({"mixins": [CosineSimilarity(weight=1)]}, "terms of mixins act on sums"),
     ],
 )
-def test_data_without_lasting_tokens(options: dict[str, Any], why: str) -> None:
+def test_data_without_lasting_tokens(
+    options: dict[str, Any], why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`kept` refuses them, `auto` draws afresh and says so."""
+    monkeypatch.setattr(lda_model, "MANY_PASSES", 2)
     with pytest.raises(ModelConfigError, match="assignments=kept: must be fresh or auto: " + why):
         learner(**options).plan()
     trained = learner(**options, assignments="auto", passes=2, sweeps=9).fit()
@@ -176,10 +183,54 @@ def test_data_without_lasting_tokens(options: dict[str, Any], why: str) -> None:
     assert not trained.model.states
 
 
-def test_auto_keeps_what_can_be_kept() -> None:
-    np.testing.assert_array_equal(
-        learner(assignments="auto").fit().parameter("lambda"), learner().fit().parameter("lambda")
-    )
+@pytest.mark.parametrize(("many", "same"), [(4, "kept"), (5, "fresh")])
+def test_auto_keeps_in_long_runs(many: int, same: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lda_model, "MANY_PASSES", many)
+    auto, named = (learner(assignments=each, passes=4).fit() for each in ("auto", same))
+    np.testing.assert_array_equal(auto.parameter("lambda"), named.parameter("lambda"))
+
+    untold = bl.Learner(LDA(**SMALL), block_rows=40, threads=1, seed=3, verbose=False)
+    later = untold.fit(counts(), passes=4)
+    np.testing.assert_array_equal(later.parameter("lambda"), named.parameter("lambda"))
+
+
+def test_what_auto_means() -> None:
+    """The run's length decides, unless priors are learned. A run that resumes stays as it is."""
+    few, many = LDA().for_run(49), LDA().for_run(50)
+    assert (few.assignments, few.warm_up) == ("fresh", 1)
+    assert (many.assignments, many.warm_up) == ("auto", 0)
+    assert LDA(alpha="auto").for_run(10).assignments == "auto"
+    assert LDA(assignments="kept").for_run(10).assignments == "kept"
+    assert LDA().for_run(100, {"assignments": "fresh"}) == few
+    assert LDA().for_run(10, {"assignments": "auto"}) == many
+
+
+def test_a_run_of_the_command_stays_as_it_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More passes may follow, with the same configuration, and topics are still drawn afresh."""
+    monkeypatch.setattr(lda_model, "MANY_PASSES", 3)
+    write_blocks(MatrixSource(counts(), block_rows=40), [tmp_path / "counts"])
+    settings = {
+        "model": {"kind": "lda", "topics": TOPICS},
+        "data": {"train": {"kind": "blocks", "paths": [str(tmp_path / "counts")]}},
+    }
+
+    def train(name: str, passes: int) -> tuple[Any, Any]:
+        given = {"learner": {"passes": passes, "threads": 1}, "out": str(tmp_path / name)}
+        (tmp_path / "run.yaml").write_text(json.dumps(settings | given))
+        with pytest.raises(SystemExit) as stop:
+            main(["train", "--config", str(tmp_path / "run.yaml"), "--resume", "auto", "--quiet"])
+        assert stop.value.code == 0
+        found = bl.load(tmp_path / name)
+        return found.model.assignments, found.parameter("lambda")
+
+    assert train("few", 2)[0] == "fresh"
+    assignments, lam = train("few", 3)
+    assert assignments == "fresh"
+    kept = train("many", 3)
+    assert kept[0] == "auto"
+    assert (kept[1] != lam).any()
 
 
 def test_the_plan_has_the_state(tmp_path: Path) -> None:
@@ -237,8 +288,9 @@ def test_four_bytes_change_no_bits(
 def test_many_topics_have_to_be_kept() -> None:
     many = {"topics": 2**16 + 1, "alpha": 0.1}
     with pytest.raises(ValueError, match="topics=65,537: must be up to 65,536 with assignments=fr"):
-        LDA(**many)
+        LDA(**many, assignments="fresh")
     LDA(**many, inference="cvb0")
+    assert LDA(**many).for_run(1).assignments == "auto"
     with pytest.raises(ModelConfigError, match="must be up to 65,536 where assignments cannot be"):
         learner(IterableSource(stream, block_rows=40), **many | {"assignments": "auto"}).plan()
 
@@ -248,12 +300,14 @@ def test_inferences_without_assignments_refuse_to_keep_them() -> None:
         LDA(inference="vb", assignments="kept")
 
 
-def test_the_estimator_keeps_them() -> None:
+def test_the_estimator_keeps_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lda_model, "MANY_PASSES", 10)
     own = {"n_components": TOPICS, "max_iter": 10, "batch_size": 40, "random_state": 3}
     kept = bl.LatentDirichletAllocation(assignments="kept", **own).fit(counts())
     same = bl.LatentDirichletAllocation(assignments="auto", **own).fit(counts())
-    fresh = bl.LatentDirichletAllocation(**own).fit(counts())
+    fresh = bl.LatentDirichletAllocation(assignments="fresh", **own).fit(counts())
     np.testing.assert_array_equal(kept.components_, same.components_)
+    same.partial_fit(counts())  # of as many passes, and of new documents, which keep none
     assert (kept.components_ != fresh.components_).any()
     total = counts().sum() + 0.05 * TOPICS * 20
     assert kept.components_.sum() == pytest.approx(total, rel=0.01)

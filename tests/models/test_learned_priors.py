@@ -277,7 +277,7 @@ def test_what_does_not_learn_refuses_auto() -> None:
     with pytest.raises(ValueError, match="eta=auto: must be a number beside seeds"):
         LDA(topics=3, inference="cvb0", eta="auto", seeds={"first": ["a"]})
     with pytest.raises(ValueError, match="alpha=auto: must be numbers with assignments=fresh"):
-        LDA(topics=3, alpha="auto")
+        LDA(topics=3, alpha="auto", assignments="fresh")
     with pytest.raises(ValueError, match="eta: auto does not sum to 1"):
         learner(inference="cvb0", alpha=0.1, optimizer=IncNorm()).fit()
     with pytest.raises(ValueError, match="doc_topic_prior='auto': must be numbers for partial_fit"):

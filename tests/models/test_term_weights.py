@@ -12,6 +12,7 @@ import scipy.sparse as sp
 import blocklearn as bl
 from blocklearn.datasources import DataError, MatrixSource, WeightedSource
 from blocklearn.learner.command_line.cli import main
+from blocklearn.models.lda.model import MANY_PASSES
 from tests.support.model_variants import counts, labels
 
 MODELS = [
@@ -73,7 +74,8 @@ def test_replicas_and_shares_have_the_weights_of_the_training_part() -> None:
 
 def test_kept_assignments_need_whole_numbers() -> None:
     options: Any = {"topics": 3, "sweeps": 2, "term_weights": "idf"}
-    auto = bl.Learner(bl.models.LDA(assignments="auto", **options), counts(), **OPTIONS).fit()
+    many = OPTIONS | {"passes": MANY_PASSES}
+    auto = bl.Learner(bl.models.LDA(**options), counts(), **many).fit()
     assert "drawn afresh" in auto.team.first.model.notes[0]  # type: ignore[union-attr]
     with pytest.raises(ValueError, match="counts must be whole numbers"):
         bl.Learner(bl.models.LDA(assignments="kept", **options), counts(), **OPTIONS).fit()

@@ -36,6 +36,7 @@ class RunData:
     - targets, columns: their numbers in the training data; None: unknown.
     - of_rows: rows of the whole data, if `train` is one part of them; None: `train` is all.
     - block_rows: rows of a block.
+    - model: that reads them.
     """
 
     def __init__(
@@ -62,7 +63,8 @@ class RunData:
         self.columns: int | None = None
         self.of_rows = of_rows
         self.block_rows = Reading(block_rows).rows_of_block()  # until there are training data
-        self._model, self._seed, self._replicas, self._sizing = model, seed, replicas, block_rows
+        self.model = model
+        self._seed, self._replicas, self._sizing = seed, replicas, block_rows
 
     def open(self, train: Any, eval: Any, *, shuffle: bool, passes: int, scored: int) -> None:
         """Open the data of a learner: see `Learner`.
@@ -70,7 +72,7 @@ class RunData:
         shuffle: whether every pass takes the rows in another order.
         passes, scored: how often the data of training and of scores are read.
         """
-        model = self._model
+        model = self.model
         visits = passes if model.steps_by_pass else 1  # blocks are the same in all
         reading = Reading(self._sizing, shuffle, self._seed, visits)
         source, other, share = None, None, share_of(eval)
@@ -110,18 +112,18 @@ class RunData:
         columns = None if self.train is None else self.train.shape.columns
         rows = self.row_names if name in ("eval", "evaluate") else None
         known = Known() if side else Known(self.names, columns, self.target_names, rows)
-        source = open_source(data, reading, self._model, known, side=side)
+        source = open_source(data, reading, self.model, known, side=side)
         if name is not None:
-            check_labelled(self._model, source, name)
+            check_labelled(self.model, source, name)
         return source
 
     def prepared(self, source: DataSource) -> DataSource:
         """Return `source` as the model scores it, or makes predictions for it."""
-        return self._model.prepared(source, self._seed, train=False)
+        return self.model.prepared(source, self._seed, train=False)
 
     def train_on(self, source: DataSource) -> None:
         """Take the data of training, and those of its names that are not known yet."""
-        model = self._model
+        model = self.model
         two_sided = 1 in model.row_states.values()
         self.given = source, self.given[1]
         if model.row_states or model.needs.tokens:  # a row stays with its replica
