@@ -41,12 +41,13 @@ def _linear(eta: Array, y: Array, shape: float) -> tuple[Array, Array]:
 
 
 def _logistic(eta: Array, y: Array, shape: float) -> tuple[Array, Array]:
-    odds = np.maximum(eta, LOWEST)
-    np.negative(odds, out=odds)
+    within = np.maximum(eta, LOWEST)
+    odds = np.negative(within)
     np.exp(odds, out=odds)
     odds += 1.0
     losses = np.log(odds)
-    losses += (1.0 - y) * eta
+    within -= y * eta
+    losses += within
     np.divide(1.0, odds, out=odds)
     odds -= y
     return losses, odds

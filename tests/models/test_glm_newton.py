@@ -86,6 +86,12 @@ def test_scores_beyond_all_bounds_have_finite_curves(link: Any) -> None:
         assert np.isfinite(values).all()
 
 
+@pytest.mark.parametrize("link", ["logistic", "softmax"])
+def test_losses_of_classes_grow_beyond_all_bounds(link: Any) -> None:
+    eta, y = np.array([[-1e5, 800.0], [900.0, -1e5], [-800.0, -1e5]]), np.eye(2)[[0, 1, 1]]
+    np.testing.assert_allclose(CURVES[link].losses(eta, y, SHAPE)[0], defined(link, eta, y)[1])
+
+
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("link", CURVES)
 def test_the_gradient_is_zero(link: Any, intercept: bool) -> None:
