@@ -56,11 +56,12 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
             has kinks, at which the latter may end far above the optimum. "adagrad",
             "ftrl", "sgd", "adam" and "rmsprop" make a step for each block, so they need few passes.
             An optimizer of `blocklearn.optimizers` works, too. "newton" and "dual" read rows in
-            memory, on the CPU, with an L2 penalty alone or none: the first is Newton's method for
-            dense X and losses with second derivatives, the second dual ascent. "auto" is "newton"
-            for dense X of a few thousand columns at most, and "dual" for 1,000 sparse rows or more,
-            unless the penalty is tiny. Elsewhere it is L-BFGS where the objective is smooth, and
-            AdaGrad for "hinge" and in `partial_fit`.
+            memory, on the CPU, with an L2 penalty alone or none. "dual" is dual ascent. "newton"
+            is Newton's method for losses with second derivatives; of sparse X, and of several
+            thousand columns, it begins with the diagonal of a Hessian. "auto" is "dual" for 1,000
+            sparse rows or more, unless the penalty is tiny for their length, and else "newton".
+            Where neither suits, it is L-BFGS if the objective is smooth, and AdaGrad for "hinge"
+            and in `partial_fit`.
         max_iter: passes over the data, at most.
         tol: L-BFGS and Newton's method stop when the gradient's norm, relative to the first one,
             is below it; dual ascent when the distance to the optimum, as it estimates it, has

@@ -20,8 +20,8 @@ from .units import Units
 if TYPE_CHECKING:
     from .linear import LinearEstimator
 
-FEW_ROWS = 1000  # "auto" has L-BFGS for fewer, whose result does not depend on the order of rows
-SLOW = 50.0  # mean of x_i'x_i / (4 l2 n); beyond, dual ascent needs hundreds of passes
+FEW_ROWS = 1000  # of fewer, "auto" has a solver that no order of rows changes
+SLOW = 25.0  # mean of x_i'x_i / (4 l2 n); beyond, Newton's method is as fast, and nearer
 SLOW_NUMBERS = 15.0  # the same of x_i'x_i / (l2 n), for targets that are no classes
 MOST_BYTES = 2**30  # of labels and dual variables
 

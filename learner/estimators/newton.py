@@ -1,4 +1,4 @@
-"""Fit a linear estimator by Newton's method, which reads dense rows in memory without a learner."""
+"""Fit a linear estimator by Newton's method, which reads rows in memory without a learner."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from blocklearn.matcache import resolve
 from blocklearn.models import Shapes
 from blocklearn.models.glm.curves import CURVES, Loss
-from blocklearn.models.glm.newton import NewtonSolver
+from blocklearn.models.glm.newton import BYTES, NewtonSolver, sums_of
 
 from .base import Array
 from .moments import Moments
@@ -23,10 +23,11 @@ from .row_weights import times_class_weights
 if TYPE_CHECKING:
     from .linear import LinearEstimator
 
-START = 3e9  # products that take as long as the plans and the interpreted Python of L-BFGS
+START = 3e9  # products of a Hessian that are always worth their time
 PASSES = 20  # of either method, about
 READING = 40  # products of a Hessian that take as long as reading a number in a pass
-MOST_BYTES = 2**28  # of a Hessian and its factor
+MOST_HESSIAN = 2**28  # bytes of a Hessian and its factor
+MOST_PAIRS = 2**30  # bytes of what a solver keeps for the columns of W
 MOST_NUMBERS = 2**27  # of X and Y; beyond, many threads gain more from a learner
 
 
@@ -65,33 +66,40 @@ class NewtonProblem:
         """Return why Newton's method cannot solve the problem; None: it can."""
         if self.loss.link not in CURVES:
             return f"needs a loss with second derivatives, which loss={estimator.loss!r} lacks"
-        if sp.issparse(self.X):
-            return "needs a dense X"
         if estimator.l1_ratio and estimator._checked_alpha():
             return "needs an L2 penalty alone (l1_ratio=0)"
         if self.weights is not None and not self.weights.any():
             return "needs rows whose weights and class_weight are not 0"
         if resolve(estimator.device) != "cpu":
             return 'runs on device="cpu"'
-        wide = self.X.shape[1] + 1
-        if 16 * wide**2 > MOST_BYTES:
-            most = int((MOST_BYTES / 16) ** 0.5) - 1
-            return f"takes at most {most:,} columns, and X has {wide - 1:,}"
         return None
 
     @property
     def suits(self) -> bool:
-        """Whether a Hessian is worth its time, and the rows are not too many."""
+        """Whether the rows and what the solver keeps are not too large."""
         (rows, features), k = self.X.shape, self.Y.shape[1]
+        numbers = self.X.nnz if sp.issparse(self.X) else rows * features
+        return bool(numbers + rows * k <= MOST_NUMBERS and BYTES * features * k <= MOST_PAIRS)
+
+    @property
+    def diagonal(self) -> bool:
+        """Whether a Hessian is not worth its time, so that its diagonal is the first matrix."""
+        rows, features = self.X.shape
+        if sp.issparse(self.X) or 16 * (features + 1) ** 2 > MOST_HESSIAN:
+            return True
         hessian = rows * features**2 / 2 + features**3
-        reading = PASSES * READING * rows * features
-        return bool(rows * (features + k) <= MOST_NUMBERS and hessian <= START + reading)
+        return bool(hessian > START + PASSES * READING * rows * features)
 
     def solver(self, intercept: bool) -> NewtonSolver:
         """Return a solver at its start."""
-        return NewtonSolver(
-            self.X, self.Y, self.weights, l2=self.l2, loss=self.loss, intercept=intercept
-        )
+        X, diagonal = self.X, self.diagonal
+        if sp.issparse(X):
+            X = sp.csr_array(X, dtype=np.float32 if X.dtype == np.float32 else np.float64)
+            if not X.has_canonical_format:
+                X = X.copy()
+                X.sum_duplicates()
+        how = {"intercept": intercept, "diagonal": diagonal}
+        return NewtonSolver(sums_of(X, self.Y, self.weights, self.loss, **how), l2=self.l2, **how)
 
     def seen(self, found: NewtonSolver) -> Seen:
         """Return what `partial_fit` needs to know of the rows."""

@@ -1,14 +1,15 @@
-"""Linear models of dense rows in memory, by Newton's method with few Hessians.
+"""Linear models of rows in memory, by Newton's method with few Hessians, or with none.
 
 McCullagh, Nelder, Generalized Linear Models (1989), 2.5; Nocedal, Wright, Numerical Optimization,
 algorithm 7.4, whose first matrix is here a Hessian of each column
 
-    H = X' diag(w bend) X + l2.
+    H = X' diag(w bend) X + l2,
 
-Of the squared error H is the same everywhere, so the first step ends at the optimum. Elsewhere the
-last pairs of steps and changes of the gradient tell how H has changed, as in L-BFGS, and a pass is
-two products with X, as one of gradient descent: a new H costs as much as ten. H is computed anew
-where a fit takes long. The first one, at W = 0, serves all targets and all classes.
+or its diagonal, where X is sparse or has too many columns. Of the squared error H is the same
+everywhere, so the first step by it ends at the optimum. Elsewhere the last pairs of steps and
+changes of the gradient tell how H has changed, as in L-BFGS, and a pass is two products with X, as
+one of gradient descent: a new H costs as much as ten. H is computed anew where a fit takes long.
+The first one, at W = 0, serves all targets and all classes.
 
 Differs:
 
@@ -17,7 +18,7 @@ Differs:
 - H is scaled to a diagonal of 1 before its Cholesky factor. Where it is singular, a little is added
   to that, so solutions have no part in its null space.
 - H is that of some rows, evenly spaced, where all are more than enough for a guide.
-- Where X is float32, so are its products far from the optimum.
+- Where X is dense and float32, so are its products far from the optimum.
 """
 
 from __future__ import annotations
@@ -25,31 +26,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from blocklearn.matcache.cpu.blas import one_thread
-from blocklearn.matcache.cpu.lapack import prepare
 from blocklearn.matcache.cpu.pool import Pool
 
 from .curves import Array, Loss, best_constants, mean_bends
-from .factors import inverse_root
+from .dense_sums import DenseSums
+from .first_matrices import Diagonal, FirstMatrix, Hessians, Standing
 from .row_sums import AtScores, Numbers, RowSums, Targets
+from .sparse_sums import SparseSums
 
 MEMORY = 10  # pairs (step, change of the gradient)
+BYTES = 8 * (2 * MEMORY + 12)  # that a solver takes for each number of W
 DECREASE = 1e-4  # share of the slope that a step must gain (Armijo)
 ROUNDING = 1e-6, 1e-12  # of a sum of losses, where products are float32 and where float64
 ROUGH = 1e-3  # of the gradient's norm, relative to the first: above, products may be float32
 LEAST = 1e-12  # the same: below is rounding
 GAIN = 1e-20  # of the objective: a step that gains less is the last
+FAR = 4.0, 0.5  # deviations from 0 to the mean of a column that is centred; with a diagonal
 CONSTANT = 1e-7  # a column that varies less, relative to its size, is constant
 TRIALS = 40  # shorter steps in a row
 USUAL = 1e-24, 1e24  # mean squares of columns that float32 holds, with those far from the mean
-FIRST = 3  # passes that count as those before the first Hessian
-PATIENCE = 2  # times as many passes as before the last Hessian come before the next
-# Times, in products of a Hessian: a pass, and a target's share of a number of X in it; a number of
-# X in a Hessian; a number of the cube of columns in its factor.
-PASS, SHARE, SQUARING, FACTORING = 1.5e7, 8, 100, 10
-MOST_BYTES = 2**28  # of Hessians
 
 
 class NewtonSolver:
@@ -59,33 +58,27 @@ class NewtonSolver:
     mean, variance: of columns, with the weights of rows; known after the first pass.
     """
 
-    def __init__(
-        self,
-        X: Numbers,
-        Y: Targets,
-        weights: Array | None,
-        *,
-        l2: float,
-        loss: Loss,
-        intercept: bool,
-    ) -> None:
+    def __init__(self, sums: RowSums, *, l2: float, intercept: bool, diagonal: bool) -> None:
         """Start at W = 0, with b the best constants.
 
-        X: dense [n x features]. Y: [n x k], dense or sparse; softmax: of the k classes. weights:
-        [n], not all 0; None: 1. l2: of the mean loss.
+        sums: see `sums_of`. l2: of the mean loss. diagonal: a Hessian is not worth its time.
         """
-        link = loss.link
+        self._sums, loss, link = sums, sums.loss, sums.loss.link
         self.link, self.l2, self._intercept = link, l2, intercept
-        self._sums = RowSums(X, Y, weights, loss, centred=intercept)
-        mean = self._sums.target_means()
-        self._theta = np.zeros((X.shape[1] + 1, mean.size))
+        mean = sums.target_means()
+        self._theta = np.zeros((sums.features + 1, mean.size))
         if intercept:
-            self._theta[-1] = best_constants(mean, self._sums.total, link)
-        self._bends = mean_bends(self._theta[-1], loss)
+            self._theta[-1] = best_constants(mean, sums.total, link)
+        bends = mean_bends(self._theta[-1], loss)
+        self._matrix: FirstMatrix
+        if isinstance(sums, DenseSums) and not diagonal:
+            self._matrix = Hessians(sums, bends, l2, exact=link == "linear")
+        else:
+            self._matrix = Diagonal(sums, bends, l2)
         self._together = link == "softmax" or mean.size == 1  # all columns are one problem
         problems = 1 if self._together else mean.size
         self._left = np.ones(problems, bool)
-        self._exact, self._rough = link == "linear", False
+        self._rough, self._trial = False, self._theta
         self._pairs: list[tuple[Array, Array, Array]] = []
         self._steps, self._tries = np.ones(problems), np.zeros(problems)
 
@@ -118,7 +111,6 @@ class NewtonSolver:
         tolerance: a column has converged when its gradient's norm, in units in which columns of X
         have size 1, has fallen to this share of the first one.
         """
-        prepare("dpotrf", "dtrsm")
         pool = Pool(threads)
         tolerance = max(tolerance, LEAST)
         try:
@@ -129,22 +121,21 @@ class NewtonSolver:
                     else:
                         self._move(self._sums.at(self._trial, pool, rough=self._rough), tolerance)
                     if self._left.any():
-                        if self._worth_anew(number, tolerance):
-                            self._renew(pool, number)
+                        at = Standing(self._theta, self._left, self._first, self._norm)
+                        if self._matrix.renewed(pool, number, at, tolerance):
+                            self._pairs = []
+                            self._taken = np.ones_like(self._left)
                         self._choose()
                 yield number
         finally:
             pool.close()
 
     def _begin(self, pool: Pool) -> None:
-        """Take the start as a point, and factorize its Hessian."""
-        sums, l2 = self._sums, self.l2
-        found = sums.at(self._theta, pool, columns=not self._exact)
-        if found.columns is None or found.squares is None:
-            H = sums.hessians(pool, None, exact=True)[0]
-            mean, squares = H[-1, :-1].copy(), np.diagonal(H)[:-1].copy()
-        else:
-            mean, squares = found.columns, found.squares
+        """Take the start as a point, and prepare its first matrix."""
+        sums, matrix = self._sums, self._matrix
+        found = matrix.moments(self._theta, pool)
+        assert found.columns is not None and found.squares is not None
+        mean, squares = found.columns, found.squares
         self.mean = mean if sums.centre is None else mean + sums.centre
         self.variance = np.maximum(squares - mean**2, 0.0)
         within = self.variance if self._intercept else squares
@@ -152,63 +143,14 @@ class NewtonSolver:
         self.variance[self.variance <= (CONSTANT * self.mean) ** 2] = 0.0
         self._silent = np.append(silent, not self._intercept)
         usual = ((squares > USUAL[0]) & (squares < USUAL[1]))[~silent].all()
-        self._single = bool(sums.single and usual and not self._exact)
-        self._units = np.sqrt(np.append(np.where(silent, 1.0, within) + l2, 1.0))[:, None]
+        single = bool(sums.single and usual and not matrix.exact)
+        self._units = np.sqrt(np.append(np.where(silent, 1.0, within) + self.l2, 1.0))[:, None]
         self._f, self._g = self._penalised(found, self._theta)
         self._first = self._norm = self._size(self._g)
-        self._factored = FIRST, self._norm
         self._along, self._slope = np.zeros_like(self._theta), np.zeros_like(self._f)
         self._taken, self._coarse = np.ones(self._f.size, bool), np.zeros(self._f.size, bool)
-        if not self._exact:
-            H = sums.hessians(pool, None, exact=not self._single)[0]
-        self._factors = [self._factor(H, l2 / float(self._bends.mean()))]
-        self._rough = self._single
-
-    def _renew(self, pool: Pool, number: int) -> None:
-        """Factorize the Hessians of where the columns are now, after pass `number`."""
-        self._factored = number, self._norm
-        which = np.flatnonzero(np.broadcast_to(self._left, self._bends.shape))
-        Hs = self._sums.hessians(pool, (self._theta, which), exact=not self._single)
-        if len(self._factors) < self._bends.size:
-            self._factors = self._factors * self._bends.size
-        for column, H in zip(which, Hs, strict=True):
-            self._factors[column] = self._factor(H, self.l2)
-            self._bends[column] = 1.0
-        self._pairs = []
-        self._taken = np.ones_like(self._left)
-
-    def _worth_anew(self, number: int, tolerance: float) -> bool:
-        """Return whether new Hessians take no longer than passes so far, and those that seem left.
-
-        number: of the last pass.
-        """
-        sums, left = self._sums, int(np.broadcast_to(self._left, self._bends.shape).sum())
-        (since, before), wide = self._factored, sums.features + 1
-        if self._exact or number < PATIENCE * since or 8 * left * wide**2 > MOST_BYTES:
-            return False
-        with np.errstate(all="ignore"):  # logarithms of 0, where a gradient is
-            rest, fall = np.log(self._norm / self._first / tolerance), np.log(before / self._norm)
-        passes = (number - since) * rest[self._left] / np.maximum(fall[self._left], 1e-3)
-        products = sums.sample * wide * (SQUARING + wide) + FACTORING * wide**3
-        reading = PASS + sums.rows * wide * SHARE * (4 + sums.targets)
-        return bool(left * products <= min(number, passes.max()) * reading)
-
-    def _factor(self, H: Array, l2: float) -> Array:
-        """Return M with M' M = (H + l2)^-1, or near it where that is singular."""
-        H[self._silent] = H[:, self._silent] = 0.0
-        np.einsum("ii->i", H)[:-1] += l2
-        found, regular = inverse_root(H)
-        self._exact &= regular
-        return found
-
-    def _solved(self, G: Array) -> Array:
-        """Return H^-1 G."""
-        if len(self._factors) == 1:
-            return np.asarray(self._factors[0].T @ (self._factors[0] @ (G / self._bends)))
-        found = np.empty_like(G)
-        for column, M in enumerate(self._factors):
-            found[:, column] = M.T @ (M @ (G[:, column] / self._bends[column]))
-        return found
+        matrix.begin(pool, within, self._silent, single=single)
+        self._rough = single
 
     def _penalised(self, found: AtScores, theta: Array) -> tuple[Array, Array]:
         """Return objectives and gradients."""
@@ -270,7 +212,7 @@ class NewtonSolver:
             self._slope = np.where(self._taken, slope, self._slope) if old else slope
         moved = self._theta + self._steps * self._along
         self._trial = np.where(self._left, moved, self._theta)
-        last = self._left & (self._exact | (-self._slope <= GAIN * abs(self._f)))
+        last = self._left & (self._matrix.exact | (-self._slope <= GAIN * abs(self._f)))
         self._theta = np.where(last, self._trial, self._theta)
         self._left &= ~last
 
@@ -280,10 +222,10 @@ class NewtonSolver:
         for step, change, inverse in reversed(self._pairs):
             shares.append(inverse * self._dot(step, d))
             d = d - shares[-1] * change
-        d = self._solved(d)
+        d = self._matrix.solved(d)
         if self._pairs:
             step, change, inverse = self._pairs[-1]
-            length = inverse * self._dot(change, self._solved(change))
+            length = inverse * self._dot(change, self._matrix.solved(change))
             d = d / np.where(length > 0.0, length, 1.0)
         for step, change, inverse in self._pairs:
             d = d + step * (shares.pop() - inverse * self._dot(change, d))
@@ -296,3 +238,22 @@ class NewtonSolver:
     def _dot(self, a: Array, b: Array) -> Array:
         """Return products of columns; of a softmax, whose columns are one problem, their sum."""
         return np.array([np.vdot(a, b)]) if self._together else np.einsum("fk,fk->k", a, b)
+
+
+def sums_of(
+    X: Numbers | sp.csr_array,
+    Y: Targets,
+    weights: Array | None,
+    loss: Loss,
+    *,
+    intercept: bool,
+    diagonal: bool,
+) -> RowSums:
+    """Return the sums over rows that a solver needs.
+
+    X: [n x features], dense, or sparse as in `SparseSums`. Y: [n x k], dense or sparse; softmax: of
+    the k classes. weights: [n], not all 0; None: 1. intercept, diagonal: as in `NewtonSolver`.
+    """
+    if isinstance(X, sp.csr_array):
+        return SparseSums(X, Y, weights, loss, centred=intercept)
+    return DenseSums(X, Y, weights, loss, far=FAR[diagonal] if intercept else np.inf)

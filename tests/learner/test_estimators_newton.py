@@ -1,4 +1,4 @@
-"""Linear estimators fit dense rows by Newton's method: where they do, and what they keep."""
+"""Linear estimators fit rows in memory by Newton's method: where they do, and what they keep."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge, TweedieRegressor
 
 from blocklearn.learner.estimators.base import LearnerEstimator
+from blocklearn.learner.estimators.dual import DualProblem
 from blocklearn.learner.estimators.newton import NewtonProblem
 from blocklearn.learner.estimators.refining import Seen
 
@@ -39,7 +40,8 @@ def no_learner(monkeypatch: Any) -> None:
 @pytest.mark.usefixtures("no_learner")
 @pytest.mark.parametrize("solver", ["auto", "newton"])
 @pytest.mark.parametrize("intercept", [True, False])
-def test_results_are_those_of_scikit_learn(solver: str, intercept: bool) -> None:
+@pytest.mark.parametrize("rows", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_results_are_those_of_scikit_learn(solver: str, intercept: bool, rows: Any) -> None:
     how: dict[str, Any] = {"solver": solver, "fit_intercept": intercept, "tol": 1e-8}
     peers: dict[str, Any] = {"fit_intercept": intercept, "tol": 1e-10}
     n = WEIGHTS.sum()
@@ -63,7 +65,7 @@ def test_results_are_those_of_scikit_learn(solver: str, intercept: bool) -> None
         ),
     ]
     for found, wanted, y in pairs:
-        found.fit(X, y, sample_weight=WEIGHTS)
+        found.fit(rows(X), y, sample_weight=WEIGHTS)
         wanted.fit(X.astype(float), y, sample_weight=WEIGHTS)
         np.testing.assert_allclose(found.coef_, wanted.coef_, rtol=1e-3, atol=1e-4)
         np.testing.assert_allclose(found.intercept_, wanted.intercept_, rtol=1e-3, atol=1e-4)
@@ -84,27 +86,56 @@ def test_what_it_cannot_solve_is_refused(wrong: Any, why: str) -> None:
         wrong.set_params(solver="newton").fit(X, y)
 
 
-def test_sparse_rows_many_columns_and_streams_are_refused() -> None:
+def test_streams_are_refused() -> None:
     y = SCORES[:, 0] > 0.0
-    found = bl.GLMClassifier(solver="newton")
-    with pytest.raises(ValueError, match='solver="newton" needs a dense X. Use solver="lbfgs"'):
-        found.fit(sp.csr_array(X), y)
-    with pytest.raises(ValueError, match=r"takes at most 4,095 columns, and X has 5,000"):
-        found.fit(np.zeros((2, 5000), np.float32), [0, 1])
     with pytest.raises(ValueError, match="solver='newton' needs all rows in every pass"):
-        found.partial_fit(X, y, classes=[False, True])
+        bl.GLMClassifier(solver="newton").partial_fit(X, y, classes=[False, True])
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "suits"),
-    [(2000, 20, True), (100_000, 500, True), (2000, 3000, False), (10**8, 50, False)],
+    ("rows", "columns", "suits", "diagonal"),
+    [
+        (2000, 20, True, False),
+        (100_000, 500, True, False),
+        (2000, 3000, True, True),
+        (20_000, 5000, True, True),
+        (10**8, 50, False, False),
+        (10, 10**7, False, True),
+    ],
 )
-def test_auto_takes_it_where_a_hessian_is_worth_its_time(
-    rows: int, columns: int, suits: bool
+def test_auto_takes_a_hessian_where_it_is_worth_its_time(
+    rows: int, columns: int, suits: bool, diagonal: bool
 ) -> None:
     X = np.broadcast_to(np.float32(1.0), (rows, columns))
     y = np.broadcast_to(np.float32(1.0), rows)
-    assert NewtonProblem.of(bl.GLMRegressor(), X, y).suits == suits
+    found = NewtonProblem.of(bl.GLMRegressor(), X, y)
+    assert (found.suits, found.diagonal) == (suits, diagonal)
+
+
+@pytest.mark.parametrize(("share", "suits"), [(90.0, True), (110.0, False)])
+def test_auto_leaves_dual_ascent_where_it_is_slow(share: float, suits: bool) -> None:
+    """share: mean of x'x / (l2 n); from 100 on dual ascent takes classes a hundred passes."""
+    rows = sp.eye_array(1000, format="csr", dtype=np.float32)
+    y = np.arange(1000) % 2
+    assert DualProblem.of(rows, y, np.ones(1000), 1e-3 / share, "logistic").suits == suits
+
+
+@pytest.mark.usefixtures("no_learner")
+def test_sparse_rows_with_a_tiny_penalty_need_no_learner() -> None:
+    """Dual ascent would need hundreds of passes; columns that occur twice in a row add up."""
+    counts = sp.random_array((1500, 400), density=0.02, rng=np.random.default_rng(1), format="coo")
+    counts.data[:] = 1 + np.arange(counts.nnz) % 3
+    twice = sp.csr_array(counts).astype(np.int64)
+    halves = np.repeat(twice.data, 2), np.repeat(twice.indices, 2), 2 * twice.indptr
+    twice = sp.csr_array(halves, shape=twice.shape)
+    y = np.random.default_rng(2).normal(size=1500)
+    for make in (bl.GLMRegressor, bl.GLMClassifier):
+        targets = y if make is bl.GLMRegressor else y > 0.0
+        found = make(alpha=1e-5, tol=1e-7, max_iter=1000).fit(twice, targets)
+        wanted = make(alpha=1e-5, tol=1e-7).fit(2.0 * counts.toarray(), targets)
+        np.testing.assert_allclose(found.coef_, wanted.coef_, rtol=1e-2, atol=1e-3)
+        assert found.n_iter_ > 20 and not found._stream.tensors
+        assert twice.nnz == 2 * counts.nnz  # as it was
 
 
 @pytest.mark.usefixtures("no_learner")

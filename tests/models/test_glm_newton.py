@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from blocklearn.models.glm import row_sums
+from blocklearn.models.glm import dense_sums, row_sums, sparse_sums
 from blocklearn.models.glm.curves import CURVES, Loss
+from blocklearn.models.glm.first_matrices import Hessians, Standing
 from blocklearn.models.glm.links import LINKS
-from blocklearn.models.glm.newton import NewtonSolver
+from blocklearn.models.glm.newton import NewtonSolver, sums_of
 from blocklearn.models.glm.rows import Labels, Links, losses
 
 N, FEATURES = 300, 5
@@ -41,12 +42,13 @@ def defined(link: str, eta: Any, y: Any) -> Any:
 
 
 def solved(X: Any, Y: Any, link: Any = "linear", weights: Any = None, **how: Any) -> NewtonSolver:
-    options = {"l2": 1e-3, "intercept": True} | how
+    options = {"l2": 1e-3, "intercept": True, "diagonal": False} | how
     tolerance, most, threads = (
         options.pop(name, default)
         for name, default in (("tolerance", 1e-9), ("most", 200), ("threads", 1))
     )
-    found = NewtonSolver(X, Y, weights, loss=Loss(link, SHAPE), **options)
+    l2 = options.pop("l2")
+    found = NewtonSolver(sums_of(X, Y, weights, Loss(link, SHAPE), **options), l2=l2, **options)
     for _ in found.passes(most, tolerance, threads):
         if found.converged:
             break
@@ -108,12 +110,12 @@ def test_the_gradient_is_zero(link: Any, intercept: bool) -> None:
 @pytest.mark.parametrize("link", CURVES)
 def test_single_precision_and_few_rows_are_guides_only(link: Any, monkeypatch: Any) -> None:
     """X of float32, a Hessian of some rows, new ones often: the optimum is the same."""
-    monkeypatch.setattr(row_sums, "SAMPLE", (60, 0))
+    monkeypatch.setattr(dense_sums, "SAMPLE", (60, 0))
 
-    def every_eighth(self: NewtonSolver, number: int, tolerance: float) -> bool:
-        return not self._exact and number % 8 == 0
+    def every_eighth(self: Hessians, number: int, at: Standing, tolerance: float) -> bool:
+        return not self.exact and number % 8 == 0
 
-    monkeypatch.setattr(NewtonSolver, "_worth_anew", every_eighth)
+    monkeypatch.setattr(Hessians, "_worth_anew", every_eighth)
     narrow = X.astype(np.float32)
     found = solved(narrow, TARGETS[link], link, WEIGHTS)
     by_W, by_b = slopes(found, narrow.astype(float), TARGETS[link], WEIGHTS, 1e-3)
@@ -121,7 +123,8 @@ def test_single_precision_and_few_rows_are_guides_only(link: Any, monkeypatch: A
 
 
 def test_squares_take_one_pass() -> None:
-    found = NewtonSolver(X, SCORES, None, l2=0.0, loss=Loss("linear"), intercept=True)
+    how = {"intercept": True, "diagonal": False}
+    found = NewtonSolver(sums_of(X, SCORES, None, Loss("linear"), **how), l2=0.0, **how)
     assert list(found.passes(1, 1e-4, 1)) == [1] and found.converged
     wanted = np.linalg.lstsq(np.column_stack([X, np.ones(N)]), SCORES, rcond=None)[0]
     np.testing.assert_allclose(found.W, wanted[:-1], rtol=1e-6)
@@ -131,7 +134,7 @@ def test_squares_take_one_pass() -> None:
 @pytest.mark.parametrize("link", CURVES)
 def test_threads_change_no_bits(link: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(row_sums, "WORTH", 500)
-    monkeypatch.setattr(row_sums, "AT_ONCE", 320)
+    monkeypatch.setattr(dense_sums, "AT_ONCE", 320)
     one, two = (solved(X, TARGETS[link], link, threads=n, tolerance=1e-4) for n in (1, 2))
     assert one._theta.tobytes() == two._theta.tobytes()
 
@@ -209,3 +212,75 @@ def test_constant_targets(link: Any) -> None:
     assert found.converged and np.isfinite(found.W).all() and np.isfinite(found.b).all()
     if link in ("linear", "gamma"):
         assert abs(found.W).max() < 1e-6
+
+
+# ------------------------------------------------------------- the diagonal as first matrix
+
+SPARSE = sp.random_array((N, 40), density=0.1, rng=RNG, format="csr")
+SPARSE.data = RNG.integers(1, 4, SPARSE.nnz).astype(float)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("link", CURVES)
+def test_the_gradient_of_sparse_rows_is_zero(link: Any, intercept: bool) -> None:
+    """With and without weights, for three targets and for one, of float64 and float32."""
+    for weights, columns in ((None, 3), (WEIGHTS, 3), (WEIGHTS, 1)):
+        Y = TARGETS[link][:, :columns]
+        if link == "softmax" and columns == 1:
+            continue
+        for kind in (np.float64, np.float32):
+            found = solved(SPARSE.astype(kind), Y, link, weights, intercept=intercept)
+            by_W, by_b = slopes(found, SPARSE.toarray(), Y, weights, 1e-3)
+            assert found.converged
+            assert abs(by_W).max() < 2e-8
+            assert abs(by_b).max() < 2e-8 if intercept else not found.b.any()
+
+
+@pytest.mark.parametrize("link", CURVES)
+def test_wide_rows_need_no_hessian(link: Any) -> None:
+    wide = np.random.default_rng(1).normal(size=(40, 90)) + 2.0
+    for weights in (None, WEIGHTS[:40]):
+        Y = TARGETS[link][:40]
+        found = solved(wide, Y, link, weights, diagonal=True, most=2000, l2=1e-2)
+        by_W, by_b = slopes(found, wide, Y, weights, 1e-2)
+        assert found.converged
+        assert abs(by_W).max() < 2e-7 and abs(by_b).max() < 2e-7
+
+
+@pytest.mark.parametrize("link", CURVES)
+def test_threads_change_no_bits_of_sparse_rows(link: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(row_sums, "WORTH", 500)
+    monkeypatch.setattr(sparse_sums, "AT_ONCE", 192)
+    one, two = (solved(SPARSE, TARGETS[link], link, threads=n, tolerance=1e-4) for n in (1, 2))
+    assert one._theta.tobytes() == two._theta.tobytes()
+
+
+def test_moments_of_sparse_columns_are_those_of_dense_ones() -> None:
+    for weights in (None, WEIGHTS):
+        for intercept in (True, False):
+            found = solved(SPARSE, SCORES, weights=weights, intercept=intercept, most=1)
+            mean = np.average(SPARSE.toarray(), axis=0, weights=weights)
+            squares = np.average((SPARSE.toarray() - mean) ** 2, axis=0, weights=weights)
+            np.testing.assert_allclose(found.mean, mean, rtol=1e-12, atol=1e-12)
+            np.testing.assert_allclose(found.variance, squares, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("link", ["linear", "logistic"])
+def test_sparse_columns_of_any_units(link: Any) -> None:
+    """Units that differ by a million, an empty column and a constant one."""
+    units = 10.0 ** RNG.uniform(-3, 3, SPARSE.shape[1])
+    ends = np.column_stack([np.zeros(N), np.full(N, 1e4)])
+    other = sp.csr_array(sp.hstack([SPARSE * units[None], ends]))
+    found = solved(other, TARGETS[link], link, l2=1e-3, tolerance=1e-6, most=5000)
+    wanted = solved(other.toarray(), TARGETS[link], link, l2=1e-3)
+    assert found.converged and not found.W[-2:].any()
+    scores, best = (other @ each.W.astype(float) + each.b for each in (found, wanted))
+    np.testing.assert_allclose(scores, best, atol=2e-2)
+
+
+@pytest.mark.parametrize("link", CURVES)
+@pytest.mark.parametrize("rows", [1, 2])
+def test_few_sparse_rows(link: Any, rows: int) -> None:
+    for l2 in (0.0, 1e-3):
+        found = solved(SPARSE[:rows], TARGETS[link][:rows], link, l2=l2, tolerance=1e-4)
+        assert np.isfinite(found.W).all() and np.isfinite(found.b).all()

@@ -1,0 +1,168 @@
+"""The matrices that Newton's method begins with: a Hessian of each column, or its diagonal."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blocklearn.matcache.cpu.lapack import prepare
+from blocklearn.matcache.cpu.pool import Pool
+
+from .curves import Array
+from .dense_sums import DenseSums
+from .factors import inverse_root
+from .row_sums import AtScores, RowSums
+
+FIRST = 3  # passes that count as those before the first Hessian
+PATIENCE = 2  # times as many passes as before the last Hessian come before the next
+# Times, in products of a Hessian: a pass, and a target's share of a number of X in it; a number of
+# X in a Hessian; a number of the cube of columns in its factor.
+PASS, SHARE, SQUARING, FACTORING = 1.5e7, 8, 100, 10
+MOST_BYTES = 2**28  # of Hessians
+
+
+class Standing(NamedTuple):
+    """How far a fit has come.
+
+    theta: [W; b], [features + 1 x k]. left: which columns, or problems, have not converged.
+    first, norm: of the gradient at first and now, for each.
+    """
+
+    theta: Array
+    left: NDArray[np.bool_]
+    first: Array
+    norm: Array
+
+
+class FirstMatrix(Protocol):
+    """An approximation of the Hessians.
+
+    exact: whether a step by it ends at the optimum.
+    """
+
+    exact: bool
+
+    def moments(self, theta: Array, pool: Pool) -> AtScores:
+        """Return means at theta, with those of columns and of their squares."""
+
+    def begin(self, pool: Pool, within: Array, silent: NDArray[np.bool_], *, single: bool) -> None:
+        """Prepare the matrix where W = 0.
+
+        within: mean squares [features] of centred columns. silent: rows and columns of the matrix
+        that take no part. single: whether it may be float32.
+        """
+
+    def solved(self, G: Array) -> Array:
+        """Return the inverse of the matrix, times G."""
+
+    def renewed(self, pool: Pool, number: int, at: Standing, tolerance: float) -> bool:
+        """Compute the matrix anew if it is worth its time after pass `number`; return whether."""
+
+
+class Diagonal:
+    """Half the diagonal of the Hessian, and half its geometric mean.
+
+    The diagonal alone makes long steps along rare columns, whose pairs then say little of others.
+    """
+
+    exact = False
+
+    def __init__(self, sums: RowSums, bends: Array, l2: float) -> None:
+        """Keep the second derivatives of losses [k] where W = 0."""
+        self._sums, self._bends, self._l2 = sums, bends, l2
+
+    def moments(self, theta: Array, pool: Pool) -> AtScores:
+        """Return means: see `FirstMatrix`."""
+        return self._sums.at(theta, pool, columns=True)
+
+    def begin(self, pool: Pool, within: Array, silent: NDArray[np.bool_], *, single: bool) -> None:
+        """Prepare the diagonal [features + 1 x k]."""
+        found = np.append(within, 1.0)[:, None] * self._bends
+        found[:-1] += self._l2
+        found[~(found > 0.0)] = 1.0
+        heard = found[:-1][~silent[:-1]]
+        if heard.size:
+            found[:-1] = 0.5 * (found[:-1] + np.exp(np.log(heard).mean(axis=0)))
+        self._entries = found
+
+    def solved(self, G: Array) -> Array:
+        """Return G divided by the diagonal."""
+        return G / self._entries
+
+    def renewed(self, pool: Pool, number: int, at: Standing, tolerance: float) -> bool:
+        """Return False: pairs of steps tell how it changes."""
+        return False
+
+
+class Hessians:
+    """Inverse roots of Hessians: one for all columns at first, then one of each."""
+
+    def __init__(self, sums: DenseSums, bends: Array, l2: float, *, exact: bool) -> None:
+        """Keep the second derivatives of losses [k] where W = 0. exact: they are constant."""
+        prepare("dpotrf", "dtrsm")
+        self._sums, self._bends, self._l2, self.exact = sums, bends.copy(), l2, exact
+
+    def moments(self, theta: Array, pool: Pool) -> AtScores:
+        """Return means: see `FirstMatrix`. An exact Hessian tells those of columns."""
+        found = self._sums.at(theta, pool, columns=not self.exact)
+        if self.exact:
+            self._whole = H = self._sums.hessians(pool, None, exact=True)[0]
+            columns, squares = H[-1, :-1].copy(), np.diagonal(H)[:-1].copy()
+            found = found._replace(columns=columns, squares=squares)
+        return found
+
+    def begin(self, pool: Pool, within: Array, silent: NDArray[np.bool_], *, single: bool) -> None:
+        """Factorize the Hessian."""
+        self._silent, self._single = silent, single
+        self._factored: tuple[int, Array] | None = None
+        H = self._whole if self.exact else self._sums.hessians(pool, None, exact=not single)[0]
+        self._factors = [self._factor(H, self._l2 / float(self._bends.mean()))]
+
+    def solved(self, G: Array) -> Array:
+        """Return H^-1 G."""
+        if len(self._factors) == 1:
+            return np.asarray(self._factors[0].T @ (self._factors[0] @ (G / self._bends)))
+        found = np.empty_like(G)
+        for column, M in enumerate(self._factors):
+            found[:, column] = M.T @ (M @ (G[:, column] / self._bends[column]))
+        return found
+
+    def renewed(self, pool: Pool, number: int, at: Standing, tolerance: float) -> bool:
+        """Factorize the Hessians of where the columns are now, if that is worth its time."""
+        if not self._worth_anew(number, at, tolerance):
+            return False
+        self._factored = number, at.norm
+        which = np.flatnonzero(np.broadcast_to(at.left, self._bends.shape))
+        Hs = self._sums.hessians(pool, (at.theta, which), exact=not self._single)
+        if len(self._factors) < self._bends.size:
+            self._factors = self._factors * self._bends.size
+        for column, H in zip(which, Hs, strict=True):
+            self._factors[column] = self._factor(H, self._l2)
+            self._bends[column] = 1.0
+        return True
+
+    def _worth_anew(self, number: int, at: Standing, tolerance: float) -> bool:
+        """Return whether new Hessians take no longer than passes so far, and those that seem left.
+
+        number: of the last pass.
+        """
+        sums, left = self._sums, int(np.broadcast_to(at.left, self._bends.shape).sum())
+        (since, before), wide = self._factored or (FIRST, at.first), sums.features + 1
+        if self.exact or number < PATIENCE * since or 8 * left * wide**2 > MOST_BYTES:
+            return False
+        with np.errstate(all="ignore"):  # logarithms of 0, where a gradient is
+            rest, fall = np.log(at.norm / at.first / tolerance), np.log(before / at.norm)
+        passes = (number - since) * rest[at.left] / np.maximum(fall[at.left], 1e-3)
+        products = sums.sample * wide * (SQUARING + wide) + FACTORING * wide**3
+        reading = PASS + sums.rows * wide * SHARE * (4 + sums.targets)
+        return bool(left * products <= min(number, passes.max()) * reading)
+
+    def _factor(self, H: Array, l2: float) -> Array:
+        """Return M with M' M = (H + l2)^-1, or near it where that is singular."""
+        H[self._silent] = H[:, self._silent] = 0.0
+        np.einsum("ii->i", H)[:-1] += l2
+        found, regular = inverse_root(H)
+        self.exact &= regular
+        return found

@@ -1,0 +1,74 @@
+"""Sums over sparse rows in memory: losses and gradients of linear models.
+
+Columns are centred without being changed: X - m has the scores X W - m W, and its gradient is that
+of X less m times the sum of residuals. Products are float64, of X as it is.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from blocklearn.matcache.cpu.column_sums import sum_columns
+from blocklearn.matcache.cpu.pool import Pool
+from blocklearn.matcache.cpu.sparse_rows import add_turned_rows, multiply_rows
+
+from .curves import Array, Loss
+from .row_sums import AtScores, RowSums, Targets
+
+AT_ONCE = 2**14  # scores of a chunk
+
+
+class SparseSums(RowSums):
+    """Sums over all rows of X: CSR of float32 or float64, no column twice in a row."""
+
+    def __init__(
+        self,
+        X: sp.csr_array,
+        Y: Targets,
+        weights: Array | None,
+        loss: Loss,
+        *,
+        centred: bool,
+    ) -> None:
+        """Keep the data: see `NewtonSolver`. centred: whether the centre is the mean."""
+        super().__init__(X.shape, Y, weights, loss)
+        self._X, self._width = (X.indptr, X.indices, X.data), self.targets
+        shares = (np.ones(self.rows) if weights is None else weights) / self.total
+        sums = np.zeros((self.features, 2))
+        sum_columns(*self._X, shares, sums)
+        self._mean, self._squares = sums.T
+        if centred:
+            self.centre = self._mean
+            self._mean = np.zeros(self.features)
+            self._squares = np.maximum(self._squares - self.centre**2, 0.0)
+
+    def at(
+        self, theta: Array, pool: Pool, *, rough: bool = False, columns: bool = False
+    ) -> AtScores:
+        """Return means: see `RowSums.at`. None is rough."""
+        k, centre = self.targets, self.centre
+        shift = theta[-1] if centre is None else theta[-1] - centre @ theta[:-1]
+
+        def add(part: slice, room: Array, into: list[Array]) -> None:
+            eta = room[: part.stop - part.start]
+            multiply_rows(part.start, part.stop, *self._X, theta, eta)
+            eta += shift
+            losses, residuals = self._curve.losses(eta, self._y(part), self._shape)
+            if self._weights is not None:
+                own = self._weights[part, None]
+                losses *= own
+                residuals *= own
+            into[0] += losses.sum(axis=0)
+            into[1][-1] += residuals.sum(axis=0)
+            add_turned_rows(part.start, part.stop, *self._X, residuals, into[1])
+
+        shapes, size = [(k,), (self.features + 1, k)], max(64, AT_ONCE // k)
+        losses, gradient = self._summed(pool, add, shapes, self.rows, size)
+        if centre is not None:
+            gradient[:-1] -= centre[:, None] * gradient[-1]
+        found = AtScores(losses, gradient)
+        return found._replace(columns=self._mean, squares=self._squares) if columns else found
+
+    def _numbers(self, rows: int) -> int:
+        return int(self._X[2].size) + rows * self.targets
