@@ -572,7 +572,7 @@ class Learner:
         team.make_ready(source.shape, side)
 
         def predict(replica: Replica, host: HostBlock) -> tuple[Any, Any]:
-            rows = replica.predict(replica.bind(host, side, new=True)).numpy()
+            rows = replica.prediction_of(host, side)
             return host.row_ids[: host.rows].copy(), rows[: host.rows]
 
         start, stop = (bounds(source.blocks, part[1])[i] for i in (part[0], part[0] + 1))

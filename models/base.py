@@ -55,8 +55,8 @@ class Model(Matrices):
     steps_by_pass: `update` only adds up, and `end_pass` learns, so rows are not shuffled.
     rows_in_order: rows are not shuffled, for a row belongs to those before and after it.
     block_size: what `block_rows: auto` aims at; see `rows_of_block`.
-    recorded: after the first blocks, launches of `update` are repeated without calling it; False:
-        it is called for every block.
+    recorded: after the first blocks, launches of `update`, `score` and `predict` are repeated
+        without calling them; False: they are called for every block.
     reads_occurring: where a parameter has a row for each column, `update` and scores of training
         read only the rows whose columns occur in the block. A worker may then let its other rows
         become old. Subclasses do not inherit this: each sets it for itself.

@@ -1,8 +1,9 @@
-"""Updates that are replayed from a recording learn what interpreted ones learn, to the bit."""
+"""Updates, scores and predictions from a recording have the bits of interpreted ones."""
 
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,11 +11,12 @@ import pytest
 import scipy.sparse as sp
 
 import blocklearn as bl
+from blocklearn.datasources import MatrixSource
 from blocklearn.learner.hooks import Hook
 from blocklearn.learner.training.replicas.replay import PATIENCE
 from blocklearn.learner.training.scoring import TrainingScores
 from blocklearn.matcache import StaleValueError, colsum, total
-from blocklearn.models import ALS, GLM, LDA, NMF
+from blocklearn.models import ALS, GLM, LDA, NMF, SVD, GaussianMixture
 from blocklearn.optimizers import AdaGrad, StreamingAverage
 from tests.support.often import rarely
 
@@ -355,3 +357,73 @@ def test_scores_are_replayed_with_the_same_bits(
     assert scores == plain
     assert blocks == same
     assert all_calls - calls > blocks / 3
+
+
+def targets(rows: int = 6 * ROWS + 3) -> np.ndarray[Any, Any]:
+    return (np.arange(rows) % 2).astype(np.float32)
+
+
+@pytest.mark.parametrize("replicas", [1, *rarely(2)])
+@pytest.mark.parametrize(
+    ("model", "given", "side"),
+    [
+        (Means(), data(), 0),
+        (LDA(topics=2), counts(), 0),
+        (GLM(output="score"), (counts(), targets()), 0),
+        (ALS(rank=2), counts(), 0),
+        (ALS(rank=2), counts(), 1),
+        (NMF(components=2), counts(), 0),
+        (GaussianMixture(components=2), data(), 0),
+        (SVD(components=2), counts(), 0),
+    ],
+    ids=["means", "lda", "glm", "als", "als-columns", "nmf", "mixture", "svd"],
+)
+def test_predictions_are_replayed_with_the_same_bits(
+    model: bl.Model, given: Any, side: int, replicas: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called: list[bl.Block] = []
+    predict = type(model).predict
+    monkeypatch.setattr(
+        type(model), "predict", lambda self, block: (called.append(block), predict(self, block))[1]
+    )
+    found = []
+    for recorded in (True, False):
+        learner = bl.Learner(
+            model.model_copy(update={"recorded": recorded}),
+            given,
+            block_rows=ROWS,
+            passes=2,
+            replicas=replicas,
+            threads=replicas,
+        ).fit()
+        X = given[0] if isinstance(given, tuple) else given
+        X = X.T.tocsr() if side else X
+        new = MatrixSource(X[np.arange(20 * ROWS + 3) % X.shape[0]], block_rows=ROWS)
+        called.clear()
+        rows = [learner.predict(new, side=side) for _ in range(2)]
+        learner.fit(given)  # other parameters
+        found.append(([*rows, learner.predict(new, side=side)], len(called)))
+    (rows, calls), (plain, all_calls) = found
+    for mine, its in zip(rows, plain, strict=True):
+        np.testing.assert_array_equal(mine, its)
+    assert not np.array_equal(rows[1], rows[2]) or isinstance(model, SVD)
+    assert all_calls >= 3 * 21
+    assert calls <= all_calls / 3
+
+
+def test_predictions_from_tables_in_files_are_replayed(tmp_path: Path) -> None:
+    X, Y = counts(), targets()
+    found = []
+    for recorded in (True, False):
+        learner = bl.Learner(
+            GLM().model_copy(update={"recorded": recorded}),
+            (X, Y),
+            block_rows=ROWS,
+            threads=1,
+            table_folder=tmp_path,
+        ).fit()
+        before = replayed(learner)
+        found.append(learner.predict(X[np.arange(20 * ROWS) % X.shape[0]]))
+        assert (replayed(learner) - before > 10) == recorded
+        learner.close()
+    np.testing.assert_array_equal(*found)

@@ -1,10 +1,10 @@
 """Replay programs: interpret the first blocks of each kind, and run later ones from a recording.
 
-An update, or a score, is a Python program that asks for the same launches for every block. While it
-is interpreted, these are recorded (`matcache/containers/tape.py`). A recording that a second block
-confirms, launch by launch, runs the blocks that it fits: those of the same numbers, as far as the
-program read them, where the results of earlier blocks that it used are current. Other blocks are
-interpreted, such as the first last one of a pass, and the first ones of a phase.
+An update, a score or a prediction is a Python program that asks for the same launches for every
+block. While it is interpreted, these are recorded (`matcache/containers/tape.py`). A recording that
+a second block confirms, launch by launch, runs the blocks that it fits: those of the same numbers,
+as far as the program read them, where the results of earlier blocks that it used are current. Other
+blocks are interpreted, such as the first last one of a pass, and the first ones of a phase.
 """
 
 from __future__ import annotations
@@ -138,6 +138,25 @@ class Replays:
         tape = self._kinds[kind].fitting(now)
         self.count += tape is not None
         return tape
+
+    def result(
+        self,
+        now: Numbers,
+        kind: Hashable,
+        program: Callable[[Tape | None], Result],
+        *,
+        name: str,
+    ) -> Result:
+        """Return the result of a program, from a recording that fits, or interpreted.
+
+        See `interpret` for the arguments. The program calls `Tape.returns`.
+        """
+        tape = self.fitting(now, kind)
+        if tape is None:
+            return self.interpret(now, kind, program, name=name)
+        tape.run(now)
+        found: Result = tape.result
+        return found
 
     def interpret(
         self,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakSet
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from blocklearn.datasources import BlockShape, DataSource, HostBlock
 from blocklearn.datasources.block import KeptBlock
-from blocklearn.matcache import IndexedBy, plan_merge
+from blocklearn.matcache import IndexedBy, Mat, plan_merge
 from blocklearn.matcache.containers.tape import Tape
 from blocklearn.models import Block, RowState, Shapes, TokenState
 from blocklearn.models.errors import TargetRangeError
@@ -323,11 +324,7 @@ class Replica(Program):
         if not self._records:
             return self._score(None)
         now, kind = self.intakes[0].numbers, ("score", self.intakes[0].labelled)
-        tape = self.replays.fitting(now, kind)
-        if tape is None:
-            return self.replays.interpret(now, kind, self._score, name="score")
-        tape.run(now)
-        found: Score = tape.result
+        found: Score = self.replays.result(now, kind, self._score, name="score")
         return found
 
     def _score(self, tape: Tape | None) -> Score:
@@ -338,4 +335,25 @@ class Replica(Program):
         found = computed(self.score(NotedBlock.of(block, tape)))
         parts = [(name, type(part), *vars(part).values()) for name, part in found.items()]
         tape.returns(found, parts)
+        return found
+
+    def prediction_of(self, host: HostBlock, side: int = 0) -> NDArray[Any]:
+        """Return a copy of the model's prediction for the block in `host`, whose rows are new."""
+        self._begin_rows()
+        self._receive(host, side, new=True)
+        if not self._records:
+            return self._predict(side, None).numpy()
+        now, kind = self.intakes[side].numbers, ("predict", side, self.intakes[side].labelled)
+        predict = partial(self._predict, side)
+        found: Mat = self.replays.result(now, kind, predict, name="predict")
+        return found.numpy()
+
+    def _predict(self, side: int, tape: Tape | None) -> Mat:
+        """Return the prediction for the present block, which is of this side. tape: records it."""
+        block = self.intakes[side].block(self.key)
+        if tape is None:
+            found: Mat = self.predict(block).mat()
+            return found
+        found = self.predict(NotedBlock.of(block, tape)).mat()
+        tape.returns(found, (found,))
         return found
