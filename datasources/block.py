@@ -5,6 +5,7 @@ Longer than 300 lines: the arrays of a block are documented where they are made.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
@@ -403,6 +404,7 @@ class HostBlock:
         return f"row {self.row_ids[row]}"
 
 
+@lru_cache(maxsize=64)
 def block_bytes(shape: BlockShape, *, indexed: bool = True) -> int:
     """Return the bytes of a `HostBlock`, with or without a transposed index."""
     sizes = buffers(shape, indexed=indexed).values()
@@ -424,9 +426,10 @@ def laid_out(
     return found
 
 
+@lru_cache(maxsize=64)  # a reader asks for those of one shape again and again
 def buffers(
     shape: BlockShape, *, indexed: bool = True
-) -> dict[str, tuple[tuple[int, ...], type[np.generic]]]:
+) -> Mapping[str, tuple[tuple[int, ...], type[np.generic]]]:
     """Return size and dtype of every array of a `HostBlock`, by name."""
     capacity = 0 if shape.dense else shape.nnz
     sparse = 0 if shape.dense else 1
