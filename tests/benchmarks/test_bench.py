@@ -16,6 +16,7 @@ import pytest
 import scipy.sparse as sp
 
 from scripts.benchmarks.__main__ import main
+from scripts.benchmarks.calls import show
 from scripts.benchmarks.data import power_law, split
 from scripts.benchmarks.lda import kept_rows, mean_of, ratios
 from scripts.benchmarks.lda_systems import PEERS as LDA_PEERS
@@ -386,3 +387,15 @@ def test_perplexity_of_the_true_topics_is_that_of_the_words() -> None:
 def test_examples_in_docstrings(name: str) -> None:
     result = doctest.testmod(importlib.import_module(f"scripts.benchmarks.{name}"))
     assert result.attempted and not result.failed
+
+
+@pytest.mark.slow
+def test_calls_of_estimators(tmp_path: Path) -> None:
+    file = tmp_path / "calls.json"
+    assert main(["calls", "--quick", "--json", str(file)]) == 0
+    report = Report.read(file)
+    assert {row.system for row in report.rows} == {"blocklearn", "scikit-learn"}
+    kinds = {(row.settings["call"], row.settings["rows"]) for row in report.rows}
+    assert kinds == {*(("predict", rows) for rows in (1, 1_000, 2_000)), ("partial_fit", 100)}
+    assert all(row.seconds > 0 for row in report.rows)
+    assert len(report.ratios) == len(report.rows) / 2 and "k-means" in show(report)
