@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from blocklearn.datasources import Ids
 from blocklearn.matcache import ShapeError
@@ -21,6 +23,7 @@ from ..results.persistence import show_parameters
 from ..training.states.state import State
 from .callbacks import TellCallbacks
 from .constraints import check_parameters
+from .kept import KeptLearners
 from .parameters import seed_of, threads_of, whole
 from .scikit import HAS_CALLBACKS, BaseEstimator, CallbackSupportMixin, check_is_fitted
 
@@ -33,9 +36,10 @@ CHUNK = 128  # rows of one product with a dense matrix; its bits may depend on t
 class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
     """Base class of estimators.
 
-    Learned state is in public attributes. Every prediction builds a new learner from them, so
-    threads share nothing, and pickles hold no learner. `_stream` holds what `partial_fit` needs in
-    addition: statistics, the optimizer's state and the position in the data.
+    Learned state is in public attributes. Predictions take their numbers from them, as they are at
+    each call. Learners that predict are kept for the next call, but threads share none, and pickles
+    and copies hold none. `_stream` holds what `partial_fit` needs in addition: statistics, the
+    optimizer's state and the position in the data.
 
     Parameters of every estimator: max_iter, batch_size, random_state, n_jobs, device.
     """
@@ -128,8 +132,13 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
             setattr(self, name, value)
         known = self._tensors(0)
         others = {} if full_pass else {k: v for k, v in state.tensors.items() if k not in known}
-        self._stream = State(others, state.position)
+        self._keep_stream(State(others, state.position))
         self.n_iter_ = int(state.position["pass"])
+
+    def _keep_stream(self, stream: State) -> None:
+        """Keep what `partial_fit` needs beside the learned attributes."""
+        self._stream = stream
+        self._lender()  # now, since predictions are to leave the attributes as they are
 
     # ------------------------------------------------------------- using what was learned
 
@@ -148,28 +157,48 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
         """Return a learner that predicts and scores `rows` rows. The caller closes it."""
         check_is_fitted(self)
         check_parameters(self)
-        learner = self._learner(None, rows=rows, model=model)
+        learner = self._predictor(self._predicted_at_once(rows), model)
         learner.restore(State(self._tensors(rows), {}))
         return learner
 
+    def _predictor(self, block_rows: int, model: Model | None) -> Learner:
+        """Return a learner to predict blocks of so many rows, without learned numbers yet."""
+        return self._learner(None, block_rows=block_rows, model=model)
+
+    def _lender(self) -> KeptLearners:
+        """Return what keeps learners that predict."""
+        found: KeptLearners = self.__dict__.setdefault("_kept_learners", KeptLearners())
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what pickles and copies have: all but learners that predict."""
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_kept_learners"}
+
     def _predictions(self, X: Any, model: Model | None = None, *, side: int = 0) -> Array:
         """Return one row of results for each row of X."""
-        learner = self._trained(X.shape[0], model)
+        check_is_fitted(self)
+        check_parameters(self)
+        model = self._model() if model is None else model
+        rows, tensors = self._predicted_at_once(X.shape[0]), self._tensors(1)
+        shapes = {name: (array.shape, array.dtype) for name, array in tensors.items()}
+        data = (rows, X.shape[1], issparse(X), side)
+        plan = (model, data, shapes, getattr(self, "_seed", 0), self.n_jobs, self.device)
+        make = partial(self._predictor, rows, model)
         try:
-            return learner.predict(X, side=side)
+            with self._lender().lent(plan, tensors, make) as learner:
+                return learner.predict(X, side=side)
         except ShapeError as error:
             raise ValueError(
                 f"{type(self).__name__}: what was learned does not fit its parameters, which were "
                 "changed after fit. Call fit again, or set them as they were."
             ) from error
-        finally:
-            learner.close()
 
     def _learner(
         self,
         train: Any,
         *,
-        rows: int | None = None,
+        block_rows: int | None = None,
         passes: int = 1,
         model: Model | None = None,
         optimizer: Optimizer | None = None,
@@ -178,18 +207,16 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
     ) -> Learner:
         """Return a learner configured by the parameters.
 
-        rows: number of rows to predict, if there are no data to train on.
+        block_rows: of a block; None: what suits the data to train on.
         """
         model = self._model() if model is None else model
-        if rows is None:
-            size = self._block_rows(train, model, optimizer)
-        else:
-            size = self._predicted_at_once(rows)
+        if block_rows is None:
+            block_rows = self._block_rows(train, model, optimizer)
         return Learner(
             model,
             train,
             passes=passes,
-            block_rows=size,
+            block_rows=block_rows,
             seed=getattr(self, "_seed", 0),
             threads=threads_of(self.n_jobs),
             device=self.device,

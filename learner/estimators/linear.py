@@ -94,8 +94,8 @@ class LinearEstimator(LearnerEstimator):
         W = np.ascontiguousarray(W, np.float32)
         return {"W": W, "intercept": np.array(b, np.float32).reshape(1, -1)}
 
-    def _trained(self, rows: int, model: Any = None) -> Learner:
-        learner = super()._trained(rows, model)
+    def _predictor(self, block_rows: int, model: Any) -> Learner:
+        learner = super()._predictor(block_rows, model)
         learner.data.targets = int(np.size(self.intercept_))
         return learner
 

@@ -168,7 +168,7 @@ def refine(estimator: LinearEstimator, seen: Seen, data: Any) -> Seen:
         estimator._units = None
     more = {"pass": 1, "rows": rows_of(data), "seconds": estimator._stream.position["seconds"]}
     counted = {name: position[name] + number for name, number in more.items()}
-    estimator._stream = State({}, estimator._stream.position | counted)
+    estimator._keep_stream(State({}, estimator._stream.position | counted))
     estimator.n_iter_ = counted["pass"]
     estimator.n_samples_seen_ = rows + rows_of(data)
     return both

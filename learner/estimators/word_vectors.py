@@ -147,8 +147,8 @@ class WordVectors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LearnerEsti
 
     # ------------------------------------------------------------- details
 
-    def _trained(self, rows: int, model: Model | None = None) -> Learner:
-        learner = super()._trained(rows, model)
+    def _predictor(self, block_rows: int, model: Model | None) -> Learner:
+        learner = super()._predictor(block_rows, model)
         learner.data.targets = 1  # the words of windows
         return learner
 

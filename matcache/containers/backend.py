@@ -234,6 +234,9 @@ class Backend(Protocol):
     def drain(self) -> None:
         """Wait until all launched work is done."""
 
+    def rest(self) -> None:
+        """Stop threads that wait for launches; the next one that needs them starts them again."""
+
     def compile_expected(self) -> None:
         """Compile every kernel that launches asked for while memory was planned, save `later`."""
 

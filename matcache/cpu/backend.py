@@ -217,6 +217,10 @@ class CPU:
         """Compute out = left @ right by BLAS, the same bits for any number of threads."""
         matmul(self.pool, left, right, out, symmetric)
 
+    def rest(self) -> None:
+        """Stop the threads until the next launch that needs them."""
+        self.pool.rest()
+
     def close(self) -> None:
         """Stop the threads."""
         self._awaited.clear()

@@ -121,10 +121,20 @@ class Pool:
             self._workers.append(worker)  # first, so that no interrupt can duplicate a number
             start(worker)
 
+    def rest(self) -> None:
+        """Stop the threads and wait for them. The next job starts them again."""
+        _stop(self._jobs, len(self._workers))
+        self._join()
+        self._workers.clear()
+
     def close(self) -> None:
         """Stop the threads and wait for them."""
         self._closed = True
         self._stop()
+        self._join()
+
+    def _join(self) -> None:
+        """Wait until the threads have ended."""
         for worker in self._workers:
             if worker.is_alive():
                 worker.join()

@@ -394,6 +394,9 @@ class Cuda:
         self.driver.synchronize(self.compute)
         self.tally.look(SIDES)
 
+    def rest(self) -> None:
+        """Do nothing: no threads wait for launches."""
+
     # ------------------------------------------------------------------ kernels
 
     @property

@@ -191,7 +191,7 @@ class LiveModel:
     def restore(self, state: State) -> None:
         """Set the replicas to `state`, now or when they are made."""
         moved = state.pages is not None and self._progress.position != (0, 0)
-        if self.team is not None and (moved or self.restored is not None):
+        if self.team is not None and (moved or not self._may_take(state)):
             self.drop()  # tables get their initial values again; or the state may be of training
         self.restored = self._unshared = state
         try:
@@ -201,6 +201,16 @@ class LiveModel:
         except BaseException:
             self.restored = self._unshared = None
             raise
+
+    def _may_take(self, state: State) -> bool:
+        """Return whether the present replicas can take a state that they were not made for."""
+        team, before = self.ready(), self.restored
+        if before is None:  # they train
+            return True
+        alike = {name: array.shape for name, array in before.tensors.items()} == {
+            name: array.shape for name, array in state.tensors.items()
+        }
+        return alike and state.exact and not team.first.lent.arrays
 
     def share(self, kept: Mapping[str, Rows] | None = None) -> None:
         """Give the other workers the state that was restored on the one that leads, if any.

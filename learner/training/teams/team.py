@@ -336,6 +336,11 @@ class Team:
         """The devices that failed."""
         return sorted({r.device for r in self.replicas if r.cache.backend.lost})
 
+    def rest(self) -> None:
+        """Stop threads of kernels until they are needed again."""
+        for replica in self.replicas:
+            replica.cache.backend.rest()
+
     def close(self) -> None:
         """Stop the threads and free the memory."""
         for lane in self._lanes:

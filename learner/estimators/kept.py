@@ -1,0 +1,129 @@
+"""Learners that an estimator keeps from one prediction to the next.
+
+To plan and allocate a learner takes ten milliseconds, to predict a row a fraction of one.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..learner import Learner
+from ..training.states.state import State
+
+Tensors = Mapping[str, NDArray[Any]]
+MOST = 4  # learners that wait for the next prediction
+MOST_BYTES = 2**26  # of one of them; the plan of a larger one costs less than its numbers
+
+
+@dataclass(eq=False)
+class Kept:
+    """A learner that predicts. It belongs to the process that made it.
+
+    plan: what it was planned for.
+    tensors: copies of those that it predicts from.
+    """
+
+    plan: Any
+    learner: Learner
+    tensors: dict[str, NDArray[Any]] = field(default_factory=dict)
+    process: int = field(default_factory=os.getpid)
+
+    def turn_to(self, tensors: Tensors) -> None:
+        """Predict from these tensors, which may be changed later."""
+        same = tensors.keys() == self.tensors.keys()
+        if not (same and all(same_bits(self.tensors[name], tensors[name]) for name in tensors)):
+            self.tensors = {name: np.array(array, order="C") for name, array in tensors.items()}
+            self.learner.restore(State(self.tensors, {}))
+
+    def rest(self) -> bool:
+        """End the learner's threads until it predicts again; return whether it is to be kept."""
+        team = self.learner.team
+        if team is None or team.nbytes > MOST_BYTES:
+            return False
+        team.rest()
+        return True
+
+
+class KeptLearners:
+    """Lends learners that predict, each to one call at a time, so that threads share none.
+
+    They are closed when this is garbage-collected. A forked process uses none of its parent's.
+    """
+
+    def __init__(self) -> None:
+        """Start without any."""
+        self._kept: list[Kept] = []
+        weakref.finalize(self, _close, self._kept).atexit = False
+
+    @contextmanager
+    def lent(self, plan: Any, tensors: Tensors, make: Callable[[], Learner]) -> Iterator[Learner]:
+        """Lend a learner that predicts from `tensors`; after an error it is closed.
+
+        plan: all that a learner is planned for, the shapes of tensors included.
+        make: makes another, where all that were kept are of other plans or lent.
+        """
+        one = self._take(plan) or Kept(plan, make())
+        try:
+            one.turn_to(tensors)
+            yield one.learner
+            keep = one.rest()
+        except BaseException:
+            one.learner.close()
+            raise
+        if keep:
+            self._put(one)
+        else:
+            one.learner.close()
+
+    def _own(self) -> list[Kept]:
+        """Return those of this process, the one that has waited longest first."""
+        return [one for one in list(self._kept) if one.process == os.getpid()]
+
+    def _take(self, plan: Any) -> Kept | None:
+        """Take out a learner of this plan; None: there is none."""
+        for one in reversed(self._own()):
+            if one.plan == plan and self._remove(one):
+                return one
+        return None
+
+    def _put(self, one: Kept) -> None:
+        """Keep a learner, instead of the one that has waited longest if these are too many."""
+        self._kept.append(one)
+        for old in self._own()[:-MOST]:
+            if self._remove(old):
+                old.learner.close()
+
+    def _remove(self, one: Kept) -> bool:
+        """Return whether this call, and no other thread, has taken it out."""
+        try:
+            self._kept.remove(one)
+        except ValueError:
+            return False
+        return True
+
+
+def same_bits(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    """Return whether two arrays are the same in shape, type and bits.
+
+    >>> same_bits(np.zeros(2), np.zeros(2)), same_bits(np.zeros(2), -np.zeros(2))
+    (True, False)
+    """
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    words = np.uint64 if one.nbytes % 8 == 0 else np.uint8
+    one, other = (np.ascontiguousarray(each).reshape(-1).view(words) for each in (one, other))
+    return bool((one == other).all())
+
+
+def _close(kept: list[Kept]) -> None:
+    for one in kept:
+        if one.process == os.getpid():
+            one.learner.close()

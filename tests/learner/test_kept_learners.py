@@ -1,0 +1,264 @@
+"""Estimators keep learners between predictions, which no user can tell but by the time."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import os
+import pickle
+import weakref
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import Any
+
+import joblib
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+import blocklearn as bl
+from blocklearn.learner.estimators import base, kept
+from blocklearn.learner.training.states.state import State
+from tests.support.own_threads import no_thread_left
+
+COUNTS = np.random.default_rng(0).poisson(0.4, (60, 12)) + np.eye(60, 12, dtype=np.int64)
+LABELS = (COUNTS[:, 0] > COUNTS[:, 1]).astype(int)
+SAME = {"random_state": 1, "n_jobs": 1}
+
+
+def classifier(**params: Any) -> bl.GLMClassifier:
+    return bl.GLMClassifier(**SAME, **params).fit(COUNTS, LABELS)
+
+
+def clusters() -> bl.KMeans:
+    return bl.KMeans(3, max_iter=5, **SAME).fit(COUNTS)
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bl.Learner]]:
+    """The learners that estimators make."""
+    found: list[bl.Learner] = []
+
+    def make(*args: Any, **given: Any) -> bl.Learner:
+        found.append(bl.Learner(*args, **given))
+        return found[-1]
+
+    monkeypatch.setattr(base, "Learner", make)
+    yield found
+    found.clear()
+
+
+def alike(estimator: Any, X: Any = COUNTS) -> None:
+    """Predictions are those of a copy, which has no learner yet."""
+    np.testing.assert_array_equal(
+        estimator.decision_function(X), copy.deepcopy(estimator).decision_function(X)
+    )
+
+
+def test_a_learner_predicts_again_and_again(made: list[bl.Learner]) -> None:
+    found = classifier()
+    made.clear()
+    for rows in (1, 2, 60, 1, 128):
+        found.predict(np.resize(COUNTS, (rows, 12)))
+    assert len(made) == 1
+    for _ in range(3):
+        found.predict(np.resize(COUNTS, (200, 12)))
+        found.predict(COUNTS[:1])
+    assert len(made) == 2
+
+
+def test_a_row_does_not_depend_on_the_rows_beside_it() -> None:
+    found, many = classifier(), np.resize(COUNTS, (1500, 12))
+    whole = found.decision_function(many)
+    for rows in (1, 700, 3, 1500, 1):
+        np.testing.assert_array_equal(found.decision_function(many[:rows]), whole[:rows])
+
+
+def test_learned_attributes_may_be_changed_and_replaced(made: list[bl.Learner]) -> None:
+    found = classifier()
+    before = found.decision_function(COUNTS)
+    made.clear()
+    found.coef_ *= 2
+    assert not np.array_equal(found.decision_function(COUNTS), before)
+    alike(found)
+    found.coef_[0, 3] = 7.0
+    alike(found)
+    found.coef_ = np.zeros((1, 12), np.float32)
+    found.intercept_ = np.array([3.0])
+    np.testing.assert_array_equal(found.decision_function(COUNTS), np.full(60, np.float32(3.0)))
+    assert len(made) == 2  # those of the copies
+
+
+def test_the_sign_of_zero_and_nan_are_bits() -> None:
+    one = np.array([[0.0, np.nan, 1.0]], np.float32)
+    assert kept.same_bits(one, one.copy())
+    assert kept.same_bits(one, np.asfortranarray(np.concatenate([one, one]))[1:])
+    assert not kept.same_bits(one, np.array([[-0.0, np.nan, 1.0]], np.float32))
+    assert not kept.same_bits(one, one.astype(np.float64))
+    assert not kept.same_bits(one, one.T)
+
+
+def test_training_between_predictions_is_seen(made: list[bl.Learner]) -> None:
+    found = bl.KMeans(3, **SAME)
+    for start in (0, 20, 40):
+        found.partial_fit(COUNTS[start : start + 20])
+        np.testing.assert_array_equal(found.predict(COUNTS), copy.copy(found).predict(COUNTS))
+    trained, copies = 3, 3
+    assert len(made) == trained + copies + 1
+
+
+def test_parameters_may_be_changed() -> None:
+    found = classifier()
+    mean = bl.GLMRegressor(loss="poisson", **SAME).fit(COUNTS, COUNTS[:, 0])
+    scores = np.log(mean.predict(COUNTS))
+    mean.set_params(loss="squared_error")
+    np.testing.assert_allclose(mean.predict(COUNTS), scores, rtol=1e-4, atol=1e-5)
+    for batch in (1, 200, None):
+        found.set_params(batch_size=batch)
+        alike(found)
+
+
+def test_data_may_be_of_another_form() -> None:
+    found = classifier()
+    wanted = found.decision_function(COUNTS.astype(np.float32))
+    for form in (sp.csr_array, np.float64, sp.csc_array, np.int64, np.asfortranarray):
+        np.testing.assert_allclose(found.decision_function(form(COUNTS)), wanted, rtol=1e-5)  # type: ignore[operator]
+    with pytest.raises(ValueError, match="X has 5 features"):
+        found.predict(COUNTS[:, :5])
+    np.testing.assert_array_equal(found.decision_function(COUNTS.astype(np.float32)), wanted)
+
+
+def test_sparse_rows_with_more_entries_than_before() -> None:
+    found = classifier()
+    for entries in (1, 2, 12, 5):
+        X = sp.csr_array((np.arange(12) < entries).astype(np.float32)[None])
+        alike(found, X)
+
+
+def test_an_error_leaves_the_estimator_usable(
+    made: list[bl.Learner], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = clusters()
+    wanted = found.predict(COUNTS)
+    made.clear()
+
+    def fails(*_: Any, **__: Any) -> Any:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(bl.Learner, "predict", fails)
+        with pytest.raises(MemoryError):
+            found.predict(COUNTS)
+    np.testing.assert_array_equal(found.predict(COUNTS), wanted)
+    assert len(made) == 1  # instead of the one that failed
+    found.set_params(n_clusters=4)
+    with pytest.raises(ValueError, match="what was learned does not fit its parameters"):
+        found.predict(COUNTS)
+    found.set_params(n_clusters=3)
+    np.testing.assert_array_equal(found.predict(COUNTS), wanted)
+    assert len(made) == 2
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, clone, lambda e: pickle.loads(pickle.dumps(e))]
+)
+def test_copies_have_no_learner(copied: Callable[[Any], Any], made: list[bl.Learner]) -> None:
+    found = classifier()
+    before, digest = pickle.dumps(found), joblib.hash(found)
+    found.predict(COUNTS)
+    assert pickle.dumps(found) == before
+    assert joblib.hash(found) == digest
+    made.clear()
+    other = copied(found)
+    assert "_kept_learners" not in vars(other)
+    if hasattr(other, "coef_"):
+        np.testing.assert_array_equal(other.predict(COUNTS), found.predict(COUNTS))
+        assert len(made) == 1
+
+
+def test_threads_share_no_learner(made: list[bl.Learner], monkeypatch: pytest.MonkeyPatch) -> None:
+    found, threads = clusters(), 6
+    wanted = found.predict(COUNTS)
+    together, predict = Barrier(threads), bl.Learner.predict
+
+    def waits(learner: bl.Learner, *args: Any, **given: Any) -> Any:
+        together.wait()
+        return predict(learner, *args, **given)
+
+    made.clear()
+    monkeypatch.setattr(bl.Learner, "predict", waits)
+    with no_thread_left(), ThreadPoolExecutor(threads) as pool:
+        for given in pool.map(found.predict, [COUNTS] * threads):
+            np.testing.assert_array_equal(given, wanted)
+    assert len(made) == threads - 1
+    assert sum(learner.team is not None for learner in made) in (kept.MOST - 1, kept.MOST)
+
+
+def test_no_thread_waits_for_the_next_prediction() -> None:
+    found, many = clusters().set_params(n_jobs=3), np.resize(COUNTS, (5000, 12))
+    wanted = found.predict(many)
+    for _ in range(2):
+        with no_thread_left():
+            np.testing.assert_array_equal(found.predict(many), wanted)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_process_has_its_own(made: list[bl.Learner]) -> None:
+    found = clusters()
+    wanted = found.predict(COUNTS)
+    made.clear()
+    child = os.fork()
+    if child == 0:
+        try:
+            same = [np.array_equal(found.predict(COUNTS), wanted) for _ in range(2)]
+            os._exit(0 if all(same) and len(made) == 1 else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    np.testing.assert_array_equal(found.predict(COUNTS), wanted)
+    assert not made
+
+
+def test_they_are_closed_with_the_estimator(made: list[bl.Learner]) -> None:
+    found = classifier()
+    made.clear()
+    found.predict(COUNTS)
+    (learner,) = made
+    assert learner.team is not None
+    there = weakref.ref(found)
+    gc.disable()
+    try:
+        del found
+        assert there() is None
+        assert learner.team is None
+    finally:
+        gc.enable()
+
+
+def test_a_large_learner_is_not_kept(
+    made: list[bl.Learner], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = clusters()
+    wanted = found.predict(COUNTS)
+    monkeypatch.setattr(kept, "MOST_BYTES", 1)
+    made.clear()
+    for _ in range(2):
+        np.testing.assert_array_equal(found.predict(COUNTS[:60]), wanted)
+    assert len(made) == 1
+    assert all(learner.team is None for learner in made)
+
+
+def test_a_learner_that_predicts_takes_another_state_without_a_new_plan() -> None:
+    X = COUNTS.astype(np.float32)
+    learner = bl.Learner("nmf", threads=1, verbose=False)
+    teams = []
+    for seed in (0, 1):
+        trained = bl.Learner("nmf", X, seed=seed, threads=1, verbose=False).fit()
+        numbers = {name: trained.parameter(name) for name in trained.model.parameters}
+        learner.restore(State(numbers | {"W": trained.row_state("W")}, {}))
+        np.testing.assert_array_equal(learner.predict(X), trained.predict(X))
+        teams.append(learner.team)
+    assert teams[0] is teams[1]
