@@ -16,7 +16,7 @@ from blocklearn.learner.hooks import Hook
 from blocklearn.learner.training.replicas.replay import PATIENCE
 from blocklearn.learner.training.scoring import TrainingScores
 from blocklearn.matcache import StaleValueError, colsum, total
-from blocklearn.models import ALS, GLM, LDA, NMF, SVD, GaussianMixture
+from blocklearn.models import ALS, GLM, LDA, NMF, SVD, Components, GaussianMixture, KMeans, PageRank
 from blocklearn.optimizers import AdaGrad, StreamingAverage
 from tests.support.often import rarely
 
@@ -427,3 +427,64 @@ def test_predictions_from_tables_in_files_are_replayed(tmp_path: Path) -> None:
         assert (replayed(learner) - before > 10) == recorded
         learner.close()
     np.testing.assert_array_equal(*found)
+
+
+def ends(learner: bl.Learner) -> list[int]:
+    """Return how many ends of passes each replica has replayed."""
+    assert learner.team is not None
+    return [replica.endings.count for replica in learner.team.replicas]
+
+
+def links() -> sp.csr_array:
+    return sp.csr_array(sp.random_array((40, 40), density=0.05, rng=0, dtype=np.float32))
+
+
+@pytest.mark.parametrize("options", [{}, {"threads": 2}, {"replicas": 2}], ids=str)
+@pytest.mark.parametrize(
+    ("model", "X"),
+    [
+        (GaussianMixture(components=2), data()),
+        (GaussianMixture(components=2, covariance="full"), data()),
+        (KMeans(clusters=3, update_centres="batch"), data()),
+        (NMF(components=2, update_H="batch"), counts()),
+        (NMF(components=2, update_H="batch", loss="kullback-leibler"), counts()),
+        (SVD(components=2), data()),
+        (SVD(components=2, exact=False), counts()),
+        (ALS(rank=2), counts()),
+        (LDA(topics=2, inference="gibbs"), counts()),
+        (PageRank(tolerance=0.0), links()),
+        (Components(), links()),
+    ],
+    ids=lambda each: type(each).__name__ if isinstance(each, bl.Model) else "",
+)
+def test_ends_of_passes_are_replayed_with_the_same_bits(
+    model: bl.Model, X: Any, options: dict[str, int]
+) -> None:
+    one, other = both(model, X, **{"passes": 8, **options})
+    assert sum(ends(other)) == 0
+    passes = one.progress.pass_
+    assert all(count >= passes - 5 for count in ends(one))
+    assert passes < 6 or all(ends(one))
+
+
+class Counting(Means):
+    """Counts passes in an attribute."""
+
+    passes: ClassVar[int] = 0
+
+    def end_pass(self) -> None:
+        self.passes = self.passes + 1
+        self.mean <<= self.mean * 0.5
+
+
+def test_the_end_of_a_pass_that_counts_in_python_is_interpreted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.INFO, "blocklearn.learner"):
+        learner, _ = both(Counting(), data(), passes=PATIENCE + 5)
+    assert ends(learner) == [0]
+    (line,) = (
+        r.message for r in caplog.records if "end_pass is interpreted for every pass" in r.message
+    )
+    assert "it sets Counting.passes at" in line
+    assert "test_replay.py" in line

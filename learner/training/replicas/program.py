@@ -236,10 +236,14 @@ class Program:
             nullcontext() if self.files is None else self.files.changing_all(),
             self.learned.refreshed(),
         ):
-            self.model.end_pass()
-            self.model.settle()
+            self.end_model()
             if self.optimizer is not None:
                 self.optimizer.end_pass()
+
+    def end_model(self) -> None:
+        """Let the model finish a pass."""
+        self.model.end_pass()
+        self.model.settle()
 
     def _phase_of(self, pass_: int) -> int:
         return bisect_right(self.model.phases(), pass_) - 1

@@ -1,10 +1,11 @@
 """Replay programs: interpret the first blocks of each kind, and run later ones from a recording.
 
 An update, a score or a prediction is a Python program that asks for the same launches for every
-block. While it is interpreted, these are recorded (`matcache/containers/tape.py`). A recording that
-a second block confirms, launch by launch, runs the blocks that it fits: those of the same numbers,
-as far as the program read them, where the results of earlier blocks that it used are current. Other
-blocks are interpreted, such as the first last one of a pass, and the first ones of a phase.
+block; the end of a pass does so for every pass. While it is interpreted, these are recorded
+(`matcache/containers/tape.py`). A recording that a second block confirms, launch by launch, runs
+the blocks that it fits: those of the same numbers, as far as the program read them, where the
+results of earlier blocks that it used are current. Other blocks are interpreted, such as the first
+last one of a pass, and the first ones of a phase.
 """
 
 from __future__ import annotations
@@ -116,12 +117,16 @@ class Takes:
 class Replays:
     """Keeps the recordings of a replica, by kind of program.
 
-    count: blocks that were replayed.
+    count: programs that were replayed.
     """
 
-    def __init__(self, cache: MatCache, title: str) -> None:
-        """Start without recordings. title: of the model, for the log."""
+    def __init__(self, cache: MatCache, title: str, each: str = "block") -> None:
+        """Start without recordings.
+
+        title: of the model, for the log. each: what its programs run for.
+        """
         self.count = 0
+        self._each = each
         self._cache, self._title = cache, title
         self._kinds: defaultdict[Hashable, Takes] = defaultdict(Takes)
         self._edition = cache.edition
@@ -181,9 +186,10 @@ class Replays:
         if why is not None:
             log.log(
                 logging.WARNING if name == "update" else logging.INFO,
-                "%s.%s is interpreted for every block, which costs a millisecond each: %s.",
+                "%s.%s is interpreted for every %s, which costs a millisecond each: %s.",
                 self._title,
                 name,
+                self._each,
                 why,
             )
         return found

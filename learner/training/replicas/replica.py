@@ -93,6 +93,7 @@ class Replica(Program):
         self._key_array = np.array([[self.seed, 0, 0]], np.int64)
         self._checked: WeakSet[KeptBlock] = WeakSet()  # kept blocks that are not negative
         self.replays = Replays(self.cache, type(self.model).__name__)
+        self.endings = Replays(self.cache, type(self.model).__name__, "pass")
         replicas = execution.replicas
         plan_program(self)
         self.of_extras = plan_extras(self, extras) if self.complete else set()
@@ -317,6 +318,16 @@ class Replica(Program):
         self.counter.start()
         super().end_pass()
         self.counter.lap("compute")
+
+    def end_model(self) -> None:
+        """Let the model finish a pass; its launches are repeated once two passes did the same."""
+        end, name = super().end_model, "end_pass"
+        if not self._records:
+            end()
+        elif (tape := self.endings.fitting({}, name)) is not None:
+            tape.run({})
+        else:
+            self.endings.interpret({}, name, lambda _: end(), name=name)
 
     def score_of(self, host: HostBlock) -> Score:
         """Return the model's score of the block in `host`. Read it before the next block."""
