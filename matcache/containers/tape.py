@@ -205,8 +205,11 @@ class Tape:
             if slot.is_current() and not any(changed):
                 self._lasting.append((slot, [operand for operand, _ in slot.inputs]))
                 written.remove(slot)  # it is as lasting as its operands
-        self._again = self.cache.backend.joined(host_first(self.steps), self.cache.inputs)
         self._before, self._touched, self._filled = {}, [], set()
+
+    def lay_out(self) -> None:
+        """Make ready to `run`, while the block that was recorded is bound."""
+        self._again = self.cache.backend.joined(host_first(self.steps), self.cache.inputs)
 
     # ------------------------------------------------------------- afterwards
 
@@ -254,8 +257,11 @@ class Tape:
 
 
 @contextmanager
-def record(tape: Tape) -> Iterator[None]:
-    """Record what the cache of `tape` is asked for, within this `with` block."""
+def record(tape: Tape, *, runs: bool = True) -> Iterator[None]:
+    """Record what the cache of `tape` is asked for, within this `with` block.
+
+    runs: whether it will be run; False: `lay_out` is called once that is known.
+    """
     cache = tape.cache
     cache.tape = tape
     try:
@@ -263,3 +269,5 @@ def record(tape: Tape) -> Iterator[None]:
     finally:
         cache.tape = None
     tape.end()
+    if runs:
+        tape.lay_out()

@@ -98,7 +98,9 @@ class Takes:
             self._takes.sort(key=lambda take: -len(take.tape.hits))
             del self._takes[MOST:]
         else:
-            twin.confirmed = True
+            if not twin.confirmed:
+                tape.lay_out()
+                twin.tape, twin.confirmed = tape, True
             if tape.reads not in twin.reads:
                 twin.reads.insert(0, tape.reads)
                 del twin.reads[MOST:]  # numbers of passes, say, do not come again
@@ -180,7 +182,7 @@ class Replays:
         if takes.given_up:
             return program(None)
         tape = Tape(self._cache, now)
-        with record(tape):
+        with record(tape, runs=False):
             found = program(tape)
         why = takes.keep(tape)
         if why is not None:
