@@ -25,7 +25,7 @@ TRUTHS = {"less", "less_equal", "equal", "not_equal", "logical_and", "logical_or
 class Gathered(Node):
     """`x[rows, columns]`: as a value a copy, and on the left side of an assignment a part of x."""
 
-    __slots__ = ("apart", "at", "every_row", "whole", "written")
+    __slots__ = ("apart", "at", "checked", "every_row", "whole", "written")
 
     def __init__(
         self,
@@ -46,9 +46,10 @@ class Gathered(Node):
         every_row: whether all rows are chosen, in order.
         """
         rows, columns = at
+        what = "gather checked" if checked else "gather"
 
         def compute(slot: Slot) -> None:
-            launch(source.cache, "gather", source, rows, columns, slot, checked)
+            launch(source.cache, what, source, rows, columns, slot)
 
         super().__init__(
             source.cache,
@@ -61,7 +62,7 @@ class Gathered(Node):
             padding=source.padding if every_row else Padding(_block_of(rows)),
         )
         self.at, self.whole, self.apart, self.written = at, whole, apart, False
-        self.every_row = every_row
+        self.every_row, self.checked = every_row, checked
 
     def _assign(self, value: Any) -> None:
         self._write(value, add=False)
@@ -97,7 +98,8 @@ class Gathered(Node):
         block = target.padding.block or (source.padding.block if self.every_row else None)
         target.slot.padding = Padding(block)
         target.follow()
-        launch(cache, "scatter", target.slot, *self.at, source, add)
+        what = "scatter checked" if self.checked else "scatter"
+        launch(cache, what, target.slot, *self.at, source, add)
         cache.count(add * self.shape[0] * self.shape[1])
         self.written = True
         return self
@@ -278,7 +280,7 @@ def concatenate(cache: MatCache, *parts: Lazy, axis: int) -> Node:
 
     def compute(slot: Slot) -> None:
         for mat, (rows, columns) in zip(mats, places, strict=True):
-            launch(cache, "scatter", slot, rows, columns, mat, False)
+            launch(cache, "scatter checked", slot, rows, columns, mat, False)
 
     held = beside(mats) if axis == 1 else Padding()
     dtype = result_dtype(mats)

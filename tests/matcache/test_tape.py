@@ -13,6 +13,7 @@ from blocklearn.matcache import (
     ShapeError,
     StaleValueError,
     colsum,
+    from_array,
     named,
     scalar,
 )
@@ -162,3 +163,36 @@ def test_rows_that_are_set_clear_the_others_and_are_not_repeated(cache: MatCache
     assert tape.refused is not None and tape.refused.startswith("it sets rows of a at ")
     with pytest.raises(ShapeError, match=r"a.set_rows at .*: got an array of shape \(1, 3\)"):
         a.set_rows(np.array([2]), np.zeros((1, 3), np.float32))
+
+
+def test_parts_that_the_host_chose_need_no_python(cache: MatCache) -> None:
+    x, out = named(cache, "x", (6, 4)), named(cache, "out", (6, 4))
+    chosen = from_array(cache, np.array([[0, 4]]), "chosen")
+
+    def program() -> None:
+        out[:, 1:3] <<= x[:, :2] * 2.0
+        out[5] += x[0]
+        out[[1, 3], 3] <<= x[2:4, 1]
+
+    taped(cache, program)
+    x.set(1.0)  # so that the parts are read again
+    tape = taped(cache, program)
+    assert {step.what for step in tape.steps} >= {"gather checked", "scatter checked"}
+    assert all(step.calls is not None for step in tape.steps)
+    numbers = np.arange(24.0, dtype=np.float32).reshape(6, 4)
+    x.set(numbers), out.set(0.0)
+    tape.run({})
+    expected = np.zeros((6, 4))
+    expected[:, 1:3] = 2.0 * numbers[:, :2]
+    expected[5] += numbers[0]
+    expected[[1, 3], 3] = numbers[2:4, 1]
+    np.testing.assert_array_equal(out.numpy(), expected)
+
+    def by_matrix() -> None:
+        out[chosen] += x[chosen]
+
+    tape = taped(cache, by_matrix)
+    assert [step.what for step in tape.steps if step.calls is None] == ["gather", "scatter"]
+    chosen.set(np.array([[0, 6]]))
+    with pytest.raises(IndexError, match="6"):
+        tape.run({})

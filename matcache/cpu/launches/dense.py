@@ -113,38 +113,56 @@ def _argsort(cache: MatCache, source: Slot, out: Slot) -> None:
         found, other = other, found
 
 
-@launches("gather", "cpu")
-def _gather(
-    cache: MatCache, source: Mat, rows: Mat, columns: Mat, out: Slot, checked: bool
-) -> None:
+@launches("gather checked", "cpu", only_calls=True)
+def _gather_checked(cache: MatCache, source: Mat, rows: Mat, columns: Mat, out: Slot) -> None:
+    """Gather from positions that are known to be in range."""
     chunks = max(1, min(ROW_CHUNKS, out.shape[0] * out.shape[1] // CHUNK_ELEMENTS, out.shape[0]))
-    bad = cache.result(("bad index",), (ROW_CHUNKS, 2), np.int64, "positions out of range")
-    call = [source.slot.data(), *_line(rows, columns), out.data(), bad.data()]
-    bad.data().fill(0)
+    call = [source.slot.data(), *_line(rows, columns), out.data(), _bad(cache)]
     bounds = even_bounds(cache, out.shape[0], chunks)
     cache.backend.run(cache.backend.kernels["gather"], bounds, *call)
+
+
+@launches("gather", "cpu")
+def _gather(cache: MatCache, source: Mat, rows: Mat, columns: Mat, out: Slot) -> None:
+    bad = _bad(cache)
+    bad.fill(0)
+    _gather_checked(cache, source, rows, columns, out)
     if cache.reserving:
         return
     for axis, positions in enumerate((rows, columns)):
-        if place := int(bad.data()[:, axis].max()):
+        if place := int(bad[:, axis].max()):
             out_of_range(source, int(_line(positions)[0][place - 1]), axis, out.where)
+
+
+def _bad(cache: MatCache) -> Any:
+    """Return the room for positions that are out of range: of rows and columns, by chunk."""
+    room = cache.result(("bad index",), (ROW_CHUNKS, 2), np.int64, "positions out of range")
+    return room.data()
 
 
 def _line(*positions: Mat) -> list[Any]:
     return [mat.slot.data().reshape(-1) for mat in positions]
 
 
+@launches("scatter checked", "cpu", only_calls=True)
+def _scatter_checked(
+    cache: MatCache, target: Slot, rows: Mat, columns: Mat, source: Mat, add: bool
+) -> None:
+    """Scatter to positions that are known to be in range."""
+    work, backend = rows.shape[0] * rows.shape[1] * target.shape[1], cache.backend
+    chunks = max(1, min(worthwhile(work, ROW_CHUNKS, backend.threads), target.shape[0]))
+    call = [target.data(), *_line(rows, columns), source.slot.data(), add, _bad(cache)]
+    backend.run(backend.kernels["scatter"], even_bounds(cache, target.shape[0], chunks), *call)
+
+
 @launches("scatter", "cpu")
 def _scatter(
     cache: MatCache, target: Slot, rows: Mat, columns: Mat, source: Mat, add: bool
 ) -> None:
-    work, backend = rows.shape[0] * rows.shape[1] * target.shape[1], cache.backend
-    chunks = max(1, min(worthwhile(work, ROW_CHUNKS, backend.threads), target.shape[0]))
-    bad = cache.result(("bad index",), (ROW_CHUNKS, 2), np.int64, "positions out of range")
-    bad.data().fill(0)
-    call = [target.data(), *_line(rows, columns), source.slot.data(), add, bad.data()]
-    backend.run(backend.kernels["scatter"], even_bounds(cache, target.shape[0], chunks), *call)
-    if not cache.reserving and (place := int(bad.data()[0, 0])):
+    bad = _bad(cache)
+    bad.fill(0)
+    _scatter_checked(cache, target, rows, columns, source, add)
+    if not cache.reserving and (place := int(bad[0, 0])):
         out_of_range(Mat(cache, target), int(_line(rows)[0][place - 1]), 0, target.where)
 
 

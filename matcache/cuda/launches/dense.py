@@ -165,16 +165,13 @@ def _sort_rows(cache: MatCache, source: Slot, out: Slot, value: str) -> None:
             backend.launch(step, units, 1, *each, out.array)
 
 
-@launches("gather", "cuda")
-def _gather(
-    cache: MatCache, source: Mat, rows: Mat, columns: Mat, out: Slot, checked: bool
-) -> None:
-    bad = cache.result(("cuda", "bad index"), (1, 2), np.int64, "positions out of range")
-    text, backend = library_kernel(cache, "gather", v=c_type(source.dtype)), cache.backend
+@launches("gather checked", "cuda")
+def _gather_checked(cache: MatCache, source: Mat, rows: Mat, columns: Mat, out: Slot) -> None:
+    """Gather from positions that are known to be in range."""
+    bad, backend = _bad(cache), cache.backend
+    text = library_kernel(cache, "gather", v=c_type(source.dtype))
     if cache.reserving:
         return
-    if not checked:
-        backend.clear(bad.array)
     backend.launch(
         text,
         out.shape[0] * out.shape[1],
@@ -187,7 +184,15 @@ def _gather(
         out.array,
         bad.array,
     )
-    if checked:
+
+
+@launches("gather", "cuda")
+def _gather(cache: MatCache, source: Mat, rows: Mat, columns: Mat, out: Slot) -> None:
+    bad, backend = _bad(cache), cache.backend
+    if not cache.reserving:
+        backend.clear(bad.array)
+    _gather_checked(cache, source, rows, columns, out)
+    if cache.reserving:
         return
     found = backend.read(bad.array)[0]
     for axis, positions in enumerate((rows, columns)):
@@ -195,21 +200,36 @@ def _gather(
             out_of_range(source, int(positions.numpy().reshape(-1)[place - 1]), axis)
 
 
-@launches("scatter", "cuda")
-def _scatter(
+def _bad(cache: MatCache) -> Slot:
+    """Return the room for positions that are out of range: of rows and columns."""
+    return cache.result(("cuda", "bad index"), (1, 2), np.int64, "positions out of range")
+
+
+@launches("scatter checked", "cuda")
+def _scatter_checked(
     cache: MatCache, target: Slot, rows: Mat, columns: Mat, source: Mat, add: bool
 ) -> None:
-    bad = cache.result(("cuda", "bad index"), (1, 2), np.int64, "positions out of range")
+    """Scatter to positions that are known to be in range."""
     types = {"v": c_type(target.dtype), "t": c_type(source.dtype)}
-    text, backend = library_kernel(cache, "scatter", **types), cache.backend
+    bad, backend = _bad(cache), cache.backend
+    text = library_kernel(cache, "scatter", **types)
     if cache.reserving:
         return
-    backend.clear(bad.array)
     n, m = (mat.shape[0] * mat.shape[1] for mat in (rows, columns))
     tall, wide = (int(side > 1) for side in source.shape)
     call = [*target.shape, target.array, n, m, rows.slot.array, columns.slot.array]
     call += [tall, wide, source.shape[1], source.slot.array, int(add), bad.array]
     blocks = min(SCATTER_BLOCKS * backend.processors, max(1, target.shape[0]))
     backend.launch_blocks(text, blocks, *call)
-    if place := int(backend.read(bad.array)[0, 0]):
+
+
+@launches("scatter", "cuda")
+def _scatter(
+    cache: MatCache, target: Slot, rows: Mat, columns: Mat, source: Mat, add: bool
+) -> None:
+    bad, backend = _bad(cache), cache.backend
+    if not cache.reserving:
+        backend.clear(bad.array)
+    _scatter_checked(cache, target, rows, columns, source, add)
+    if not cache.reserving and (place := int(backend.read(bad.array)[0, 0])):
         out_of_range(Mat(cache, target), int(rows.numpy().reshape(-1)[place - 1]), 0)
