@@ -45,34 +45,52 @@ class Call(NamedTuple):
         return self.args if self.bounds is None else (self.bounds[1:], *self.args)
 
 
-def has_address(call: Call) -> bool:
-    """Return whether the kernel is compiled for these arguments, and they can be words."""
-    return _overload(call) is not None and all(_plain(arg) is not None for arg in call.given)
+class Compiled(NamedTuple):
+    """Machine code of a kernel for arguments of some types.
+
+    address: of the code.
+    trampoline: of a function `status(words, chunk, thread)` that calls it.
+    """
+
+    address: int
+    trampoline: int
 
 
-def trampoline_of(call: Call) -> int:
-    """Return the address of a function `status(words, chunk, thread)` that makes such calls."""
-    found = _overload(call)
-    convention, described = found.target_context.call_conv, found.fndesc
-    shape = convention.get_function_type(described.restype, described.argtypes)
-    return _trampoline(tuple(map(str, shape.args[2:])), call.bounds is not None)
+_compiled: dict[Any, Compiled] = {}  # by kernel, and by kinds of arguments
 
 
-def _types(call: Call) -> tuple[Any, ...]:
-    chunked = () if call.bounds is None else (types.int64, types.int64)
-    return (*chunked, *map(type_of, call.given))
+def compiled_for(call: Call) -> Compiled | None:
+    """Return the kernel's code for these arguments.
+
+    None: it is not compiled for them, or they cannot be words.
+    """
+    given = call.given
+    kinds = tuple([_kind(arg) for arg in given])
+    if None in kinds:
+        return None
+    key = call.kernel, call.bounds is None, kinds
+    found = _compiled.get(key)
+    if found is None:
+        chunked = () if call.bounds is None else (types.int64, types.int64)
+        overload = getattr(call.kernel, "overloads", {}).get((*chunked, *map(type_of, given)))
+        if overload is None:
+            return None
+        described = overload.fndesc
+        convention = overload.target_context.call_conv
+        shape = convention.get_function_type(described.restype, described.argtypes)
+        found = _compiled[key] = Compiled(
+            overload.library.get_pointer_to_function(described.llvm_func_name),
+            _trampoline(tuple(map(str, shape.args[2:])), call.bounds is not None),
+        )
+    return found
 
 
-def _overload(call: Call) -> Any:
-    """Return Numba's compilation of the kernel for these arguments, or None."""
-    return getattr(call.kernel, "overloads", {}).get(_types(call))
-
-
-def address_of(call: Call) -> int:
-    """Return the address of the kernel's code."""
-    found = _overload(call)
-    address: int = found.library.get_pointer_to_function(found.fndesc.llvm_func_name)
-    return address
+def _kind(arg: Any) -> Any:
+    """Return what a kernel is compiled for: type, and layout of arrays; None: it is no word."""
+    if isinstance(arg, np.ndarray):
+        flags = arg.flags
+        return arg.dtype, arg.ndim, flags.c_contiguous, flags.writeable, flags.aligned
+    return None if _plain(arg) is None else type(arg)
 
 
 def _plain(arg: Any) -> str | None:

@@ -26,7 +26,7 @@ import numpy as np
 from numba.core.types import int64
 
 from ..errors import ShapeError
-from .addresses import Call, address_of, has_address, trampoline_of, words_of
+from .addresses import Call, Compiled, compiled_for, words_of
 from .blas import limited
 from .pool import Pool
 from .runners import CALL, PATCH, SIZES, begin, run, run_tiny, work
@@ -59,6 +59,7 @@ def joined(pool: Pool, steps: Sequence[Any], owners: Sequence[Any]) -> list[Call
     """
     inputs = [Input(owner, name) for owner in owners for name in owner.arrays()]
     found: list[Callable[[], None]] = []
+    bound = [given.array() for given in inputs]
     row: list[tuple[Call, Callable[[], None]]] = []
 
     def close() -> None:
@@ -68,7 +69,7 @@ def joined(pool: Pool, steps: Sequence[Any], owners: Sequence[Any]) -> list[Call
             row.clear()
 
     for step in steps:
-        if step.calls is not None and all(_repeatable(call, inputs) for call in step.calls):
+        if step.calls is not None and all(_repeatable(call, bound) for call in step.calls):
             row += [(call, step.again) for call in step.calls]
         else:
             close()
@@ -77,20 +78,21 @@ def joined(pool: Pool, steps: Sequence[Any], owners: Sequence[Any]) -> list[Call
     return found
 
 
-def _repeatable(call: Call, inputs: Sequence[Input]) -> bool:
+def _repeatable(call: Call, bound: Sequence[Array]) -> bool:
     """Return whether a program can run a call for the arrays of any block.
 
     Its arrays are containers, or whole arrays of the block; a part of one cannot be found again.
+
+    bound: arrays of the present block.
     """
-    if not has_address(call):
+    if compiled_for(call) is None:
         return False
-    found = [given.array() for given in inputs]
     for arg in call.given:
         if isinstance(arg, np.ndarray) and arg.size:
-            shares = [array for array in found if np.may_share_memory(arg, array)]
+            shares = [array for array in bound if np.may_share_memory(arg, array)]
             if shares and (len(shares) > 1 or _place(arg) != _place(shares[0])):
                 return False
-    return all(array.size for array in found)
+    return all(array.size for array in bound)
 
 
 def _place(array: Array) -> tuple[int, int]:
@@ -99,6 +101,7 @@ def _place(array: Array) -> tuple[int, int]:
 
 def _laid_out(
     calls: Sequence[Call],
+    codes: Sequence[Compiled],
     starts: Sequence[int],
     patches: Sequence[tuple[int, ...]],
     arrays: int,
@@ -128,10 +131,10 @@ def _laid_out(
     for number, *of in patches:
         code[row : row + 1 + len(of)] = array + 8 * number, *(first + 8 * word for word in of)
         row += PATCH
-    for one, start in zip(calls, starts, strict=True):
+    for one, compiled, start in zip(calls, codes, starts, strict=True):
         bounds = 0 if one.bounds is None else one.bounds.ctypes.data
         alone = one.alone or one.bounds is None
-        code[row : row + CALL] = trampoline_of(one), first + 8 * start, bounds, alone
+        code[row : row + CALL] = compiled.trampoline, first + 8 * start, bounds, alone
         row += CALL
     code[places[4] :] = words
     return code, places[3]
@@ -158,9 +161,10 @@ class Program:
         words: list[int] = []
         starts: list[int] = []
         patches: list[tuple[int, ...]] = []
-        for call in calls:
+        codes = [code for call in calls if (code := compiled_for(call)) is not None]
+        for call, code in zip(calls, codes, strict=True):
             starts.append(len(words))
-            words.append(address_of(call))
+            words.append(code.address)
             for arg in call.given:
                 found = bound.get(_place(arg)) if isinstance(arg, np.ndarray) else None
                 if found is not None:
@@ -170,7 +174,7 @@ class Program:
                 words += words_of(arg)
         self._owners = [found.owner for found in used]
         self._names = [found.name for found in used]
-        self._code, state = _laid_out(calls, starts, patches, len(used), words)
+        self._code, state = _laid_out(calls, codes, starts, patches, len(used), words)
         self._at = self._code.ctypes.data
         self._put = partial(Struct(f"{len(used)}q").pack_into, self._code[SIZES:].data, 0)
         self._seen = self._code[state:].data
