@@ -33,7 +33,7 @@ class GaussianMixture(DensityMixin, LearnerEstimator):
         forget: online only: the share of a block's weight that remains a pass later.
         tol: training ends when the mean log density of the rows changes by less in a pass.
         max_iter: passes, at most.
-        batch_size: rows of a block, at most. None: 32 to 4096, about 16 blocks a pass.
+        batch_size: rows of a block, at most. None: 32 to 4096, about 4 blocks a pass; online 16.
         random_state: seed.
         n_jobs: threads; None: all that the process may use. The result does not depend on it.
         device: "cpu", "cuda" (the first GPU), "cuda:N" or "auto"; used by training and predictions.

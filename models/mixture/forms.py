@@ -5,6 +5,8 @@ Sums over rows are those of differences from the present means: nothing large ca
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from blocklearn.matcache import (
@@ -54,13 +56,22 @@ class Diagonal:
         """Add to S the sums of r (z - m)^2. n: [1 x k], colsum(R)."""
         S <<= S + (Z * Z).mat().T @ R - 2.0 * M * (Z.T @ R) + n * M * M
 
-    def move(self, C: Mat, S: Mat, N: Row, share: Row, shift: Table) -> None:
-        """Mix C with the mean square S / N around the old mean, which then moves by `shift`."""
+    def move(self, C: Mat, S: Mat, N: Row, share: Row, shift: Table) -> Sequence[Mat]:
+        """Mix C with the mean square S / N around the old mean, which then moves by `shift`.
+
+        Returns `parts` of C.
+        """
         new = maximum(C + S / N - share * C - shift * shift, 0.0)
         C <<= mean(new, 0) if self.equal else new
+        return self.parts(C)
 
-    def factorize(self, C: Mat, P: Mat, logs: Mat, ridge: float) -> None:
+    def parts(self, C: Mat) -> Sequence[Mat]:
+        """Return what is factorized by itself: all of C."""
+        return [C]
+
+    def factorize(self, parts: Sequence[Mat], P: Mat, logs: Mat, ridge: float) -> None:
         """Set the factors of C + ridge, and the logarithms of their determinants [1 x k]."""
+        (C,) = parts
         P <<= 1.0 / sqrt(maximum(C + ridge, TINY))
         logs <<= colsum(log(P))
 
@@ -76,12 +87,12 @@ class Full:
         """identity: [columns x columns]."""
         columns = identity.shape[0]
         self.identity, self.shape = identity, (columns, columns * components)
-        self.parts = [slice(c * columns, (c + 1) * columns) for c in range(components)]
+        self.places = [slice(c * columns, (c + 1) * columns) for c in range(components)]
 
     def distances(self, Z: Table, M: Table, P: Mat) -> Rows:
         """Return (z - m)' C^-1 (z - m) of rows and components [rows x k]: see `Diagonal`."""
         means, found = M.T.mat(), []
-        for c, part in enumerate(self.parts):
+        for c, part in enumerate(self.places):
             factor = P[:, part].mat()
             apart = Z @ factor - (means[c] @ factor).mat()
             found.append(rowsum(apart * apart))
@@ -90,22 +101,31 @@ class Full:
     def add(self, S: Mat, Z: Table, M: Table, R: Rows, n: Row) -> None:
         """Add to S the sums of r (z - m) (z - m)'."""
         means, roots = M.T.mat(), sqrt(R).mat()
-        for c, part in enumerate(self.parts):
+        for c, part in enumerate(self.places):
             S[:, part] += gram((Z - means[c]) * roots[:, c])
 
-    def move(self, C: Mat, S: Table, N: Row, share: Row, shift: Table) -> None:
-        """Mix C with the mean square S / N around the old mean, which then moves by `shift`."""
-        steps = shift.T.mat()
-        for c, part in enumerate(self.parts):
-            new = C[:, part] * (1.0 - share[:, c]) + S[:, part] / N[:, c]
-            C[:, part] <<= new - steps[c].T @ steps[c]
+    def move(self, C: Mat, S: Table, N: Row, share: Row, shift: Table) -> Sequence[Mat]:
+        """Mix C with the mean square S / N around the old mean, which then moves by `shift`.
 
-    def factorize(self, C: Mat, P: Mat, logs: Mat, ridge: float) -> None:
+        Returns `parts` of C.
+        """
+        steps, parts = shift.T.mat(), []
+        for c, part in enumerate(self.places):
+            new = C[:, part] * (1.0 - share[:, c]) + S[:, part] / N[:, c]
+            parts.append((new - steps[c].T @ steps[c]).mat())
+            C[:, part] <<= parts[-1]
+        return parts
+
+    def parts(self, C: Mat) -> Sequence[Mat]:
+        """Return what is factorized by itself: the matrix of each component."""
+        return [C[:, part].mat() for part in self.places]
+
+    def factorize(self, parts: Sequence[Mat], P: Mat, logs: Mat, ridge: float) -> None:
         """Set the factors of C + ridge, and the logarithms of their determinants [1 x k]."""
-        for c, part in enumerate(self.parts):
-            found = C[:, part] + self.identity * (RIDGE * C[:, part] + ridge)
+        for c, (C, place) in enumerate(zip(parts, self.places, strict=True)):
+            found = C + self.identity * (RIDGE * C + ridge)
             factor = solve(lower(cholesky(found)), self.identity).mat()
-            P[:, part] <<= factor.T.mat()
+            P[:, place] <<= factor.T.mat()
             logs[:, c] <<= rowsum(log(diagonal(factor)))
 
 

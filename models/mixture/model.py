@@ -10,6 +10,7 @@ begin with one covariance, and a component without rows stays as it is.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -74,7 +75,6 @@ class GaussianMixture(Model):
     """
 
     scores_new_rows: ClassVar[bool] = True
-    block_size: ClassVar[BlockSize] = BlockSize(16, most=4096)  # changes no result in batch mode
     kind: Literal["gaussian-mixture"] = "gaussian-mixture"
     components: int = Field(8, ge=1, description="number of distributions, k")
     covariance: Literal["diagonal", "spherical", "full"] = Field(
@@ -95,6 +95,13 @@ class GaussianMixture(Model):
         description="training ends when the mean log density of the rows changes by less from one "
         "pass to the next; 0: all passes are made",
     )
+
+    def rows_of_block(self, rows: int | None) -> int:
+        """Return fewer, larger blocks in batch mode, where their number changes last digits only.
+
+        Four replicas then still have work in small data.
+        """
+        return BlockSize(4 if self.update_components == "batch" else 16, most=4096).of(rows)
 
     @property
     def needs(self) -> Needs:
@@ -125,7 +132,7 @@ class GaussianMixture(Model):
             self.weights.set(start.weights[None])
             self.means.set(start.means.T)
             self.covariances.set(np.tile(start.covariance.reshape(d, -1), k))
-            self.form.factorize(self.covariances, self.factors, self.logs, self.reg_covar)
+            self.factorize(self.form.parts(self.covariances))
 
     def update(self, block: Block) -> None:
         """Add the block's rows to the sums of their components; online, move these."""
@@ -148,7 +155,8 @@ class GaussianMixture(Model):
         self.log_sum <<= 0.0
         if self.update_components == "batch":
             self.move(0.0)
-        self.form.factorize(self.covariances, self.factors, self.logs, self.reg_covar)
+        else:  # covariances may be means of those of replicas
+            self.factorize(self.form.parts(self.covariances))
 
     @property
     def converged(self) -> bool:
@@ -163,12 +171,15 @@ class GaussianMixture(Model):
         self.counts <<= keep * self.counts + self.members
         N = maximum(self.counts, TINY)
         share, shift = self.members / N, self.sums / N
-        self.form.move(self.covariances, self.squares, N, share, shift)
-        self.form.factorize(self.covariances, self.factors, self.logs, self.reg_covar)
+        self.factorize(self.form.move(self.covariances, self.squares, N, share, shift))
         self.means <<= self.means + shift
         self.weights <<= self.counts / total(self.counts)
         for sums in (self.members, self.sums, self.squares):
             sums <<= 0.0
+
+    def factorize(self, parts: Sequence[Mat]) -> None:
+        """Make the factors of the covariances. parts: of these, as their form returns them."""
+        self.form.factorize(parts, self.factors, self.logs, self.reg_covar)
 
     def centred(self, X: Matrix) -> tuple[Table, Table]:
         """Return the rows and the means, both without the mean of the mixture, where X is dense.
