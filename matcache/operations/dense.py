@@ -8,6 +8,7 @@ number of threads.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache as remembered
 from typing import Any
 
 import numpy as np
@@ -168,10 +169,15 @@ def compiled(
     structure = ("dense", kinds, steps, places, endings, dtype, in_place)
     found = cache.programs.get(structure)
     if found is None:
-        plan = schedule(dense_program(*structure[1:]))
-        found = Compiled(plan, single=True, returned=(-1,), writes=(), must_run=())
-        cache.programs[structure] = found
+        found = cache.programs[structure] = _scheduled(*structure[1:])
     return found, [leaf.key if isinstance(leaf, Random) else leaf for leaf in leaves]
+
+
+@remembered
+def _scheduled(*structure: Any) -> Compiled:
+    """Return the program of a structure. It never changes, so all caches share it."""
+    plan = schedule(dense_program(*structure))
+    return Compiled(plan, single=True, returned=(-1,), writes=(), must_run=())
 
 
 def parts_of(args: list[Mat | float]) -> list[Any]:
