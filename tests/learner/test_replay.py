@@ -16,6 +16,7 @@ from blocklearn.learner.hooks import Hook
 from blocklearn.learner.training.replicas.replay import PATIENCE
 from blocklearn.learner.training.scoring import TrainingScores
 from blocklearn.matcache import StaleValueError, colsum, total
+from blocklearn.matcache.containers.tape import Tape
 from blocklearn.models import ALS, GLM, LDA, NMF, SVD, Components, GaussianMixture, KMeans, PageRank
 from blocklearn.optimizers import AdaGrad, StreamingAverage
 from tests.support.often import rarely
@@ -488,3 +489,11 @@ def test_the_end_of_a_pass_that_counts_in_python_is_interpreted(
     )
     assert "it sets Counting.passes at" in line
     assert "test_replay.py" in line
+
+
+def test_only_what_is_confirmed_is_laid_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    tapes: list[Tape] = []
+    lay_out = Tape.lay_out
+    monkeypatch.setattr(Tape, "lay_out", lambda tape: (tapes.append(tape), lay_out(tape))[1])
+    bl.Learner(Means(), data(), block_rows=ROWS, passes=4, threads=1).fit()
+    assert len(tapes) == 3  # full blocks, last blocks, ends of passes

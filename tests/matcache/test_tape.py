@@ -196,3 +196,13 @@ def test_parts_that_the_host_chose_need_no_python(cache: MatCache) -> None:
     chosen.set(np.array([[0, 6]]))
     with pytest.raises(IndexError, match="6"):
         tape.run({})
+
+
+def test_programs_of_expressions_are_those_of_other_caches() -> None:
+    found = []
+    for _ in range(2):
+        with MatCache(threads=1) as cache:
+            x = named(cache, "x", (5, 3))
+            x <<= 2.0 * x + 1.0
+            found.append([p for key, p in cache.programs.items() if key[0] == "dense"])
+    assert found[0] and all(one is other for one, other in zip(*found, strict=True))

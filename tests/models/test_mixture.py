@@ -190,3 +190,26 @@ def test_training_goes_on_from_a_folder(tmp_path: Any) -> None:
     np.testing.assert_array_equal(again.predict(X), learner.predict(X))
     again.fit(MatrixSource(X, block_rows=BLOCK))
     assert np.abs(again.parameter("means") - learner.parameter("means")).max() < 0.1
+
+
+def test_sums_of_a_pass_are_of_few_blocks() -> None:
+    assert GaussianMixture().rows_of_block(2_000) == 500
+    assert GaussianMixture(update_components="online").rows_of_block(2_000) == 125
+
+
+def test_covariances_are_factorized_once_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[None] = []
+    factorize = GaussianMixture.factorize
+    monkeypatch.setattr(
+        GaussianMixture, "factorize", lambda *args: (calls.append(None), factorize(*args))[1]
+    )
+    X = np.random.default_rng(0).normal(size=(64, 3)).astype(np.float32)
+    for way in ("batch", "online"):
+        model = GaussianMixture(components=2, covariance="full", update_components=way)
+        model = model.model_copy(update={"recorded": False})
+        counted = []
+        for passes in (1, 2):
+            calls.clear()
+            bl.Learner(model, X, block_rows=32, passes=passes, threads=1).fit()
+            counted.append(len(calls))
+        assert counted[1] - counted[0] == (1 if way == "batch" else 3)
