@@ -7,7 +7,6 @@
 Names are imported when they are first used, so that `import blocklearn` costs nothing.
 """
 
-import gc
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,8 @@ if sys.version_info < (3, 11):  # noqa: UP036 (what pip would have said)
         f"blocklearn needs Python 3.11 or newer, but {sys.executable} is Python "
         f"{sys.version_info[0]}.{sys.version_info[1]}."
     )
+
+from .exports import imported as _imported
 
 if TYPE_CHECKING:
     import scipy.sparse
@@ -155,9 +156,9 @@ def sparse(array: Any) -> "scipy.sparse.csr_array":
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return _imported(f".{name}")
+        return _imported(f".{name}", __name__)
     if name in _NAMES:
-        value = getattr(_imported(_NAMES[name]), name)
+        value = getattr(_imported(_NAMES[name], __name__), name)
         globals()[name] = value
         return value
     message = f"module {__name__!r} has no attribute {name!r}"
@@ -166,24 +167,6 @@ def __getattr__(name: str) -> Any:
     elif not name.startswith("_"):
         message += _hint(name)
     raise AttributeError(message, name=name, obj=sys.modules[__name__])
-
-
-def _imported(name: str) -> Any:
-    """Import a module without collecting garbage: what imports make lives on.
-
-    Then it is old to the collector, which would else look through all of it, twice, when a fit
-    makes its first objects.
-    """
-    collects, before = gc.isenabled(), len(sys.modules)
-    gc.disable()
-    try:
-        return import_module(name, __name__)
-    finally:
-        if collects:
-            if len(sys.modules) > before and not gc.get_freeze_count():  # the program froze none
-                gc.freeze()
-                gc.unfreeze()  # into the oldest generation
-            gc.enable()
 
 
 def _hint(name: str) -> str:

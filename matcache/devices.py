@@ -6,7 +6,7 @@ import re
 from typing import Literal
 
 from .containers.backend import Backend
-from .cpu.backend import CPU
+from .containers.dispatch import backend
 from .errors import DeviceError
 
 IndexedBy = Literal["host", "device"]
@@ -74,6 +74,13 @@ def _number(device: str) -> int:
     return int(device.partition(":")[2])
 
 
+@backend("cpu")
+def _cpu(threads: int | None) -> Backend:
+    from .cpu.backend import CPU  # not above: a fit without matrices of a cache needs no Numba
+
+    return CPU(threads)
+
+
 def make_backend(device: str, threads: int | None, index: IndexedBy = "host") -> Backend:
     """Make the backend of a device.
 
@@ -86,7 +93,7 @@ def make_backend(device: str, threads: int | None, index: IndexedBy = "host") ->
     Raises DeviceError if the device does not exist.
     """
     if device == "cpu":
-        return CPU(threads)
+        return _cpu(threads)
     if device.startswith(IDLE):
         from .cuda.idle import Idle
 

@@ -8,48 +8,57 @@ Configuration files name them by `kind`.
 - Estimates: streaming-average, inc-norm, telescoping.
 """
 
-from blocklearn.exports import exported as _exported
+from __future__ import annotations
 
-from .adagrad import AdaGrad as AdaGrad
-from .adam import Adam as Adam
-from .base import Gradient as Gradient
-from .base import Groups as Groups
-from .base import Meaning as Meaning
-from .base import Objective as Objective
-from .base import Optimizer as Optimizer
-from .base import Penalty as Penalty
-from .base import SparseEstimate as SparseEstimate
-from .base import Term as Term
-from .base import Update as Update
-from .conjugate_gradient import ConjugateGradient as ConjugateGradient
-from .dual_ascent import DualAscent as DualAscent
-from .errors import CombinationError as CombinationError
-from .estimates import StatisticsOptimizer as StatisticsOptimizer
-from .ftrl import FTRL as FTRL
-from .gradient import GradientOptimizer as GradientOptimizer
-from .inc_norm import IncNorm as IncNorm
-from .lbfgs import LBFGS as LBFGS
-from .linear_loss import LinearLoss as LinearLoss
-from .managed import Slot as Slot
-from .rmsprop import RMSProp as RMSProp
-from .sgd import SGD as SGD
-from .sgld import SGLD as SGLD
-from .streaming_average import StreamingAverage as StreamingAverage
-from .telescoping import Telescoping as Telescoping
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-OPTIMIZERS: dict[str, type[Optimizer]] = {
-    "streaming-average": StreamingAverage,
-    "inc-norm": IncNorm,
-    "telescoping": Telescoping,
-    "sgd": SGD,
-    "sgld": SGLD,
-    "adagrad": AdaGrad,
-    "rmsprop": RMSProp,
-    "adam": Adam,
-    "ftrl": FTRL,
-    "conjugate-gradient": ConjugateGradient,
-    "lbfgs": LBFGS,
-    "dual-ascent": DualAscent,
-}
+from blocklearn.exports import Kinds, on_demand
 
-__all__ = _exported(globals())
+OPTIMIZERS: Mapping[str, type[Optimizer]] = Kinds(
+    __name__,
+    {
+        "streaming-average": "StreamingAverage",
+        "inc-norm": "IncNorm",
+        "telescoping": "Telescoping",
+        "sgd": "SGD",
+        "sgld": "SGLD",
+        "adagrad": "AdaGrad",
+        "rmsprop": "RMSProp",
+        "adam": "Adam",
+        "ftrl": "FTRL",
+        "conjugate-gradient": "ConjugateGradient",
+        "lbfgs": "LBFGS",
+        "dual-ascent": "DualAscent",
+    },
+)
+
+if TYPE_CHECKING:
+    from .adagrad import AdaGrad as AdaGrad
+    from .adam import Adam as Adam
+    from .base import Gradient as Gradient
+    from .base import Groups as Groups
+    from .base import Meaning as Meaning
+    from .base import Objective as Objective
+    from .base import Optimizer as Optimizer
+    from .base import Penalty as Penalty
+    from .base import SparseEstimate as SparseEstimate
+    from .base import Term as Term
+    from .base import Update as Update
+    from .conjugate_gradient import ConjugateGradient as ConjugateGradient
+    from .dual_ascent import DualAscent as DualAscent
+    from .errors import CombinationError as CombinationError
+    from .estimates import StatisticsOptimizer as StatisticsOptimizer
+    from .ftrl import FTRL as FTRL
+    from .gradient import GradientOptimizer as GradientOptimizer
+    from .inc_norm import IncNorm as IncNorm
+    from .lbfgs import LBFGS as LBFGS
+    from .linear_loss import LinearLoss as LinearLoss
+    from .managed import Slot as Slot
+    from .rmsprop import RMSProp as RMSProp
+    from .sgd import SGD as SGD
+    from .sgld import SGLD as SGLD
+    from .streaming_average import StreamingAverage as StreamingAverage
+    from .telescoping import Telescoping as Telescoping
+else:
+    __getattr__, __dir__, __all__ = on_demand(__name__, "OPTIMIZERS")

@@ -1,10 +1,13 @@
 """Block datasets: Arrow IPC files striped over disks, written once."""
 
-from blocklearn.exports import exported as _exported
+from typing import TYPE_CHECKING
 
-from .kind import BlocksData as BlocksData
-from .source import BlockSource as BlockSource
-from .write import write_blocks as write_blocks
-from .writer import BlockWriter as BlockWriter
+from blocklearn.exports import on_demand
 
-__all__ = _exported(globals())
+if TYPE_CHECKING:
+    from .kind import BlocksData as BlocksData
+    from .source import BlockSource as BlockSource
+    from .write import write_blocks as write_blocks
+    from .writer import BlockWriter as BlockWriter
+else:
+    __getattr__, __dir__, __all__ = on_demand(__name__)

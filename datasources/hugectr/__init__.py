@@ -1,9 +1,12 @@
 """Read HugeCTR's binary formats, Norm and Raw."""
 
-from blocklearn.exports import exported as _exported
+from typing import TYPE_CHECKING
 
-from .kinds import HugeCTRNorm as HugeCTRNorm
-from .kinds import HugeCTRRaw as HugeCTRRaw
-from .source import HugeCTRSource as HugeCTRSource
+from blocklearn.exports import on_demand
 
-__all__ = _exported(globals())
+if TYPE_CHECKING:
+    from .kinds import HugeCTRNorm as HugeCTRNorm
+    from .kinds import HugeCTRRaw as HugeCTRRaw
+    from .source import HugeCTRSource as HugeCTRSource
+else:
+    __getattr__, __dir__, __all__ = on_demand(__name__)

@@ -1,12 +1,15 @@
 """Read tables from Parquet files, on local disks and remote filesystems."""
 
-from blocklearn.exports import exported as _exported
+from typing import TYPE_CHECKING
 
-from .columns import Dense as Dense
-from .columns import Feature as Feature
-from .columns import Sparse as Sparse
-from .rows import Nulls as Nulls
-from .source import ParquetSource as ParquetSource
-from .where import Where as Where
+from blocklearn.exports import on_demand
 
-__all__ = _exported(globals())
+if TYPE_CHECKING:
+    from .columns import Dense as Dense
+    from .columns import Feature as Feature
+    from .columns import Sparse as Sparse
+    from .rows import Nulls as Nulls
+    from .source import ParquetSource as ParquetSource
+    from .where import Where as Where
+else:
+    __getattr__, __dir__, __all__ = on_demand(__name__)

@@ -1,11 +1,14 @@
 """Read files of ratings, and hold ratings as a matrix of users and items."""
 
-from blocklearn.exports import exported as _exported
+from typing import TYPE_CHECKING
 
-from .files import read_pairs as read_pairs
-from .files import read_ratings as read_ratings
-from .matrix import Duplicates as Duplicates
-from .matrix import Ratings as Ratings
-from .split import split_ratings as split_ratings
+from blocklearn.exports import on_demand
 
-__all__ = _exported(globals())
+if TYPE_CHECKING:
+    from .files import read_pairs as read_pairs
+    from .files import read_ratings as read_ratings
+    from .matrix import Duplicates as Duplicates
+    from .matrix import Ratings as Ratings
+    from .split import split_ratings as split_ratings
+else:
+    __getattr__, __dir__, __all__ = on_demand(__name__)

@@ -13,23 +13,26 @@ Every estimator has a `device`. Learned attributes are NumPy arrays on every dev
 fitted on a GPU therefore predicts without one after `set_params(device="cpu")`.
 """
 
-from blocklearn.exports import exported as _exported
+from typing import TYPE_CHECKING
 
-from .als import ALS as ALS
-from .classifier import GLMClassifier as GLMClassifier
-from .components import ConnectedComponents as ConnectedComponents
-from .kmeans import KMeans as KMeans
-from .lda import LatentDirichletAllocation as LatentDirichletAllocation
-from .machines import FMClassifier as FMClassifier
-from .machines import FMRegressor as FMRegressor
-from .mixture import GaussianMixture as GaussianMixture
-from .nmf import NMF as NMF
-from .pagerank import PageRank as PageRank
-from .ranking import Ranking as Ranking
-from .regressor import GLMRegressor as GLMRegressor
-from .svd import PCA as PCA
-from .svd import TruncatedSVD as TruncatedSVD
-from .triangles import TriangleCount as TriangleCount
-from .word_vectors import WordVectors as WordVectors
+from blocklearn.exports import on_demand
 
-__all__ = _exported(globals())
+if TYPE_CHECKING:
+    from .als import ALS as ALS
+    from .classifier import GLMClassifier as GLMClassifier
+    from .components import ConnectedComponents as ConnectedComponents
+    from .kmeans import KMeans as KMeans
+    from .lda import LatentDirichletAllocation as LatentDirichletAllocation
+    from .machines import FMClassifier as FMClassifier
+    from .machines import FMRegressor as FMRegressor
+    from .mixture import GaussianMixture as GaussianMixture
+    from .nmf import NMF as NMF
+    from .pagerank import PageRank as PageRank
+    from .ranking import Ranking as Ranking
+    from .regressor import GLMRegressor as GLMRegressor
+    from .svd import PCA as PCA
+    from .svd import TruncatedSVD as TruncatedSVD
+    from .triangles import TriangleCount as TriangleCount
+    from .word_vectors import WordVectors as WordVectors
+else:
+    __getattr__, __dir__, __all__ = on_demand(__name__)

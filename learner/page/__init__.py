@@ -14,8 +14,11 @@
 Charts and elements are in `drawing/`.
 """
 
-from blocklearn.exports import exported as _exported
+from typing import TYPE_CHECKING
 
-from .report import write_report as write_report
+from blocklearn.exports import on_demand
 
-__all__ = _exported(globals())
+if TYPE_CHECKING:
+    from .report import write_report as write_report
+else:
+    __getattr__, __dir__, __all__ = on_demand(__name__)

@@ -27,7 +27,7 @@ Entry = TypeVar("Entry", bound=Callable[..., Any])
 
 
 def backend(kind: str) -> Callable[[Entry], Entry]:
-    """Register the decorated class as the backend of `kind`."""
+    """Register the decorated class, or function, as what makes the backend of `kind`."""
 
     def enter(make: Entry) -> Entry:
         _backends[kind] = make
@@ -37,7 +37,7 @@ def backend(kind: str) -> Callable[[Entry], Entry]:
 
 
 def make_backend(kind: str, *args: Any) -> Any:
-    """Make the backend of `kind` from the arguments of its class."""
+    """Make the backend of `kind`."""
     return _backends[kind](*args)
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ..containers.dispatch import backend
 from ..containers.slots import allocate_bytes
 from . import kernels as cpu_kernels
 from . import launches as launches
@@ -26,7 +25,6 @@ from .processors import available_threads
 Array = np.ndarray[Any, Any]
 
 
-@backend("cpu")
 class CPU:
     """Kernels and threads of one cache, with NumPy arrays. See `Backend`."""
 

@@ -3,10 +3,13 @@
 `devices.py` opens a device. Importing this package needs neither a GPU nor CuPy.
 """
 
-from blocklearn.exports import exported as _exported
+from typing import TYPE_CHECKING
 
-from .backend import Cuda as Cuda
-from .driver import Driver as Driver
-from .driver import Limits as Limits
+from blocklearn.exports import on_demand
 
-__all__ = _exported(globals())
+if TYPE_CHECKING:
+    from .backend import Cuda as Cuda
+    from .driver import Driver as Driver
+    from .driver import Limits as Limits
+else:
+    __getattr__, __dir__, __all__ = on_demand(__name__)

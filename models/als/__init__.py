@@ -1,7 +1,10 @@
 """Alternating least squares."""
 
-from blocklearn.exports import exported as _exported
+from typing import TYPE_CHECKING
 
-from .model import ALS as ALS
+from blocklearn.exports import on_demand
 
-__all__ = _exported(globals())
+if TYPE_CHECKING:
+    from .model import ALS as ALS
+else:
+    __getattr__, __dir__, __all__ = on_demand(__name__)

@@ -1,7 +1,10 @@
 """Factorization machines."""
 
-from blocklearn.exports import exported as _exported
+from typing import TYPE_CHECKING
 
-from .model import FM as FM
+from blocklearn.exports import on_demand
 
-__all__ = _exported(globals())
+if TYPE_CHECKING:
+    from .model import FM as FM
+else:
+    __getattr__, __dir__, __all__ = on_demand(__name__)

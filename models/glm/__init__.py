@@ -1,8 +1,11 @@
 """Generalised linear models."""
 
-from blocklearn.exports import exported as _exported
+from typing import TYPE_CHECKING
 
-from .model import GLM as GLM
-from .targets import Target as Target
+from blocklearn.exports import on_demand
 
-__all__ = _exported(globals())
+if TYPE_CHECKING:
+    from .model import GLM as GLM
+    from .targets import Target as Target
+else:
+    __getattr__, __dir__, __all__ = on_demand(__name__)

@@ -1,7 +1,10 @@
 """Clusters of rows around centres."""
 
-from blocklearn.exports import exported as _exported
+from typing import TYPE_CHECKING
 
-from .model import KMeans as KMeans
+from blocklearn.exports import on_demand
 
-__all__ = _exported(globals())
+if TYPE_CHECKING:
+    from .model import KMeans as KMeans
+else:
+    __getattr__, __dir__, __all__ = on_demand(__name__)

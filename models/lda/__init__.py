@@ -1,7 +1,10 @@
 """Latent Dirichlet allocation."""
 
-from blocklearn.exports import exported as _exported
+from typing import TYPE_CHECKING
 
-from .model import LDA as LDA
+from blocklearn.exports import on_demand
 
-__all__ = _exported(globals())
+if TYPE_CHECKING:
+    from .model import LDA as LDA
+else:
+    __getattr__, __dir__, __all__ = on_demand(__name__)

@@ -10,7 +10,7 @@ import pytest
 import blocklearn as bl
 from blocklearn.learner.checking.contract import CHECKS
 from blocklearn.models import MODELS, NMF
-from tests.support import cuda_host
+from tests.support import cuda_host, model_variants
 from tests.support.cuda_device import HostDriver, stand_ins
 from tests.support.model_variants import (
     VARIANTS,
@@ -39,7 +39,7 @@ def test_every_model_is_under_test() -> None:
 
 
 def test_a_new_model_is_under_test_with_its_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(MODELS, "new", NMF)
+    monkeypatch.setattr(model_variants, "MODELS", {**MODELS, "new": NMF})
     assert variants()["new"] == Variant(NMF())
 
 

@@ -14,7 +14,6 @@ from blocklearn.datasources import DataError, HashedWords, MatrixSource
 from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.storage import model_folder
 from blocklearn.matcache import ShapeError, colsum, total
-from blocklearn.models import MODELS
 
 
 class Sums(bl.Model):
@@ -132,10 +131,7 @@ def test_a_model_that_needs_no_targets_may_get_some() -> None:
     plain.close()
 
 
-def test_names_reach_the_model_and_its_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(MODELS, "sums", Sums)
+def test_names_reach_the_model_and_its_folder(tmp_path: Path) -> None:
     X, Y, _ = data()
     source = MatrixSource(X, targets=Y, names=list("abcdefg"), target_names=["p", "q", "r"])
     learner = bl.Learner(Sums(), source, threads=1).fit()
@@ -143,7 +139,7 @@ def test_names_reach_the_model_and_its_folder(
     assert learner.model.shapes.target_names == ["p", "q", "r"]
     bl.save(learner, tmp_path / "m")
     assert "Targets: p, q, r." in (tmp_path / "m" / "README.md").read_text()
-    again = bl.load(tmp_path / "m")
+    again = bl.load(tmp_path / "m", model=Sums)
     assert (again.data.targets, again.target_names) == (3, ["p", "q", "r"])
     np.testing.assert_array_equal(again.predict(X), learner.predict(X))  # without targets
     assert again.evaluate((X, Y)) == learner.evaluate((X, Y))
