@@ -147,7 +147,7 @@ def sparse(array: Any) -> "scipy.sparse.csr_array":
         return SparseMatrix(array)
     except ValueError:
         from .datasources.given.samples import matrix_of
-        from .learner.training.inputs.data import refuse_texts
+        from .learner.training.inputs.texts import refuse_texts
 
         refuse_texts(array)
         matrix_of(array)  # names the row that is longer or shorter than the first

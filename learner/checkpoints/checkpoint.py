@@ -27,7 +27,7 @@ from ..storage.page_logs import PageLogs, read_logs, write_logs
 from ..storage.row_parts import PARTS, open_parts, seal_of
 from ..storage.schemas import REMEDY, CheckpointManifest, shown
 from ..storage.tensor_file import check_finite, read_tensors, write_tensors
-from ..training.replicas.learned import OPTIMIZER
+from ..training.replicas.names import OPTIMIZER
 from ..training.states.state import State
 from .parts import check_parts
 

@@ -23,7 +23,7 @@ from ..storage.manifest import file_entry
 from ..storage.row_parts import BLOCKS, PARTS, Seal, check_part, name_of, seal_of
 from ..storage.tensor_file import check_finite, read_tensors, write_tensors
 from ..training import divergence
-from ..training.replicas.learned import OPTIMIZER
+from ..training.replicas.names import OPTIMIZER
 from ..training.settings.progress import Progress
 from ..training.states.live_model import LiveModel
 

@@ -7,7 +7,7 @@ from typing import Any
 from blocklearn.datasources.secrets import hidden_leaves
 
 from ..configuration.class_names import without_folder
-from ..configuration.config import flat
+from ..configuration.leaves import flat
 from ..errors import ConfigError
 from .checkpoint import Checkpoint
 

@@ -4,7 +4,7 @@ Longer than 300 lines: one class a section, and the rules between sections.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -15,7 +15,6 @@ from pydantic import (
     ByteSize,
     Field,
     GetCoreSchemaHandler,
-    PositiveFloat,
     PositiveInt,
     field_validator,
     model_validator,
@@ -29,6 +28,7 @@ from blocklearn.optimizers import OPTIMIZERS, Optimizer
 
 from ..training.settings.devices import IndexSetting
 from ..training.settings.evaluation import Evaluation
+from .checkpoint import CheckpointConfig
 from .distributed import DistributedConfig
 from .references import Referring
 from .section import Section
@@ -69,26 +69,6 @@ class DataConfig(Section):
     def rows_of_block(self, otherwise: int) -> int:
         """Return `block_rows`, or `otherwise` while no data have made a number of "auto"."""
         return otherwise if self.block_rows == "auto" else self.block_rows
-
-
-class CheckpointConfig(Section):
-    """When to save checkpoints, from which runs resume, besides the end of training."""
-
-    every_passes: PositiveInt | None = Field(
-        1, description="passes between checkpoints; null: passes do not count"
-    )
-    every_blocks: PositiveInt | None = Field(
-        None, description="blocks between checkpoints, counted over all passes"
-    )
-    every_minutes: PositiveFloat | None = Field(None, description="minutes between checkpoints")
-    keep: PositiveInt = Field(
-        2, description="checkpoints to keep, in addition to that of the best evaluation.metric"
-    )
-    store: str | None = Field(
-        None,
-        description="URL of a folder in a store, such as s3://bucket/runs/lda, for copies of all "
-        "checkpoints. A run whose own folder is lost resumes from them",
-    )
 
 
 class RankingConfig(Section):
@@ -299,12 +279,3 @@ def renamed(given: Any) -> Any:
     passes = {"every_passes": learner["eval_every"]}
     rest = {key: value for key, value in learner.items() if key != "eval_every"}
     return {**given, "learner": rest, "evaluation": passes | given.get("evaluation", {})}
-
-
-def flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield `("model.topics", 40)`, ... for every leaf; lists are leaves."""
-    for name, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value

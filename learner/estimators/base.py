@@ -5,27 +5,29 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from blocklearn.datasources import Ids
+import blocklearn
 from blocklearn.matcache import ShapeError
-from blocklearn.mixins import Mixin
-from blocklearn.models import Model
-from blocklearn.optimizers import Optimizer
 
-from ..hooks import Hook
-from ..learner import Learner
-from ..results.persistence import show_parameters
 from ..training.states.state import State
 from .callbacks import TellCallbacks
 from .constraints import check_parameters
 from .kept import KeptLearners
 from .parameters import seed_of, threads_of, whole
 from .scikit import HAS_CALLBACKS, BaseEstimator, CallbackSupportMixin, check_is_fitted
+
+if TYPE_CHECKING:
+    from blocklearn.mixins import Mixin
+    from blocklearn.models import Model
+    from blocklearn.optimizers import Optimizer
+
+    from ..hooks import Hook
+    from ..learner import Learner
 
 Array = NDArray[Any]
 Tensors = Callable[[str], Array]  # returns a model's tensor by its name
@@ -144,11 +146,15 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
 
     def to_learner(self) -> Learner:
         """Return a learner with the learned state, for `blocklearn.save`, `evaluate` and others."""
+        from ..results.persistence import show_parameters
+
         check_is_fitted(self)
         learner, tensors = self._trained(MOST), self._tensors(1)
         learner.data.names = getattr(self, "feature_names_in_", None)
         users = getattr(self, "user_ids_", None)
-        learner.data.row_names = None if users is None else Ids(users.astype(str).tolist())
+        learner.data.row_names = (
+            None if users is None else blocklearn.datasources.Ids(users.astype(str).tolist())
+        )
         learner.restore(State(tensors, self._stream.position))
         show_parameters(learner, tensors)
         return learner
@@ -212,7 +218,7 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
         model = self._model() if model is None else model
         if block_rows is None:
             block_rows = self._block_rows(train, model, optimizer)
-        return Learner(
+        return blocklearn.Learner(  # imported here: solvers of rows in memory need none
             model,
             train,
             passes=passes,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -13,7 +13,6 @@ from blocklearn.models import GLM, Target
 from blocklearn.models.glm.dual import Link
 from blocklearn.models.glm.links import HINGES, LinkName
 
-from ..learner import Learner
 from .base import Array
 from .classes import Classes, refuse_mixture
 from .constraints import AMOUNT, Rule, check_parameters, one_of
@@ -21,6 +20,9 @@ from .dual import DualProblem
 from .linear import LinearEstimator, Solver
 from .row_weights import weights_of, with_weights
 from .scikit import ClassifierMixin, available_if, column_or_1d, with_callbacks
+
+if TYPE_CHECKING:
+    from ..learner import Learner
 
 LEAST_SUM = 1e-20  # of weights of rows
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..training.inputs.data import refuse_texts
+from ..training.inputs.texts import refuse_texts
 from .base import Array, LearnerEstimator
 from .scikit import ClassNamePrefixFeaturesOutMixin, TransformerMixin, validate_data
 

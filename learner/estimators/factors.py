@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,9 +12,9 @@ from blocklearn.datasources.given import is_ratings, ratings_of
 from blocklearn.matcache import resolve
 
 from ..choosing.choose import choose
-from ..learner import Learner
 from ..recommendation.recommend import as_csr
-from ..training.inputs.data import native_csr, refuse_texts
+from ..training.inputs.data import native_csr
+from ..training.inputs.texts import refuse_texts
 from .base import Array, LearnerEstimator
 from .held_out import score_of
 from .recommender import Recommender, id_array
@@ -25,6 +25,9 @@ from .scikit import (
     validate_data,
     with_callbacks,
 )
+
+if TYPE_CHECKING:
+    from ..learner import Learner
 
 
 class FactorEstimator(

@@ -9,7 +9,7 @@ import numpy as np
 from blocklearn.answers import answered
 from blocklearn.models import KMeans as KMeansModel
 
-from ..training.inputs.data import refuse_texts
+from ..training.inputs.texts import refuse_texts
 from .base import Array, LearnerEstimator, Tensors
 from .parameters import configured
 from .scikit import (

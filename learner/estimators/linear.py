@@ -7,19 +7,18 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
 
+from blocklearn import optimizers
 from blocklearn.matcache import resolve
-from blocklearn.mixins import Mixin
 from blocklearn.models import GLM, Model, Shapes
 from blocklearn.models.glm.links import LinkName
-from blocklearn.optimizers import FTRL, LBFGS, OPTIMIZERS, ConjugateGradient, Optimizer
+from blocklearn.optimizers import Optimizer
 
-from ..learner import Learner
-from ..training.inputs.data import refuse_texts
+from ..training.inputs.texts import refuse_texts
 from .base import MOST, Array, LearnerEstimator, Tensors, in_chunks, rows_of
 from .constraints import AMOUNT, ANYTHING, FRACTION, Rule, check_parameters
 from .dual import DualProblem, by_dual
@@ -31,15 +30,15 @@ from .row_weights import with_weights
 from .scikit import HAS_CALLBACKS, ConvergenceWarning, check_is_fitted, validate_data
 from .units import IN_UNITS_OF_Y, Units, largest_of, unusual, usable
 
+if TYPE_CHECKING:
+    from blocklearn.mixins import Mixin
+
+    from ..learner import Learner
+
 Solver = Optimizer | str
 CARRIED = 4096  # rows of a block, where steps are by single rows or by pass
-GRADIENTS = [  # that a name is enough for
-    name
-    for name, kind in OPTIMIZERS.items()
-    if kind.meaning == "gradients"
-    and not kind.keeps_rows
-    and not any(field.is_required() for field in kind.model_fields.values())
-]
+GRADIENTS = ("sgd", "adagrad", "rmsprop", "adam", "ftrl", "conjugate-gradient", "lbfgs")
+"""Optimizers that take gradients, and that a name is enough for."""
 
 KINKED = ("hinge", "quantile")  # losses that have no gradient of 0 to stop at
 
@@ -154,16 +153,16 @@ class LinearEstimator(LearnerEstimator):
         if solver == "adagrad":
             return None
         if solver in ("lbfgs", "dual", "newton"):  # the last two are for `fit` alone
-            chosen: Optimizer = LBFGS(tolerance=tolerance_of(self))
+            chosen: Optimizer = optimizers.LBFGS(tolerance=tolerance_of(self))
         else:
-            chosen = OPTIMIZERS[solver]() if isinstance(solver, str) else solver
+            chosen = optimizers.OPTIMIZERS[solver]() if isinstance(solver, str) else solver
         if chosen.steps_by_pass and not passes:
             raise ValueError(
                 f"{name}: solver={self.solver!r} needs all rows in every pass, so it has no "
                 'partial_fit; use solver="adagrad".'
             )
-        begun = self._has_begun() and not passes
-        if begun and isinstance(chosen, FTRL) and "optimizer.W.z" not in self._stream.tensors:
+        begun = self._has_begun() and not passes and isinstance(chosen, optimizers.FTRL)
+        if begun and "optimizer.W.z" not in self._stream.tensors:
             raise ValueError(
                 f"{name}: ftrl starts from zero and cannot continue from coefficients of another "
                 "solver; start again with ftrl, or use another solver."
@@ -191,7 +190,7 @@ class LinearEstimator(LearnerEstimator):
             self._seen, converged = Seen.of(*data) if full_pass and self._linear else None, False
         stopped = self.n_iter_ < whole(self, "max_iter")  # by a callback, if not converged
         why = None
-        if self.loss in KINKED and isinstance(optimizer, ConjugateGradient):
+        if self.loss in KINKED and isinstance(optimizer, optimizers.ConjugateGradient):
             why = (
                 f"conjugate gradients stop at kinks of loss={self.loss!r}, perhaps far above the "
                 'optimum; use solver="lbfgs".'

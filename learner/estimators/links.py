@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..training.inputs.data import refuse_texts
+from ..training.inputs.texts import refuse_texts
 from .scikit import validate_data
 
 

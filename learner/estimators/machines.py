@@ -23,7 +23,7 @@ STEPS = 50  # of a pass
 class Machine(LinearEstimator):
     """Linear estimator whose scores have a weight for each pair of features, too."""
 
-    SOLVERS = tuple(GRADIENTS)
+    SOLVERS = GRADIENTS
     _kind: ClassVar[type[GLM]] = FM
     _linear: ClassVar[bool] = False
     _names: ClassVar[dict[str, str]] = {

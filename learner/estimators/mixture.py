@@ -10,7 +10,7 @@ import numpy as np
 from blocklearn.answers import answered
 from blocklearn.models import GaussianMixture as MixtureModel
 
-from ..training.inputs.data import refuse_texts
+from ..training.inputs.texts import refuse_texts
 from .base import MOST, Array, LearnerEstimator, Tensors
 from .constraints import Rule, one_of
 from .parameters import configured

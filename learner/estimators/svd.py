@@ -14,7 +14,7 @@ from blocklearn.answers import answered
 from blocklearn.models import SVD
 from blocklearn.models.svd import LEAST
 
-from ..training.inputs.data import refuse_texts
+from ..training.inputs.texts import refuse_texts
 from .base import Array, LearnerEstimator, Tensors
 from .constraints import COUNT, Rule
 from .parameters import configured

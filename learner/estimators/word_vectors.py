@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from blocklearn.datasources import all_words, read_sentences
 from blocklearn.models import Model
 from blocklearn.models import WordVectors as WordVectorsModel
 
-from ..learner import Learner
 from .base import Array, LearnerEstimator, Tensors
 from .parameters import configured, whole
 from .scikit import (
@@ -21,6 +20,9 @@ from .scikit import (
     check_is_fitted,
     with_callbacks,
 )
+
+if TYPE_CHECKING:
+    from ..learner import Learner
 
 
 class WordVectors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LearnerEstimator):

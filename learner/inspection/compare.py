@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..configuration.config import flat
+from ..configuration.leaves import flat
 from ..figures import number, overall
 from ..reports.targets import aligned
 from .run_record import RunRecord, read_run

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..configuration.config import flat
+from ..configuration.leaves import flat
 from ..drawing.charts import Bar, Curve, bars, legend, line_chart, strip, strips
 from ..drawing.markup import Markup, tag
 from ..figures import duration, number, overall, size

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..configuration.config import flat
+from ..configuration.leaves import flat
 from ..configuration.yaml_config import DELIVERED, Setting
 from ..conversion.folder import nbytes
 from ..terminal import printable

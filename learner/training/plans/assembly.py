@@ -26,7 +26,8 @@ from ..replicas.replica import Replica
 from ..settings.devices import Kept
 from ..settings.execution import Execution
 from ..settings.optimizer_checks import check_kept_rows
-from ..states.state import State, block_shapes
+from ..states.state import State
+from ..states.team_state import block_shapes
 from .gpu_time import Card, Update, pass_of
 from .index_choice import PassTimes, changes, pass_times
 

@@ -15,8 +15,7 @@ from blocklearn.optimizers import Optimizer
 
 from ...files.placed_tables import PlacedTables
 from ...files.table_files import TableFiles
-
-OPTIMIZER = "optimizer."  # precedes the names of an optimizer's state
+from .names import OPTIMIZER
 
 
 class Learned:

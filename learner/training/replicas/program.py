@@ -35,7 +35,8 @@ from ..settings.checks import (
 from ..settings.execution import Execution
 from ..settings.optimizer_checks import check_meaning
 from .block_input import Intake
-from .learned import OPTIMIZER, Learned
+from .learned import Learned
+from .names import OPTIMIZER
 from .parts import Parts
 from .states_at_hand import NEW_PREDICTED, NEW_SCORED, OTHER_SIDE, without_rows
 from .terms import terms_of

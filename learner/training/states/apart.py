@@ -1,34 +1,14 @@
-"""The Mats of replicas that are apart, in one state: their names, and their complete merge."""
+"""Merge the Mats of replicas that are apart, in one state."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from ...engines.combine import combined
-
-OF_REPLICA = re.compile(r"replica\.(\d+)\.")
-
-
-def name_in(replica: int, name: str) -> str:
-    """Return the name of a Mat of a replica.
-
-    >>> name_in(0, "weights"), name_in(2, "weights")
-    ('weights', 'replica.2.weights')
-    """
-    return name if replica == 0 else f"replica.{replica}.{name}"
-
-
-def replicas_of(names: Iterable[str]) -> int:
-    """Return how many replicas have Mats of their own; 1: they are all the same.
-
-    >>> replicas_of(["weights", "replica.1.weights", "replica.2.weights"])
-    3
-    """
-    return 1 + max((int(match[1]) for match in map(OF_REPLICA.match, names) if match), default=0)
+from .names import name_in, replicas_of
 
 
 def merged(tensors: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from blocklearn.datasources import Ids
 
-from ..replicas.learned import OPTIMIZER
+from ..replicas.names import OPTIMIZER
 from ..settings.progress import Progress
 from .state import State
 

@@ -27,8 +27,9 @@ from ...files.table_rows import TableRows
 from ..settings.progress import Progress
 from ..teams.team import Team
 from .shared_state import shared
-from .state import State, give, set_progress, take
+from .state import State
 from .stores import make_stores
+from .team_state import give, set_progress, take
 
 NOTHING = "Learner: nothing is trained or loaded yet; call fit()."
 
