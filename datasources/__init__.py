@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from .text.sentences import all_words as all_words
     from .text.sentences import read_sentences as read_sentences
     from .text.words import words as words
+    from .weighting.names import Weighting as Weighting
     from .weighting.weighted import WeightedSource as WeightedSource
-    from .weighting.weighted import Weighting as Weighting
 else:
     __getattr__, __dir__, __all__ = on_demand(__name__)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .containers.matrices import Scalar as Scalar
     from .containers.matrices import SparseMat as SparseMat
     from .containers.matrices import Tables as Tables
+    from .containers.merge_rule import Merge as Merge
     from .cpu.processors import available_threads as available_threads
     from .devices import IndexedBy as IndexedBy
     from .devices import make_backend as make_backend
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from .errors import ShapeError as ShapeError
     from .errors import StaleValueError as StaleValueError
     from .errors import ThreadStartError as ThreadStartError
-    from .merge import Merge as Merge
     from .merge import Merger as Merger
     from .merge import make_merger as make_merger
     from .merge import plan_merge as plan_merge

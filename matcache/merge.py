@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .containers.cache import MatCache
 from .containers.matrices import Mat
+from .containers.merge_rule import Merge
 from .cpu.jit import kernel
-
-Merge = Literal["mean", "sum", "max", "same"]
-"""How replicas are combined.
-
-"mean" of weights, "sum" of statistics, "max" of bounds; "same": they are equal already.
-"""
 
 CHUNK = 2**13  # numbers merged at a time: 64 KiB, which fit into the processor's caches
 _kernel = kernel()  # no contraction: each product is rounded separately

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Self, Unpack, get_args
+from typing import TYPE_CHECKING, ClassVar, Self, Unpack, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict
 
-from blocklearn.datasources import DataSource
 from blocklearn.fields import Fields
 from blocklearn.matcache import (
     Mat,
@@ -30,6 +29,9 @@ from .inputs import Block, Needs, Randomness, Shapes
 from .matrices import Matrices
 from .score import DataScore, Score, Total
 from .undecided import Undecided
+
+if TYPE_CHECKING:
+    from blocklearn.datasources import DataSource
 
 __hands_on__ = True  # a matrix is named where the model asks for it, see `source_line`
 

@@ -19,10 +19,10 @@ from blocklearn.matcache import (
     SparseMat,
     Table,
     Tables,
+    cpu,
     named,
     random,
 )
-from blocklearn.matcache.cpu.random import uniform_rows
 
 __hands_on__ = True  # a matrix is named where the model asks for it, see `source_line`
 
@@ -230,7 +230,7 @@ class Randomness:
 
         def some(numbers: NDArray[np.int64]) -> NDArray[np.float32]:
             uniform = np.empty((len(numbers), columns), np.float32)
-            uniform_rows(self._numbers, stream, numbers, uniform)
+            cpu.uniform_rows(self._numbers, stream, numbers, uniform)
             return np.asarray(make(uniform), np.float32)
 
         return Drawn(table, some)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, NamedTuple, get_args
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -24,11 +24,14 @@ from blocklearn.matcache.errors import source_line
 from blocklearn.matcache.finite import is_finite
 from blocklearn.optimizers import Objective, Term, Update
 
+from . import states
 from .inputs import Drawn, Setting, Shapes
 from .split_terms import SplitTerm, slopes_of
 from .states.row_state import RowState
 from .states.row_store import Init
-from .states.token_state import TokenState
+
+if TYPE_CHECKING:
+    from .states.token_state import TokenState
 
 OWN = {"allocated", "updates", "objective"}
 """Attributes of a model that change from block to block, or with its life."""
@@ -243,9 +246,10 @@ class Matrices(Fields):
         """
         if name not in self.states:
             assert shapes.tokens is not None
-            self.states[name] = TokenState(self.cache, name, shapes.tokens, shapes.rows, dtype)
+            made = states.TokenState(self.cache, name, shapes.tokens, shapes.rows, dtype)
+            self.states[name] = made
         state = self.states[name]
-        assert isinstance(state, TokenState)
+        assert isinstance(state, states.TokenState)
         return state
 
     def slopes(self, name: str) -> tuple[Table, Table] | None:

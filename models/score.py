@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol, Self, cast, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from blocklearn.datasources import HostBlock
 from blocklearn.matcache import Number
+
+if TYPE_CHECKING:
+    from blocklearn.datasources import HostBlock
 
 
 class Part(Protocol):

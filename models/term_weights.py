@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from pydantic import Field
 
-from blocklearn.datasources import DataSource, WeightedSource, Weighting
+from blocklearn import datasources
+from blocklearn.datasources import Weighting
 
 from .base import Model
 from .inputs import Shapes
+
+if TYPE_CHECKING:
+    from blocklearn.datasources import DataSource
 
 NAME = "term_weights"
 
@@ -43,7 +47,7 @@ def weighed(
             f"{type(model).__name__}: {NAME}={weighting}: nothing is trained or loaded yet, so the "
             "weights are unknown. Call fit()."
         )
-    found = WeightedSource(source, weighting, None if known is None else known.ravel())
+    found = datasources.WeightedSource(source, weighting, None if known is None else known.ravel())
     if known is None:
         model.remember(NAME, found.weights[:, None])
     return found

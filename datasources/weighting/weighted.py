@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +14,8 @@ from ..block import HostBlock
 from ..errors import DataError
 from ..holdout.derived import DerivedSource
 from ..source import DataSource, rows_last, target_names
+from .names import Weighting
 
-Weighting = Literal["idf", "tf-idf", "pmi"]
-"""The name of a weighting of counts."""
 IDF, TF_IDF, PMI = 0, 1, 2
 CODES: dict[Weighting, int] = {"idf": IDF, "tf-idf": TF_IDF, "pmi": PMI}
 

@@ -10,7 +10,7 @@ from scipy.special import expit, softmax
 
 from blocklearn.answers import answered, shown
 from blocklearn.models import GLM, Target
-from blocklearn.models.glm.dual import Link
+from blocklearn.models.glm.dual_problem import Link
 from blocklearn.models.glm.links import HINGES, LinkName
 
 from .base import Array

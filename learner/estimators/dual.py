@@ -10,7 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from blocklearn.matcache import resolve
-from blocklearn.models.glm.dual import NUMBERS, DualSolver, Link, Problem
+from blocklearn.models import glm
+from blocklearn.models.glm.dual_problem import NUMBERS, Link, Problem
 from blocklearn.models.glm.links import HINGES
 
 from .passes import by_passes
@@ -96,7 +97,7 @@ def by_dual(
         raise ValueError(f'{type(estimator).__name__}: solver="dual" {why}. Use solver="{other}".')
     if problem is None or why is not None or not (named or problem.suits):
         return None
-    found = DualSolver(problem, intercept=estimator.fit_intercept)
+    found = glm.DualSolver(problem, intercept=estimator.fit_intercept)
 
     def passes(most: int, seed: int, threads: int) -> Iterator[int]:
         return found.passes(most, estimator.tol, seed, threads)

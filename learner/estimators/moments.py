@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from blocklearn.matcache.cpu.column_sums import sum_columns
+from blocklearn.matcache import cpu
 
 Numbers = NDArray[np.float64]
 ROUNDING = 1e-7  # a column that varies less, relative to its mean, is constant
@@ -35,7 +35,7 @@ class Moments:
             values, sums = sp.csr_array(values), np.zeros((values.shape[1], 2))
             data = values.data.astype(np.result_type(values.dtype, np.float32), copy=False)
             shares = weights / weights.sum()
-            sum_columns(values.indptr, values.indices, data, shares, sums)
+            cpu.sum_columns(values.indptr, values.indices, data, shares, sums)
             mean, squares = sums.T
             return cls(float(weights.sum()), mean, np.maximum(squares - mean**2, 0.0))
         values = np.asarray(values).reshape(len(values), -1)

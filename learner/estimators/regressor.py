@@ -9,11 +9,12 @@ from typing import Any, ClassVar, Literal, Self, cast
 import numpy as np
 import scipy.sparse as sp
 
+from blocklearn import optimizers
 from blocklearn.answers import answered
 from blocklearn.models import GLM, Target
-from blocklearn.models.glm.dual import NUMBERS, Link
+from blocklearn.models.glm.dual_problem import NUMBERS, Link
 from blocklearn.models.glm.links import LINKS, LinkName
-from blocklearn.optimizers import AdaGrad, Optimizer
+from blocklearn.optimizers import Optimizer
 
 from .base import Array
 from .constraints import AMOUNT, Rule, check_parameters, one_of
@@ -159,7 +160,7 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
         """
         X, Y = data[:2]
         own = self._own(self._model(), data) if self._linear else None
-        if not isinstance(own, AdaGrad) or own.takes_rows or not usable(data):
+        if not isinstance(own, optimizers.AdaGrad) or own.takes_rows or not usable(data):
             return None
         if self._pace is None:
             self._pace = self._pace_for(X, Y)

@@ -1,1 +1,14 @@
-"""The CPU backend: threads, launches, and hand-written kernels."""
+"""The CPU backend: threads, launches, and hand-written kernels.
+
+Named here are kernels that other folders call for some of their data only.
+"""
+
+from typing import TYPE_CHECKING
+
+from blocklearn.exports import on_demand
+
+if TYPE_CHECKING:
+    from .column_sums import sum_columns as sum_columns
+    from .random import uniform_rows as uniform_rows
+else:
+    __getattr__, __dir__, __all__ = on_demand(__name__)

@@ -17,9 +17,10 @@ import numpy as np
 
 from ..containers.cache import MatCache
 from ..containers.matrices import Mat
+from ..containers.merge_rule import Merge
 from ..containers.slots import Slot
 from ..emit.cuda_header import C_TYPES
-from ..merge import Merge, merges, opened
+from ..merge import merges, opened
 from .arrays import DeviceArray
 from .driver import Driver
 from .kernels import merge_source

@@ -13,16 +13,17 @@ l2 = 1 / (C n), its SGDClassifier l2 = alpha.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
-from blocklearn.datasources import DataSource
+from blocklearn import optimizers
 from blocklearn.matcache import Mat, Matrix, Table, colsum, from_array, together
-from blocklearn.optimizers import AdaGrad, LinearLoss, Meaning, Optimizer, Penalty, Term
+from blocklearn.optimizers import LinearLoss, Meaning, Optimizer, Penalty, Term
 
+from .. import glm
 from ..base import Model
 from ..block_size import BlockSize
 from ..inputs import Block, Needs, Randomness, Shapes
@@ -31,11 +32,14 @@ from ..term_weights import TermWeights, keep_weights, weighed
 from .columns import Names
 from .label_counts import best_constants, class_weight_rows
 from .links import LINKS, LinkName
-from .ranking import BlockRanking, Ranking, ranking_of
 from .rows import Labels, Links, dual_variables, losses, means, measures
-from .scores import Measured, TargetTotals
 from .target_ranges import TargetRanges
 from .targets import ClassWeight, Fit, Target, Weight, Weights, fits_of
+
+if TYPE_CHECKING:
+    from blocklearn.datasources import DataSource
+
+    from .ranking import Ranking
 
 FEW = 32  # up to so many columns, steps of single rows are faster
 
@@ -95,7 +99,7 @@ class GLM(Model):
         many = fits[-1].columns.stop > FEW
         if many or shapes.dense or shapes.on_gpu or sparse:
             return self.default_optimizer()
-        return AdaGrad(rate=0.7, initial=0.1, step_per="row")
+        return optimizers.AdaGrad(rate=0.7, initial=0.1, step_per="row")
 
     def default_optimizer(self) -> Optimizer:
         """Return AdaGrad by blocks: common features take smaller steps than rare ones.
@@ -104,7 +108,7 @@ class GLM(Model):
         moves its weight by less than the rate. The values are the best of a grid on three sets of
         texts (tf-idf); counts are larger and need a lower rate.
         """
-        return AdaGrad(rate=2.0, eps=3e-3)
+        return optimizers.AdaGrad(rate=2.0, eps=3e-3)
 
     # ------------------------------------------------------------- life
 
@@ -156,7 +160,7 @@ class GLM(Model):
         squares = [Y * Y * factor] if "linear" in self.links.names else []
         columns = (measure, Y * factor, *hits, *squares)
         loss, y, *more = together(*[(colsum, x) for x in columns])
-        part = Measured(
+        part = glm.Measured(
             self.fits,
             colsum(factor).mat(),
             loss,
@@ -171,11 +175,11 @@ class GLM(Model):
         """Return totals that sum by column, and rank the rows where a figure needs it."""
         ranking: Ranking | None = None
         if self.ranked and rows is None:
-            ranking = BlockRanking(self.block_rows, self.ranked)
+            ranking = glm.BlockRanking(self.block_rows, self.ranked)
         elif self.ranked and rows is not None:
-            ranking = ranking_of(rows, self.ranked, own_weights=self.has_own is not None)
+            ranking = glm.ranking_of(rows, self.ranked, own_weights=self.has_own is not None)
         top = self.top if self.more_scores else None
-        return {"targets": TargetTotals(self.fits, self.ranked, ranking, top)}
+        return {"targets": glm.TargetTotals(self.fits, self.ranked, ranking, top)}
 
     def predict(self, block: Block) -> Mat:
         """Predict [rows x columns of W]: a column per target, one per class for softmax."""

@@ -1,0 +1,58 @@
+"""What first fits import: a fit of rows in memory pays for nothing that it does not use."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from blocklearn.learner.estimators.linear import GRADIENTS
+from blocklearn.optimizers import OPTIMIZERS
+
+FIT = """
+import sys
+import numpy as np, scipy.sparse as sp
+import blocklearn as bl
+X = np.ones((2000, 3)) * (np.arange(2000) % 7 == 0)[:, None]
+bl.GLMClassifier().fit({X}, np.arange(2000) % 2)
+print(*sys.modules)
+"""
+LEARNER = "import sys, blocklearn as bl\nbl.Learner\nprint(*sys.modules)"
+LARGE = {
+    "blocklearn.datasources.config", "blocklearn.datasources.formats.detect",
+    "blocklearn.learner.configuration.config", "blocklearn.models.lda.model",
+    "blocklearn.optimizers.adam", "blocklearn.learner.page.report",
+}  # fmt: skip
+"""Modules that import many others, and that only some uses need."""
+
+
+def modules_after(code: str) -> set[str]:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return {*done.stdout.splitlines()[-1].split()}
+
+
+@pytest.mark.parametrize("X, compiles", [("X", False), ("sp.csr_array(X)", True)])
+def test_a_fit_of_rows_in_memory_imports_no_learner(X: str, compiles: bool) -> None:
+    """Dense rows need no kernel, and so no Numba."""
+    found = modules_after(FIT.format(X=X))
+    assert not found & {*LARGE, "blocklearn.learner.learner", "blocklearn.matcache.cpu.backend"}
+    assert ("numba" in found) is compiles
+    assert sum(name.startswith("blocklearn") for name in found) < 175
+
+
+def test_a_learner_imports_neither_formats_nor_other_models() -> None:
+    assert not modules_after(LEARNER) & LARGE
+
+
+def test_solvers_that_have_names_are_optimizers_that_take_gradients() -> None:
+    """They are written down, for computing them would import all optimizers."""
+    found = {
+        name
+        for name, kind in OPTIMIZERS.items()
+        if kind.meaning == "gradients"
+        and not kind.keeps_rows
+        and not any(field.is_required() for field in kind.model_fields.values())
+    }
+    assert {*GRADIENTS} == found and len(GRADIENTS) == len(found)
