@@ -10,13 +10,15 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..learner import Learner
 from ..training.states.state import State
+
+if TYPE_CHECKING:
+    from ..learner import Learner
 
 Tensors = Mapping[str, NDArray[Any]]
 MOST = 4  # learners that wait for the next prediction
