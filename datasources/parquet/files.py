@@ -26,6 +26,7 @@ from .footer import (
     NBYTES,
     NULLS,
     VALUES,
+    check_total,
     largest_in,
     numbers_in,
     read_footer,
@@ -162,11 +163,13 @@ def open_table(number: int, files: Files, status: Status, columns: Columns) -> T
         ending = len(footer).to_bytes(4, "little") + MAGIC
         with pq.ParquetFile(pa.BufferReader(MAGIC + footer + ending)) as file:  # without rows
             schema, leaves, groups = file.schema_arrow, len(file.schema), file.num_row_groups
+            total = file.metadata.num_rows
             paths = [file.schema.column(leaf).path for leaf in range(leaves)]
         widths = check_schema(columns, schema, name)
         lists = list_columns(columns, schema)
         tests = [Test.of(condition, schema, name) for condition in columns.where]
         rows, noted = numbers_in(footer, groups, leaves)
+        check_total(rows, total)
     except RemoteError:
         raise
     except DataError as error:

@@ -66,6 +66,19 @@ def numbers_in(footer: bytes, groups: int, leaves: int) -> tuple[Any, Any]:
     return rows, noted
 
 
+def check_total(rows: npt.NDArray[np.int64], total: int) -> None:
+    """Refuse row groups that do not have the rows of the file together.
+
+    Raises `DataError` without the file's name.
+    """
+    together = sum(rows.tolist())
+    if together != total:
+        raise DataError(
+            f"its footer is damaged: its row groups have {together:,} rows together, but the file "
+            f"has {total:,}."
+        )
+
+
 def largest_in(footer: bytes, noted: npt.NDArray[np.int64]) -> int | None:
     """Return the largest value of a column of integers, None if unknown."""
     at, size = int(noted[MAX_AT]), int(noted[MAX_SIZE])

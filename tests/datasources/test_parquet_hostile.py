@@ -1,5 +1,6 @@
 """Parquet files that are damaged, lie, or change: an error that says where."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -210,6 +211,26 @@ def test_footers_are_understood_as_by_the_library():
                 chunk.statistics.null_count,
             ]
             assert noted[group, leaf, 1:4].tolist() == expected
+
+
+def test_row_groups_that_lost_rows(tmp_path):
+    """No checksum covers the footer, whose numbers of rows say where a row group ends."""
+    data = as_bytes({"x": np.arange(1000.0)}, 1000)
+    thousand, fewer = b"\x16\xd0\x0f", b"\x16\xd0\x07"  # 1,000 and 488 in Thrift
+    places = [m.start() for m in re.finditer(re.escape(thousand), data)]
+    texts = []
+    for place in places:
+        path = tmp_path / "x.parquet"
+        path.write_bytes(data[:place] + fewer + data[place + 3 :])
+        try:
+            assert whole_pass(ParquetSource(path, "x"))[1][:, 0].tolist() == list(range(1000))
+        except DataError as error:
+            texts.append(str(error).partition("its row groups have ")[2])
+    expected = {
+        "488 rows together, but the file has 1,000.",
+        "1,000 rows together, but the file has 488.",
+    }
+    assert expected <= set(texts)
 
 
 def test_a_file_that_is_replaced(tmp_path):
