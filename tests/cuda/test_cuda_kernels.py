@@ -23,7 +23,7 @@ from blocklearn.matcache.operations.normal_equations import MOST
 from blocklearn.matcache.operations.packing import groups, packed
 from blocklearn.matcache.operations.sampling import CAP, sample_topics
 from tests.support import cuda_host
-from tests.support.cubin import ARCHITECTURES, nvrtc, resources
+from tests.support.cubin import ARCHITECTURES, TEXTS, nvrtc, resources
 from tests.support.cuda_gpu import DeviceModule
 
 pytestmark = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
@@ -548,7 +548,7 @@ def test_modules_compile_and_keep_to_registers(name: str, architecture: str) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("k", [1, 32, 100, 130, 256, 1000])
 def test_modules_of_every_k_compile(k: int) -> None:
-    for architecture in ("80", "90", "100"):
+    for architecture in TEXTS:
         assert nvrtc(sources.gibbs_source(k), architecture)
         if k <= MOST:
             for flag in (False, True):

@@ -40,7 +40,7 @@ from blocklearn.matcache.operations.rounding import as_table, rounded
 from blocklearn.matcache.operations.sampling import sample_topics
 from blocklearn.models.lda import inference as lda_model
 from tests.support import cuda_host, programs
-from tests.support.cubin import ARCHITECTURES, nvrtc, ptx, resources
+from tests.support.cubin import ARCHITECTURES, TEXTS, nvrtc, ptx, resources
 from tests.support.cuda_device import HostDriver
 
 needs_compiler = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
@@ -347,7 +347,7 @@ def test_modules_of_every_k_compile(k: int) -> None:
             rowwise_source(e_step(name, k), HALF, ordered=True)
             for name in ("infer_vb", "infer_cvb0")
         ]
-    for architecture in ("80", "90", "100"):
+    for architecture in TEXTS:
         assert all(nvrtc(module, architecture) for module in modules)
 
 

@@ -6,9 +6,12 @@ import pytest
 
 from scripts.gpu_check.cubins import Resources, compiled, resources
 
-__all__ = ["ARCHITECTURES", "Resources", "nvrtc", "ptx", "resources"]
+__all__ = ["ARCHITECTURES", "TEXTS", "Resources", "nvrtc", "ptx", "resources"]
 ARCHITECTURES = ["90", *(pytest.param(a, marks=pytest.mark.slow) for a in ("80", "100"))]
 """Parameters of tests that compile for three kinds of cards: each takes NVRTC a second."""
+
+TEXTS = ("80", "90")
+"""Cards that compile different text: from 9.0 on, blocks of threads work in teams."""
 
 
 def nvrtc(source: str, architecture: str = "90") -> bytes:
