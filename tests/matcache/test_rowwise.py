@@ -412,7 +412,13 @@ def test_numbers_of_a_row_do_not_part_a_loop() -> None:
     assert not found.vectors
 
 
-def any_sequence_of_assignments(steps: list[tuple[int, int]]) -> None:
+SEQUENCES = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 2)), min_size=2, max_size=9)
+
+
+@pytest.mark.slow
+@settings(max_examples=20, deadline=None)  # each compiles a kernel, for a second
+@given(SEQUENCES)
+def test_any_sequence_of_assignments(steps: list[tuple[int, int]]) -> None:
     """Random programs over three mutable values, some steps in loops: order must be kept."""
 
     def random_program(X: Any, u: Any, t: Any) -> Any:
@@ -429,23 +435,6 @@ def any_sequence_of_assignments(steps: list[tuple[int, int]]) -> None:
 
     X, (_, u, table, *_) = data("empty rows"), arguments("nmf", data("plain"), 3)
     compare(Rowwise(random_program), X, u, table)
-
-
-SEQUENCES = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 2)), min_size=2, max_size=9)
-
-
-@pytest.mark.slow
-@settings(max_examples=4, deadline=None)  # each compiles a kernel, for two seconds
-@given(SEQUENCES)
-def test_some_sequences_of_assignments(steps: list[tuple[int, int]]) -> None:
-    any_sequence_of_assignments(steps)
-
-
-@pytest.mark.slow
-@settings(max_examples=20, deadline=None)
-@given(SEQUENCES)
-def test_any_sequence_of_assignments(steps: list[tuple[int, int]]) -> None:
-    any_sequence_of_assignments(steps)
 
 
 # ---------------------------------------------------------------- over columns
