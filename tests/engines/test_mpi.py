@@ -62,37 +62,58 @@ def learn(
 SMALL = ("model.inference=cvb0", "model.topics=3", "data.train={kind: python-docs}")
 
 
-@pytest.mark.parametrize(
-    "workers, names",
-    [
-        (3, ["lda wide", "als explicit cg", "als by need", "nmf frobenius", "lda kept"]),
-        pytest.param(2, list(CASES), marks=pytest.mark.slow),
-        pytest.param(4, list(CASES), marks=pytest.mark.slow),
-    ],
-)
-def test_processes_learn_what_replicas_learn(
-    workers: int, names: list[str], tmp_path: Path
-) -> None:
+SOME = ["lda wide", "als explicit cg", "als by need", "nmf frobenius", "lda kept"]
+"""Variants whose workers exchange in ways of their own."""
+
+
+def outcomes(workers: int, names: list[str], folder: Path) -> list[dict[str, Any]]:
+    """What the workers of one job have of merges, of rows fetched, and of variants, by rank."""
+    run = mpiexec(workers, "-m", "tests.support.mpi_workers", folder, *names)
+    assert run.returncode == 0, run.stderr
+    return [pickle.loads((folder / f"worker-{rank}").read_bytes()) for rank in range(workers)]
+
+
+def check_merged(found: list[dict[str, Any]]) -> None:
+    exchange_cases.check([own["merged"] for own in found], exchange_cases.CASES)
+
+
+def check_fetched(found: list[dict[str, Any]]) -> None:
+    needed_cases.check([own["fetched"] for own in found], needed_cases.CASES)
+
+
+def check_learnt(found: list[dict[str, Any]], names: list[str]) -> None:
+    expected = {name: learnt(trained(CASES[name], replicas=len(found))) for name in names}
+    for own in found:
+        assert own["learnt"] == expected
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """The outcomes of three workers, by rank."""
+    return outcomes(3, SOME, tmp_path_factory.mktemp("three"))
+
+
+def test_processes_learn_what_replicas_learn(three: list[dict[str, Any]]) -> None:
     """The same processes train one model after another."""
-    run = mpiexec(workers, "-m", "tests.support.mpi_workers", tmp_path, *names)
-    assert run.returncode == 0, run.stderr
-    expected = {name: learnt(trained(CASES[name], replicas=workers)) for name in names}
-    for rank in range(workers):
-        assert pickle.loads((tmp_path / f"worker-{rank}").read_bytes()) == expected
+    check_learnt(three, SOME)
 
 
-def test_processes_merge_hostile_shapes_with_the_bits_of_numpy(tmp_path: Path) -> None:
-    run = mpiexec(3, "-m", "tests.support.exchange_cases", tmp_path)
-    assert run.returncode == 0, run.stderr
-    found = [pickle.loads((tmp_path / f"worker-{rank}").read_bytes()) for rank in range(3)]
-    exchange_cases.check(found, exchange_cases.CASES)
+def test_processes_merge_hostile_shapes_with_the_bits_of_numpy(three: list[dict[str, Any]]) -> None:
+    check_merged(three)
 
 
-def test_processes_fetch_rows_with_the_bits_of_numpy(tmp_path: Path) -> None:
-    run = mpiexec(3, "-m", "tests.support.needed_cases", tmp_path)
-    assert run.returncode == 0, run.stderr
-    found = [pickle.loads((tmp_path / f"worker-{rank}").read_bytes()) for rank in range(3)]
-    needed_cases.check(found, needed_cases.CASES)
+def test_processes_fetch_rows_with_the_bits_of_numpy(three: list[dict[str, Any]]) -> None:
+    check_fetched(three)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers, names", [(2, list(CASES)), (4, SOME)])
+def test_other_numbers_of_processes(workers: int, names: list[str], tmp_path: Path) -> None:
+    """Every variant with 4 workers, which are threads, is in test_workers.py."""
+    found = outcomes(workers, names, tmp_path)
+    check_merged(found)
+    check_fetched(found)
+    check_learnt(found, names)
 
 
 def test_the_command_trains_with_the_workers_of_mpirun(tmp_path: Path, command: Learn) -> None:
@@ -112,30 +133,33 @@ def test_the_command_trains_with_the_workers_of_mpirun(tmp_path: Path, command: 
     assert code == 0 and "finished, 2 passes are done" in said
 
 
-@pytest.mark.parametrize(
-    "rank, when, left",
-    [
-        (1, "writing", ["pass-0001"]),
-        (0, "all parts are written", ["pass-0001"]),
-        (0, "all is written", ["pass-0001", "pass-0002"]),
-    ],
-)
-def test_a_killed_worker_leaves_whole_checkpoints(
-    rank: int, when: str, left: list[str], tmp_path: Path
-) -> None:
-    """The next run has the bits of replicas, and removes what the killed one has left."""
-    run = mpiexec(3, "-m", "tests.support.mpi_parts", tmp_path, rank, when)
-    assert run.returncode != 0
-    saved = tmp_path / "saved"
-    assert sorted(path.name for path in saved.glob("pass-*")) == left
-    assert (saved / ".pass-0002.saving").exists() == (len(left) == 1)
-    run = mpiexec(3, "-m", "tests.support.mpi_parts", tmp_path)
+KILLED = {
+    "writing": (1, ["pass-0001"]),
+    "all parts are written": (0, ["pass-0001"]),
+    "all is written": (0, ["pass-0001", "pass-0002"]),
+}
+"""What a worker has done last: its rank, and the checkpoints that its job leaves."""
+
+
+def test_killed_workers_leave_whole_checkpoints(tmp_path: Path) -> None:
+    """The next runs, all in one job, have the bits of replicas, and remove what was left."""
+    folders = {when: tmp_path / when.replace(" ", "-") for when in KILLED}
+    for when, (rank, left) in KILLED.items():
+        run = mpiexec(3, "-m", "tests.support.mpi_parts", folders[when], "--kill", rank, when)
+        assert run.returncode != 0
+        saved = folders[when] / "saved"
+        assert sorted(path.name for path in saved.glob("pass-*")) == left, when
+        assert (saved / ".pass-0002.saving").exists() == (len(left) == 1), when
+    run = mpiexec(3, "-m", "tests.support.mpi_parts", *folders.values())
     assert run.returncode == 0, run.stderr
     expected = learnt(trained(CASES["nmf frobenius"], replicas=3))
-    for number in range(3):
-        assert pickle.loads((tmp_path / f"worker-{number}").read_bytes()) == expected
-    assert sorted(path.name for path in saved.iterdir()) == ["pass-0002", "pass-0003"]
-    assert len(list((saved / "pass-0003").glob("part-*"))) == 3
+    for when, folder in folders.items():
+        for number in range(3):
+            assert pickle.loads((folder / f"worker-{number}").read_bytes()) == expected, when
+        assert sorted(path.name for path in (folder / "saved").iterdir()) == [
+            "pass-0002", "pass-0003"
+        ], when  # fmt: skip
+        assert len(list((folder / "saved" / "pass-0003").glob("part-*"))) == 3, when
 
 
 def test_the_command_resumes_from_parts(tmp_path: Path, command: Learn) -> None:

@@ -1,15 +1,9 @@
-"""Merges of tables of hostile shapes, which workers of any engine make, and NumPy alone.
-
-mpiexec -n 3 python -m tests.support.exchange_cases OUT
-"""
+"""Merges of tables of hostile shapes, which workers of any engine make, and NumPy alone."""
 
 from __future__ import annotations
 
-import pickle
-import sys
 from collections.abc import Sequence
 from itertools import product
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +12,6 @@ from numpy.typing import NDArray
 from blocklearn.learner.engines.exchange import Exchange
 from blocklearn.learner.engines.lines import LINE, Lines
 from blocklearn.learner.engines.nested import Nested
-from blocklearn.learner.engines.open import opened
 from blocklearn.learner.engines.sparse_merging import compare, merge_alike, merge_differing
 from blocklearn.matcache import Merge
 
@@ -117,14 +110,3 @@ def check(found: list[list[Tables]], cases: Sequence[Case]) -> None:
             assert len(replicas) == case.each
             for tables in replicas:
                 assert bits(tables) == expected, f"worker {rank}: {case}"
-
-
-def main(out: Path) -> None:
-    """Merge all cases, and write what comes out to `out/worker-RANK`."""
-    own: Any = opened("auto", task=lambda: lambda own: None)
-    found = [merged(case, own) for case in CASES]
-    (out / f"worker-{own.rank}").write_bytes(pickle.dumps(found))
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

@@ -1,14 +1,14 @@
 """A worker of MPI, for tests: trains with checkpoints, and may be killed while one is written.
 
-mpiexec -n 3 python -m tests.support.mpi_parts OUT [RANK WHEN]
+mpiexec -n 3 python -m tests.support.mpi_parts OUT ... [--kill RANK WHEN]
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import pickle
 import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -38,16 +38,22 @@ def killed_after(call: Callable[..., Any]) -> Callable[..., Any]:
     return kill
 
 
-def main(out: Path, rank: str = "-1", when: str = "") -> None:
-    """Train, and write all that comes out of it to `out/worker-RANK`."""
+def main() -> None:
+    """Train for each folder `OUT`, and write all that comes out of it to `OUT/worker-RANK`."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("out", type=Path, nargs="+")
+    parser.add_argument("--kill", nargs=2, metavar=("RANK", "WHEN"))
+    given = parser.parse_args()
     own: Any = opened("auto", task=lambda: lambda own: None)
-    if own.rank == int(rank):
-        module, name = WHEN[when]
+    if given.kill is not None and own.rank == int(given.kill[0]):
+        module, name = WHEN[given.kill[1]]
         setattr(module, name, killed_after(getattr(module, name)))
-    hooks = [bl.Checkpoints(out / "saved")] if own.rank == 0 else []
-    found = learnt(trained(CASES["nmf frobenius"], engine=own, hooks=hooks))
-    (out / f"worker-{own.rank}").write_bytes(pickle.dumps(found))
+    for out in given.out:
+        out.mkdir(exist_ok=True)
+        hooks = [bl.Checkpoints(out / "saved")] if own.rank == 0 else []
+        found = learnt(trained(CASES["nmf frobenius"], engine=own, hooks=hooks))
+        (out / f"worker-{own.rank}").write_bytes(pickle.dumps(found))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), *sys.argv[2:])
+    main()

@@ -1,4 +1,4 @@
-"""A worker of MPI, for tests: trains a variant of a model, and writes what it learned.
+"""A worker of MPI, for tests: exchanges tables, trains variants of models, and writes what it has.
 
 mpiexec -n 2 python -m tests.support.mpi_workers OUT NAME ...
 """
@@ -12,17 +12,22 @@ from typing import Any
 
 from blocklearn.learner.engines.open import opened
 from tests.engines.test_workers import CASES, learnt, trained
+from tests.support import exchange_cases, needed_cases
 from tests.support.workers import few_travel
 
 
 def main(out: Path, *names: str) -> None:
-    """Train each variant, and write all that comes out of it to `out/worker-RANK`.
+    """Write what comes out of merges, of rows fetched, and of each variant to `out/worker-RANK`.
 
     Rows that blocks need, and those of states, travel in all variants, small as they are.
     """
     own: Any = opened("auto", task=lambda: lambda own: None)
+    found: dict[str, Any] = {
+        "merged": [exchange_cases.merged(case, own) for case in exchange_cases.CASES],
+        "fetched": [needed_cases.by_workers(case, own) for case in needed_cases.CASES],
+    }
     with few_travel():
-        found = {name: learnt(trained(CASES[name], engine=own)) for name in names}
+        found["learnt"] = {name: learnt(trained(CASES[name], engine=own)) for name in names}
     (out / f"worker-{own.rank}").write_bytes(pickle.dumps(found))
 
 

@@ -1,15 +1,9 @@
-"""Tables whose rows workers of any engine fetch as they need them, and NumPy alone.
-
-mpiexec -n 3 python -m tests.support.needed_cases OUT
-"""
+"""Tables whose rows workers of any engine fetch as they need them, and NumPy alone."""
 
 from __future__ import annotations
 
-import pickle
-import sys
 from collections.abc import Iterator, Sequence
 from itertools import product
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +13,6 @@ from blocklearn.learner.engines.crew import Crew
 from blocklearn.learner.engines.exchange import Exchange
 from blocklearn.learner.engines.needed_rows import NeededRows
 from blocklearn.learner.engines.nested import Nested
-from blocklearn.learner.engines.open import opened
 
 Tables = list[NDArray[Any]]
 
@@ -115,14 +108,3 @@ def check(found: Sequence[list[list[bytes]]], cases: Sequence[Case]) -> None:
     for number, case in enumerate(cases):
         for rank, expected in enumerate(by_numpy(case, len(found))):
             assert found[rank][number] == expected, f"worker {rank}: {case}"
-
-
-def main(out: Path) -> None:
-    """Train on all cases, and write what comes out to `out/worker-RANK`."""
-    own: Any = opened("auto", task=lambda: lambda own: None)
-    found = [by_workers(case, own) for case in CASES]
-    (out / f"worker-{own.rank}").write_bytes(pickle.dumps(found))
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
