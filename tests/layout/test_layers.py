@@ -54,14 +54,20 @@ FOLDERS_OF_THE_PACKAGE = tuple(f"blocklearn.{folder}" for folder in FOLDERS)
 
 
 @cache
+def statements(path: Path) -> list[ast.Import | ast.ImportFrom]:
+    """Every import in `path`, also type-only ones and in functions."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
 def imports(path: Path, root: Path = ROOT) -> list[tuple[int, str]]:
-    """Line and absolute module of every import in `path`, also type-only ones and in functions."""
+    """Line and absolute module of every import in `path`."""
     here = ["blocklearn", *path.relative_to(root).with_suffix("").parts]
     found = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in statements(path):
         if isinstance(node, ast.Import):
             found += [(node.lineno, alias.name) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
+        else:
             base = here[: len(here) - node.level] if node.level else []
             module = ".".join([*base, *([node.module] if node.module else [])])
             found += [(node.lineno, f"{module}.{alias.name}") for alias in node.names]
@@ -150,8 +156,8 @@ def test_imports_are_relative_within_a_folder_and_absolute_between_folders(folde
     wrong = []
     for path in sources(folder):
         depth = len(path.relative_to(ROOT / folder).parts)
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(node, ast.ImportFrom):
+        for node in statements(path):
+            if isinstance(node, ast.Import):
                 continue
             own = (node.module or "").startswith(f"blocklearn.{folder}")
             if (node.level == 0 and own) or node.level > depth:
