@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from .training.settings.progress import Progress as Progress
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
 
 class Hook:
     """Override the events of interest. An exception raised here ends the run."""
+
+    @property
+    def adds(self) -> Collection[str]:
+        """Names of the scores that `evaluated` adds, so that one of them can be watched."""
+        return ()
 
     def plan(self, learner: Learner, replica: Replica) -> None:
         """Add to the memory plan of a replica, before any of it is allocated.
@@ -28,7 +34,7 @@ class Hook:
         """Hear that a block was trained on; of several replicas, that they were merged."""
 
     def evaluated(self, learner: Learner, progress: Progress) -> None:
-        """`progress.scores` are new."""
+        """`progress.scores` are new. See `adds` to add others to them."""
 
     def improved(self, learner: Learner, progress: Progress) -> None:
         """Hear that the latest evaluation is the best so far; `progress.best` is new."""

@@ -692,7 +692,8 @@ class Learner:
             return
         with self._reader(self.eval, "score") as reader:
             names = score_names(team, reader.blocks(0, stop=1), self.eval.shape.rows)
-        check_metric(self.evaluation.metric, names)
+        added = [name for hook in self.hooks for name in hook.adds]
+        check_metric(self.evaluation.metric, [*names, *added])
 
     def parameter(self, name: str) -> np.ndarray[Any, Any]:
         """Return a copy of the parameter `name`; if it lies in a file, a file by column, read-only.

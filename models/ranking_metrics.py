@@ -93,6 +93,11 @@ METRICS = {
 }
 
 
+def metrics_at(k: int) -> list[str]:
+    """Return the names of all metrics at `k`, such as `ndcg@10`."""
+    return [f"{name}@{k}" for name in (*METRICS, "auc")]
+
+
 def ranking_scores(lists: Ints, relevant: csr_array, k: int, seen: csr_array | None = None) -> Sums:
     """Return all metrics at `k`: `{"precision@10": Sum(...)}`.
 
@@ -113,16 +118,16 @@ def ranking_scores(lists: Ints, relevant: csr_array, k: int, seen: csr_array | N
     others = relevant.shape[1] - counts
     if seen is not None:
         less_seen(relevant.indptr, relevant.indices, seen.indptr, seen.indices, others)
-    found = {name: np.empty(some.size) for name in (*METRICS, "auc")}
+    found = {name: np.empty(some.size) for name in metrics_at(k)}
     for start in range(0, some.size, users):
         part = slice(start, start + users)
         hits = np.zeros((some[part].size, min(k, lists.shape[1])), np.bool_)
         mark(lists, relevant.indptr, relevant.indices, some[part], hits)
         for name, metric in METRICS.items():
-            found[name][part] = metric(hits, counts[some[part]])
+            found[f"{name}@{k}"][part] = metric(hits, counts[some[part]])
         listed = lists[some[part], : hits.shape[1]] >= 0
-        found["auc"][part] = auc(hits, counts[some[part]], listed, others[some[part]])
-    return {f"{name}@{k}": Sum(float(each.sum()), some.size) for name, each in found.items()}
+        found[f"auc@{k}"][part] = auc(hits, counts[some[part]], listed, others[some[part]])
+    return {name: Sum(float(each.sum()), some.size) for name, each in found.items()}
 
 
 @kernel

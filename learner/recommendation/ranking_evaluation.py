@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from blocklearn.answers import answered
 from blocklearn.datasources import DataSource, blocks_of_entries, entries_of
 from blocklearn.models import FactorModel
-from blocklearn.models.ranking_metrics import ranking_scores
+from blocklearn.models.ranking_metrics import metrics_at, ranking_scores
 from blocklearn.models.score import Sums, add_scores, values
 
 from ..configuration.config import RankingConfig, RunConfig
@@ -55,6 +55,11 @@ class RankingEvaluation(Hook):
         self._sample: tuple[NDArray[np.int64], Any, Any] | None = None
         self._known: NDArray[Any] | None = None  # factors of the sample
         self._lists: WeakKeyDictionary[Replica, TopLists] = WeakKeyDictionary()
+
+    @property
+    def adds(self) -> Collection[str]:
+        """Names of the scores."""
+        return metrics_at(self.top)
 
     def plan(self, learner: Learner, replica: Replica) -> None:
         """Plan the memory for the lists of users that are done at a time."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.fields import FieldError
@@ -126,6 +127,27 @@ def test_a_score_that_is_not_there() -> None:
     with pytest.raises(ConfigError, match="'auc', but the scores are perplexity"):
         bl.Learner(LDA(topics=3), X, X, evaluation=watched).trial(1)  # as for `--dry-run`
     bl.Learner(LDA(topics=3), X, X, evaluation="perplexity").trial(1)
+
+
+def test_scores_of_hooks_can_be_watched() -> None:
+    """Those of lists, and others that a hook names."""
+
+    class Novelty(bl.Hook):
+        adds = ("novelty",)
+
+        def evaluated(self, learner: Any, progress: Any) -> None:
+            progress.scores["novelty"] = float(progress.pass_)
+
+    ratings = sp.random(30, 20, 0.3, format="csr", random_state=0, dtype=np.float32)
+    hooks = [bl.RankingEvaluation(top=5), Novelty()]
+    for watched in (Evaluation(metric="ndcg@5"), Evaluation(metric="novelty", better="higher")):
+        model = bl.models.ALS(rank=2, reg=1.0)
+        learner = bl.Learner(model, ratings, eval=0.3, hooks=hooks, passes=2, evaluation=watched)
+        learner.trial(1)
+        best = learner.fit().progress.best
+        assert best is not None and best.metric == watched.metric
+    with pytest.raises(ConfigError, match=r"'ndcg@9', but the scores are rmse, .*, auc@5, novelty"):
+        bl.Learner(model, ratings, eval=0.3, hooks=hooks, evaluation="ndcg@9").fit()
 
 
 @pytest.mark.parametrize("replicas", [1, 3])
