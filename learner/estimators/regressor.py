@@ -112,6 +112,7 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
         sample_weight: [n]; 0 is as if the row were absent, 2 as if it occurred twice.
         """
         check_parameters(self)
+        self._check_shape()
         X, y = self._check_targets(X, y, reset=True)
         self._pace = None
         self._solve(X, y, sample_weight, y)
@@ -124,6 +125,7 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
         It makes one pass, or refines what `fit` has found: see `GLMClassifier.partial_fit`.
         """
         check_parameters(self)
+        self._check_shape()
         optimizer = self._solver(passes=False)
         X, y = self._check_targets(X, y, reset=not self._has_begun())
         return self._go_on(with_weights(X, y, sample_weight), optimizer)
@@ -143,6 +145,18 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
     def _links(self) -> Mapping[str, LinkName]:
         links: dict[str, LinkName] = {"squared_error": "linear"}
         return links | {name: name for name in OTHERS}
+
+    def _check_shape(self) -> None:
+        """Raise ValueError for a shape that the loss does not have, or out of bounds."""
+        known = LINKS[self._links()[self.loss]].shape
+        if self.shape is None or (known is not None and known.low < self.shape < known.high):
+            return
+        rule = "None"
+        if known is not None:
+            rule = f"between {known.low:g} and {known.high:g}, {known.what}"
+        raise ValueError(
+            f"{type(self).__name__}: shape={self.shape:g}: must be {rule}, for loss={self.loss!r}."
+        )
 
     def _model(self, output: Literal["mean", "score"] = "score", **labels: Any) -> GLM:
         if self._units is not None and self.loss == "huber":

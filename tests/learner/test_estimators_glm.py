@@ -166,8 +166,10 @@ def test_what_is_no_class_is_refused() -> None:
         bl.GLMRegressor("poisson").fit(X, -np.ones(300))
     with pytest.raises(ValueError, match="y has 0, but targets of loss 'gamma' must be positive"):
         bl.GLMRegressor("gamma").fit(X, np.arange(300))
-    with pytest.raises(ValueError, match="shape=2: must be null for link linear"):
+    with pytest.raises(ValueError, match="GLMRegressor: shape=2: must be None, for loss='squared"):
         bl.GLMRegressor(shape=2.0).fit(X, np.ones(300))
+    with pytest.raises(ValueError, match="FMRegressor: shape=1: must be between 1 and 2"):
+        bl.FMRegressor(loss="tweedie", shape=1.0).fit(X, np.ones(300))
 
 
 # ---- streams -------------------------------------------------------------------------------------
