@@ -31,11 +31,8 @@ from . import (
     watch_commands,
 )
 
-USAGE, OUT_OF_MEMORY, KILLED = (
-    2,
-    71,
-    130,
-)  # as in `ExitCode`, whose module is imported only for errors
+# as in `ExitCode`, whose module is imported only for errors
+USAGE, OUT_OF_MEMORY, KILLED = 2, 71, 130
 
 
 class Commands(TyperGroup):

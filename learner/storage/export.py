@@ -42,8 +42,8 @@ Tensor = NDArray[Any]
 def check(saved: Saved, to: Path, tensor: str | None) -> None:
     """Raise `ValueError` if `export` cannot write `tensor`, or all tensors, to `to`.
 
-    XX
-        a choice among several.
+    The ending may be unknown, the model may not have the tensor, a file for one tensor may need a
+    choice among several, or the folder may be that of a model.
     """
     listed = ", ".join(f"{name} {sizes(array)}" for name, array in saved.tensors.items())
     if to.suffix and to.suffix not in ENDINGS:
