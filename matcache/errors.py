@@ -71,3 +71,8 @@ def source_line() -> str:
             break
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def row_error(text: str) -> ShapeError:
+    """Return the error of what a `@rowwise` function does, with its line."""
+    return ShapeError(f"@rowwise at {source_line()}: {text}")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any
 
-from ..errors import ShapeError, source_line
+from ..errors import ShapeError, row_error
 from .instructions import (
     Access,
     Instruction,
@@ -66,8 +66,7 @@ def repeat(count: Any) -> Iterator[None]:
     handed_over = made_in(first) & {v.id for i in walk(body) for v in reads(i)}
     if handed_over:
         found = ", ".join(sorted(names.get(i, "a value") for i in handed_over))
-        raise ShapeError(
-            f"@rowwise at {source_line()}: "
+        raise row_error(
             f"the name {found} is bound anew in each round of a repeat, and read in the "
             "next one. A loop is compiled once: make the value before the loop and assign to it "
             "with <<=."
@@ -86,8 +85,7 @@ def _rounds(recorder: Recorder, count: Any) -> Value | int:
             return recorder.argument(count.argument, Access.NUMBER, Kind.UNI)
     value = count.as_value()
     if value.kind is not Kind.ROW:
-        raise ShapeError(
-            f"@rowwise at {source_line()}: "
+        raise row_error(
             f"repeat(n): n is {described(value)}. It must be an int, an argument that is "
             "one number, or one number per row."
         )
@@ -115,12 +113,8 @@ def until(condition: Any) -> None:
         loop.stop = bool(float(condition))
         return
     if not isinstance(condition, Traced) or len(recorder.open) < 2:
-        raise ShapeError(
-            f"@rowwise at {source_line()}: until(c) needs one number per row, inside a repeat."
-        )
+        raise row_error("until(c) needs one number per row, inside a repeat.")
     value = condition.as_value()
     if value.kind not in (Kind.ROW, Kind.UNI):
-        raise ShapeError(
-            f"@rowwise at {source_line()}: until(c): c is {described(value)}; it needs one per row."
-        )
+        raise row_error(f"until(c): c is {described(value)}; it needs one per row.")
     recorder.add(Until(value))

@@ -6,7 +6,7 @@ import itertools
 from contextvars import ContextVar
 from typing import Any
 
-from ..errors import ShapeError, source_line
+from ..errors import row_error, source_line
 from .instructions import Access, Argument, Instruction, Kind, Made, Until, Value
 
 
@@ -27,9 +27,7 @@ class Recorder:
     def add(self, instruction: Instruction) -> None:
         """Append to the innermost open body."""
         if self.open[-1] and isinstance(self.open[-1][-1], Until):
-            raise ShapeError(
-                f"@rowwise at {source_line()}: until(...) must be the last statement of its repeat."
-            )
+            raise row_error("until(...) must be the last statement of its repeat.")
         self.open[-1].append(instruction)
         self.lines[id(instruction)] = source_line()
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from typing import Any
 
-from ..errors import ShapeError, source_line
+from ..errors import row_error
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ def field_names(kind: type) -> tuple[str, ...] | None:
     if not is_dataclass(kind):
         return None
     if not kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
-        raise ShapeError(
-            f"@rowwise at {source_line()}: {kind.__name__} is a mutable dataclass; an "
+        raise row_error(
+            f"{kind.__name__} is a mutable dataclass; an "
             "argument must be frozen. Write @dataclass(frozen=True) above it."
         )
     return tuple(field.name for field in fields(kind))

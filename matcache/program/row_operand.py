@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..errors import ShapeError, source_line
+from ..errors import ShapeError, row_error, source_line
 from ..notation.operand import Operand
 from .instructions import Access, Argument, Kind, Value
 from .recorder import Recorder
@@ -83,8 +83,7 @@ class RowOperand(Operand):
             return recorder.argument(number, Access.NUMBER, Kind.UNI)
         if argument.rows_one:
             return recorder.argument(number, Access.SHARED, Kind.VEC, argument.columns)
-        raise ShapeError(
-            f"@rowwise at {source_line()}: "
+        raise row_error(
             f"{self.described()} is used element by element, but has neither one row per "
             "row of the block nor a single row. (The rows are those of the sparse arguments, or "
             "else of the first matrix.) A table can be used in sddmm(rows, table, pattern), in "
@@ -102,8 +101,7 @@ class RowOperand(Operand):
         """Return the number of the argument that is used as a table."""
         number = self.whole()
         if number < 0 or self.recorder.arguments[number].form != "mat":
-            raise ShapeError(
-                f"@rowwise at {source_line()}: "
+            raise row_error(
                 f"{what} needs a whole matrix, an argument of the function, as its "
                 f"table; got {self.described()} computed inside it, where each row sees only its "
                 "own numbers."
@@ -144,8 +142,7 @@ class RowOperand(Operand):
     @property
     def T(self) -> Any:
         """Raise an error: a transposed matrix is not row-local."""
-        raise ShapeError(
-            f"@rowwise at {source_line()}: "
+        raise row_error(
             f"{self.described()}.T: a transposed matrix is not row-local. Transpose "
             "outside the function, or keep the table the other way round."
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ShapeError, source_line
+from ..errors import ShapeError, row_error, source_line
 from ..notation.elementwise import ELEMENTWISE
 from ..notation.operand import Operand
 from .instructions import (
@@ -51,14 +51,12 @@ class Traced(RowOperand):
     def _apply(self, op: str, args: tuple[Any, ...]) -> Traced:
         for arg in args:
             if isinstance(arg, Operand) and not isinstance(arg, Traced):
-                raise ShapeError(
-                    f"@rowwise at {source_line()}: "
+                raise row_error(
                     f"{op} mixes an argument with {arg!r} from outside the function; "
                     "pass it as an argument."
                 )
             if not isinstance(arg, Operand | Real | np.bool_):
-                raise ShapeError(
-                    f"@rowwise at {source_line()}: "
+                raise row_error(
                     f"{op} of {type(arg).__name__}; operands are arguments of the "
                     "function, values computed in it, and numbers."
                 )
@@ -69,22 +67,18 @@ class Traced(RowOperand):
                 return Traced(self.recorder, None, tree=tree)
             return Traced(self.recorder, self._elementwise(op, args), tree=tree)
         if op in ("sort", "argsort"):
-            raise ShapeError(
-                f"@rowwise at {source_line()}: "
+            raise row_error(
                 f"{op} has no row-wise program. Call {op}(x) outside the function and "
                 "pass its result as an argument."
             )
         if op not in _OPERATIONS:
-            raise ShapeError(
-                f"@rowwise at {source_line()}: "
+            raise row_error(
                 f"'{op}' is not row-local: its result for a row depends on other rows. "
                 "Compute it outside the function."
             )
         traced = [a for a in args if isinstance(a, Traced)]
         if len(traced) < len(args):
-            raise ShapeError(
-                f"@rowwise at {source_line()}: {op} of a Python number; it needs matrices."
-            )
+            raise row_error(f"{op} of a Python number; it needs matrices.")
         return Traced(self.recorder, _OPERATIONS[op](self.recorder, op, *traced))
 
     def _elementwise(self, op: str, args: tuple[Any, ...]) -> Value:
@@ -94,8 +88,7 @@ class Traced(RowOperand):
         if None in kinds and target in (Kind.ROW, Kind.UNI):
             target = Kind.VEC
         if Kind.NNZ in known and Kind.VEC in known:
-            raise ShapeError(
-                f"@rowwise at {source_line()}: "
+            raise row_error(
                 f"{op} mixes a value per non-zero with a row vector; use sddmm to bring "
                 "vectors to the non-zeros, or sparse @ table for the other way."
             )
@@ -105,9 +98,7 @@ class Traced(RowOperand):
         )
         lengths = {v.length for v in values if isinstance(v, Value) and v.kind is Kind.VEC}
         if len(lengths) > 1:
-            raise ShapeError(
-                f"@rowwise at {source_line()}: {op} of row vectors of lengths {sorted(lengths)}."
-            )
+            raise row_error(f"{op} of row vectors of lengths {sorted(lengths)}.")
         kind = Kind.ROW if target is Kind.UNI else target
         out = self.recorder.new(kind, lengths.pop() if lengths else 1, pattern)
         self.recorder.add(Apply(out, op, values))
@@ -128,8 +119,7 @@ class Traced(RowOperand):
     def _assign(self, value: Any) -> None:
         target = self.as_value()
         if target.access not in (None, Access.ROWS, Access.VALUES):
-            raise ShapeError(
-                f"@rowwise at {source_line()}: "
+            raise row_error(
                 f"<<= to {self.described()}, which all rows share; a row may write only "
                 "to its own row."
             )
@@ -138,18 +128,13 @@ class Traced(RowOperand):
             source = value.as_value(target.kind, target.pattern)
             fits = source.kind in (Kind.UNI, Kind.ROW) or source.kind is target.kind
             if not fits or (source.kind is Kind.VEC and source.length != target.length):
-                raise ShapeError(
-                    f"@rowwise at {source_line()}: "
-                    f"<<= to {self.described()}, {described(target)}: got "
-                    f"{described(source)}."
+                raise row_error(
+                    f"<<= to {self.described()}, {described(target)}: got {described(source)}."
                 )
         elif isinstance(value, Real | np.bool_):
             source = float(value)
         else:
-            raise ShapeError(
-                f"@rowwise at {source_line()}: "
-                f"<<= of {value!r} to {self.described()}; pass matrices as arguments."
-            )
+            raise row_error(f"<<= of {value!r} to {self.described()}; pass matrices as arguments.")
         target.mutable = True
         self.recorder.add(Store(target, source))
 
@@ -271,4 +256,4 @@ _OPERATIONS: dict[str, Callable[..., Value]] = {
 
 def _expect(condition: bool, op: str, rule: str) -> None:
     if not condition:
-        raise ShapeError(f"@rowwise at {source_line()}: {op}: {rule}.")
+        raise row_error(f"{op}: {rule}.")
