@@ -156,6 +156,7 @@ def check_members(cls: type[Fields]) -> None:
     above = cls.__bases__[0].__name__
     for name in cls.__annotations__.keys() & cls.model_fields.keys():
         method = any(isinstance(vars(base).get(name), FunctionType) for base in bases)
+        method = method or (name.startswith("model_") and hasattr(BaseModel, name))
         if method or name in cls.reserved:
             what = "a method" if method else "an attribute"
             raise TypeError(

@@ -1,4 +1,4 @@
-"""Names that models of earlier versions define: they are told, and still work."""
+"""Names that models of earlier versions define: most still work, with a warning."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ NEEDS = {
     "sample_rows": "sample",
 }
 """Names of earlier versions, and fields of `Model.block_size` and `Model.needs`."""
+GONE = "judged_by", "settings_to_try"  # parts of what `Model.undecided` returns now
 
 
 class HasBlocks(Protocol):
@@ -25,7 +26,16 @@ class HasBlocks(Protocol):
 
 
 def take_earlier(cls: type[HasBlocks]) -> None:
-    """Warn of names of earlier versions in a class of a model, and use its sizes of blocks."""
+    """Warn of names of earlier versions in a class of a model, and use its sizes of blocks.
+
+    Raises TypeError for a name that means nothing any more.
+    """
+    for name in GONE:
+        if name in vars(cls):
+            raise TypeError(
+                f"{cls.__name__}.{name}: must be a part of what `undecided` returns: a "
+                "blocklearn.models.Undecided(what, judged_by, to_try), or None."
+            )
     for names, now in ((SIZES, "block_size = BlockSize"), (NEEDS, "needs = Needs")):
         for name in names.keys() & vars(cls).keys():
             text = f"{cls.__name__}.{name} is now {now}({names[name]}=...), of blocklearn.models"

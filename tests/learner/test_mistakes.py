@@ -253,6 +253,7 @@ def test_batches_are_made_anew_for_each_pass() -> None:
         (SGD, "scale", "field 'scale': is the name of a method of SGD"),
         (SGD, "state", "field 'state': is the name of an attribute of SGD"),
         (Mixin, "tables", "field 'tables': is the name of an attribute of Mixin"),
+        (Mixin, "model_copy", "field 'model_copy': is the name of a method of Mixin"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:Field name")  # pydantic's, before the error
@@ -290,6 +291,13 @@ def test_values_of_the_base_may_be_properties_and_other_names_fields() -> None:
         rows: int = 4
 
     assert Free(rows=5).takes_counts
+
+
+@pytest.mark.parametrize("name", ["judged_by", "settings_to_try"])
+def test_parts_of_what_is_undecided_are_not_named_apart(name: str) -> None:
+    """As in models of earlier versions."""
+    with pytest.raises(TypeError, match=f"M.{name}: must be a part of what `undecided` returns"):
+        type("M", (Own,), {name: property(lambda self: "objective"), "__module__": __name__})
 
 
 def test_a_meaning_is_known() -> None:
