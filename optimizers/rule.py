@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
@@ -63,6 +64,8 @@ class GradientRule(Optimizer):
                 f"{self.name}.direction returns None: must return the direction to descend."
             )
         for name, value in vars(self).items():
+            if isinstance(getattr(type(self), name, None), cached_property):
+                continue
             if name not in before or before[name] is not value:
                 raise CombinationError(
                     f"{self.name}.direction sets self.{name}: must keep nothing in Python. It runs "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -455,6 +456,18 @@ def test_state_of_an_optimizer_is_in_slots(optimizer: Any, told: str) -> None:
     fit(Own(), optimizer=Momentum(rate=0.1))
     with pytest.raises(CombinationError, match=told):
         fit(Own(), optimizer=optimizer(rate=0.1))
+
+
+def test_an_optimizer_may_compute_a_constant_when_it_is_read() -> None:
+    class Halving(SGD):
+        @cached_property
+        def share(self) -> float:
+            return 0.5
+
+        def direction(self, g: Any, *state: Any) -> Any:
+            return g * self.share
+
+    fit(Own(), optimizer=Halving(rate=0.1))
 
 
 def test_a_step_changes_something() -> None:
