@@ -28,6 +28,7 @@ from ..exit_codes import ExitCode, exit_code
 from ..files.lock import HeldError, Lock, this_process
 from ..storage import model_folder
 from ..storage.schemas import RunMark, read_json
+from .old_run import ASIDE, OldRun
 
 MARK = model_folder.RUN
 LOCK = ".lock"
@@ -44,7 +45,7 @@ OURS = (
     *(CONFIG, PLAN, TRIED, REPORT, METRICS, CHECKPOINTS, TENSORBOARD, MLFLOW, WANDB),
     *(NEXT, *model_folder.FILES),
 )
-"""The files that overwriting deletes; the mark itself is replaced last."""
+"""The files that overwriting replaces, but for the mark."""
 
 
 @dataclass(frozen=True)
@@ -135,38 +136,50 @@ class RunFolder:
             )
 
     @contextmanager
-    def opened(self, *, overwrite: bool, resume: bool) -> Iterator[None]:
-        """Lock the folder for this process, and prepare it.
+    def opened(self, *, overwrite: bool, resume: bool) -> Iterator[OldRun]:
+        """Lock the folder for this process, and prepare it; yield a hook for the new run.
 
         A new or overwritten run has nothing but its mark. If data or settings turn out to be wrong
-        before it records anything, the folder is removed.
+        before it records anything, the folder is removed. An overwritten run is put back if they
+        are wrong before the first pass ends, when the hook deletes it.
 
         Raises:
             RunFolderError: another process holds the folder, or `check` refuses it.
         """
         self.check(overwrite=overwrite, resume=resume)
         self.path.mkdir(parents=True, exist_ok=True)
+        old = OldRun(self.path, (*OURS, MARK))
         with self._locked():
+            if not (self.exists and old.whole):  # a process was killed between two of them
+                old.put_back()
             self.check(overwrite=overwrite, resume=resume)  # it may exist by now
             for name in (MARK, *OURS):
                 for file in left_of(self.path / name):
                     file.unlink(missing_ok=True)
             if resume and self.exists:
+                old.forget()
                 settle(self.path)  # takes over a complete model of a killed process
-                yield
+                yield old
                 return
-            self._clear()
+            if old.whole and not self._recorded:
+                self._clear()
+            elif self.exists:
+                old.forget()
+                old.set_aside()
             self._mark()
             try:
-                yield
+                yield old
             except Exception as error:
-                if exit_code(error) in (ExitCode.DATA, ExitCode.CONFIG) and not self._recorded:
-                    self._remove()
+                wrong = exit_code(error) in (ExitCode.DATA, ExitCode.CONFIG)
+                if wrong and (old.whole or not self._recorded):
+                    self._withdraw(old)
                 raise
+            finally:
+                old.forget()
 
     def _foreign(self) -> bool:
         """Return whether an unmarked folder has files that a starting run does not write."""
-        begun = {self.path / LOCK, *left_of(self.path / MARK)}
+        begun = {self.path / LOCK, self.path / ASIDE, *left_of(self.path / MARK)}
         return any(path not in begun for path in self.path.iterdir())
 
     @property
@@ -175,9 +188,12 @@ class RunFolder:
         lines = self.metrics.read_bytes().count(b"\n") if self.metrics.exists() else 0
         return lines > 1 or self.checkpoints.exists()
 
-    def _remove(self) -> None:
-        """Remove the folder, while it is locked; files that are not ours stay."""
+    def _withdraw(self, old: OldRun) -> None:
+        """Put the old run back, or remove the folder; files that are not ours stay."""
         self._clear()
+        if old.whole:
+            old.put_back()
+            return
         for name in (MARK, LOCK):
             (self.path / name).unlink(missing_ok=True)
         with suppress(OSError):  # not empty

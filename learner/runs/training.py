@@ -126,7 +126,8 @@ def _train(
     # before any file is written
     plan = checked_plan(build(planned(config), train_data, eval_data, [], files, crew), config)
     files.check(plan)
-    with folder.opened(overwrite=options.overwrite, resume=options.resume), files.held():
+    opened = folder.opened(overwrite=options.overwrite, resume=options.resume)
+    with opened as replaced, files.held():
         last = _last(config, options, folder, crew)
         config = decided(
             config,
@@ -156,7 +157,7 @@ def _train(
         )
         with _shown(config, options) as shown:
             stop = StopOnSignal(requests, saver.save, crew)
-            hooks = [SayNotes(options), *shown, events, saver, stop]
+            hooks = [SayNotes(options), *shown, events, saver, stop, replaced]
             crew.told(config.model.model_dump(mode="json"))
             learner = build(config, train_data, eval_data, hooks, files, crew)
             options.say(f"{summary(config, learner, plan)}; to {config.out}")

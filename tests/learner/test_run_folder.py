@@ -1,14 +1,17 @@
 """Run folders: nothing is overwritten by accident, nothing foreign is deleted, one writer."""
 
 import json
+import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from blocklearn.datasources import DataError
 from blocklearn.learner.errors import ConfigError, RunFolderError
+from blocklearn.learner.runs.old_run import OldRun
 from blocklearn.learner.runs.run_folder import RunFolder
 from blocklearn.models.errors import TargetRangeError
 
@@ -47,10 +50,86 @@ def test_a_run_that_was_wrong_from_the_start_leaves_no_folder(tmp_path: Path) ->
             folder.metrics.write_text(recorded)
             raise error
         assert folder.path.exists() == folder.metrics.exists() == stays
-    (folder.path / "notes.txt").touch()
-    with pytest.raises(DataError), folder.opened(overwrite=True, resume=False):
+    other = RunFolder(tmp_path / "other")
+    with pytest.raises(DataError), other.opened(overwrite=False, resume=False):
+        (other.path / "notes.txt").touch()
         raise DataError("empty")
-    assert [path.name for path in folder.path.iterdir()] == ["notes.txt"]
+    assert [path.name for path in other.path.iterdir()] == ["notes.txt"]
+
+
+def contents(folder: RunFolder) -> dict[str, str]:
+    """The files of a folder."""
+    files = (path for path in folder.path.rglob("*") if path.is_file() and path.name != ".lock")
+    return {str(path.relative_to(folder.path)): path.read_text() for path in files}
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> RunFolder:
+    """A finished run."""
+    folder = RunFolder(tmp_path / "lda")
+    with folder.opened(overwrite=False, resume=False):
+        folder.metrics.write_text("start\ntrain\nend\n")
+        folder.checkpoints.mkdir()
+        (folder.checkpoints / "state").write_text("old")
+        (folder.path / "model.json").write_text("old")
+    return folder
+
+
+def test_an_old_run_stays_until_the_first_pass_of_the_new_one_ends(old: RunFolder) -> None:
+    before = contents(old)
+    for recorded, trained in (("start\n", False), ("start\ntrain\n", False), ("start\n", True)):
+        with pytest.raises(DataError), old.opened(overwrite=True, resume=False) as hook:
+            old.metrics.write_text(recorded)
+            assert not old.checkpoints.exists()
+            if trained:
+                hook.pass_end(None, None)  # type: ignore[arg-type]
+                assert not (old.path / ".old").exists()
+            raise DataError("row 9 is wrong")
+        assert old.path.exists() != trained
+        if not trained:
+            assert contents(old) == before
+
+
+@pytest.mark.parametrize("step", range(12))
+def test_a_kill_while_an_old_run_is_set_aside(
+    old: RunFolder, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """The next process finds it whole, or another run begun in its place."""
+    before, real, moves = contents(old), os.rename, 0
+
+    def rename(path: Path, to: Path) -> None:
+        nonlocal moves
+        moves += 1
+        if moves > step:
+            raise KeyboardInterrupt
+        real(path, to)
+
+    with monkeypatch.context() as patch, suppress(KeyboardInterrupt, DataError):
+        patch.setattr(os, "rename", rename)
+        patch.setattr(OldRun, "forget", lambda self: None)  # nor does it clean up
+        with old.opened(overwrite=True, resume=False):
+            raise DataError("row 9 is wrong")
+    assert moves == min(step + 1, 8)
+    with pytest.raises(DataError), old.opened(overwrite=True, resume=False):
+        old.metrics.write_text("start\n")
+        raise DataError("row 9 is wrong")
+    assert contents(old) == before
+    with old.opened(overwrite=False, resume=True):
+        assert old.checkpoints.exists()
+    assert not (old.path / ".old").exists()
+
+
+def test_a_run_that_was_killed_before_it_recorded_anything_resumes(
+    old: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(OldRun, "forget", lambda self: None)
+        with old.opened(overwrite=True, resume=False):
+            old.metrics.write_text("new\n")
+            raise KeyboardInterrupt
+    with old.opened(overwrite=False, resume=True):
+        assert old.metrics.read_text() == "new\n" and not old.checkpoints.exists()
+    assert not (old.path / ".old").exists()
 
 
 def test_resume_without_a_run_starts_one(tmp_path: Path) -> None:
@@ -69,7 +148,8 @@ def test_overwriting_deletes_only_what_a_run_writes(tmp_path: Path) -> None:
         (folder.path / "mine").mkdir()
         folder.checkpoints.symlink_to(elsewhere)
     with folder.opened(overwrite=True, resume=False):
-        left = {path.name for path in folder.path.iterdir()}
+        assert not folder.checkpoints.is_symlink()
+    left = {path.name for path in folder.path.iterdir()}
     assert left == {"run.json", ".lock", "notes.txt", "mine"}
     assert (elsewhere / "precious").exists()
 
