@@ -117,6 +117,7 @@ def execute(
 
         check_plot(run.model)
     from ..errors import WorkerError
+    from ..exit_codes import exit_code
     from ..runs.workers import crew_of, train_again
 
     launch(run.distributed.engine, None if dry_run else run.distributed.workers)
@@ -150,6 +151,10 @@ def execute(
         if crew.leads:
             raise
         raise typer.Exit(error.code) from None  # the worker that failed, and worker 0, say why
+    except Exception as error:
+        if crew.repeats:
+            raise typer.Exit(exit_code(error)) from None
+        raise
     if not crew.leads:
         return
     if run.learner.report and (trained is not None or not folder.report.exists()):

@@ -30,6 +30,7 @@ class Crew:
       in; False: they do so in `lead` and `leading` only.
 
     asked: what any worker asked for, when all met the last time.
+    repeats: whether this worker has failed with the error of the leader, which says it.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class Crew:
         self.rank = self.exchange.rank
         self.wish, self.asked = wish, wish()
         self._leading = followed and self.size > 1
+        self.repeats = False
 
     def restart(self, fewest: int, seconds: float) -> None:
         """Begin afresh with other workers, which the engine starts: see `Exchange.regroup`."""
@@ -164,7 +166,8 @@ class Crew:
             yield
         except Exception as error:
             with suppress(WorkerLostError):
-                self.exchange.fail(int(code(error)), f"{type(error).__name__}: {error}")
+                text = f"{type(error).__name__}: {error}"
+                self.repeats = self.exchange.fail(int(code(error)), text)
             raise
 
 

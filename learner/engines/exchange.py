@@ -98,19 +98,21 @@ class Exchange(Closing):
                     raise WorkerError(rank, told["code"], told["text"])
             return found
 
-    def fail(self, code: int, text: str) -> None:
+    def fail(self, code: int, text: str) -> bool:
         """Tell the other workers that this one has failed, at the call that they make next.
 
-        It does nothing after another failure: they know already, or are lost.
+        Returns whether worker 0 tells the same of itself meanwhile. It does nothing after another
+        failure: the others know already, or are lost.
 
         code: exit code of the error. text: its message.
         """
         told = np.frombuffer(json.dumps({"code": code, "text": text}).encode(), np.uint8)
         with self._one:
             if self.failed or self.size == 1:
-                return
+                return False
             self.failed = True
-            self._swap([told] * self.size, True)
+            failed, found = self._swap([told] * self.size, True)
+            return self.rank > 0 and failed[0] and found[0].tobytes() == told.tobytes()
 
     def threads(self, given: int | None) -> int | None:
         """Return the threads that this worker may use; None: all. given: by the user."""

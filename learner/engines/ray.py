@@ -89,10 +89,11 @@ class RayWorkers(MeetingExchange):
             self._start()
         return super().exchange(parts)
 
-    def fail(self, code: int, text: str) -> None:
+    def fail(self, code: int, text: str) -> bool:
         """End the other workers, which then need not hear of an error."""
         self.failed = True
         self._end()
+        return False
 
     def threads(self, given: int | None) -> int | None:
         """Return the threads of this worker: those of this machine are shared out."""

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+import typer
 
+from blocklearn.learner.command_line.train_commands import LogFormat, execute
 from blocklearn.learner.configuration.config import RunConfig
 from blocklearn.learner.configuration.yaml_config import Setting, resolve
 from blocklearn.learner.engines.crew import Crew
 from blocklearn.learner.engines.threads import thread_exchanges
 from blocklearn.learner.errors import ConfigError, WorkerLostError
-from blocklearn.learner.exit_codes import message
+from blocklearn.learner.exit_codes import ExitCode, message
 from blocklearn.learner.learner import Learner
-from blocklearn.learner.runs import training
+from blocklearn.learner.runs import training, workers
 from blocklearn.learner.runs.assisting import assist
 from blocklearn.learner.runs.signals import Requests
 from blocklearn.learner.runs.training import RunOptions, train
@@ -33,6 +36,14 @@ def config_of(*settings: str) -> RunConfig:
     return resolve(RunConfig, [Path("run.yaml")], {}, given)
 
 
+@pytest.fixture(autouse=True)
+def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work where the configuration and its data are."""
+    monkeypatch.chdir(tmp_path)
+    Path("run.yaml").write_text(CONFIG)
+    Path("rows.txt").write_text("one two three\ntwo three four\nthree four five\n" * 8)
+
+
 @pytest.mark.parametrize(
     "both, other, text",
     [
@@ -40,13 +51,8 @@ def config_of(*settings: str) -> RunConfig:
         ("learner.passes=2", "learner.seed=1", "seed=1 on worker 1, but 0 on worker 0: must be"),
     ],
 )
-def test_a_run_that_cannot_start_leaves_the_old_one(
-    both: str, other: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With --overwrite, too; all workers say why."""
-    monkeypatch.chdir(tmp_path)
-    Path("run.yaml").write_text(CONFIG)
-    Path("rows.txt").write_text("one two three\ntwo three four\nthree four five\n" * 4)
+def test_a_run_that_cannot_start_leaves_the_old_one(both: str, other: str, text: str) -> None:
+    """With --overwrite, too; all workers know why."""
     old = {name: f"old {name}" for name in ("run.json", "weights.safetensors", "config.yaml")}
     Path("run").mkdir()
     for name, content in old.items():
@@ -60,12 +66,26 @@ def test_a_run_that_cannot_start_leaves_the_old_one(
     assert {path.name: path.read_text() for path in Path("run").iterdir()} == old
 
 
-def test_the_loss_of_a_worker_says_how_to_resume(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_mistake_that_all_workers_make_is_told_by_the_first(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("run.yaml").write_text(CONFIG)
-    Path("rows.txt").write_text("one two three\ntwo three four\n" * 8)
+    first, second = (Crew(own) for own in thread_exchanges(2, PATIENCE))
+    monkeypatch.setattr(workers, "crew_of", lambda config, alone: second)
+    monkeypatch.setattr(Requests, "caught", lambda self: nullcontext())  # threads hear no signals
+
+    def along() -> None:
+        execute(config_of("data.block_rows=64"), False, None, False, True, LogFormat.text)
+
+    with ThreadPoolExecutor(1) as threads:
+        ended = threads.submit(along)
+        with pytest.raises(ConfigError, match="2 workers for 1 blocks"):
+            train(config_of("data.block_rows=64"), RunOptions(quiet=True), first)
+        end = ended.exception()
+    assert isinstance(end, typer.Exit) and end.exit_code == ExitCode.CONFIG
+    assert second.repeats and not first.repeats
+
+
+def test_the_loss_of_a_worker_says_how_to_resume() -> None:
     Path("run/checkpoints").mkdir(parents=True)
     Path("run/run.json").touch()
     alone = Crew(thread_exchanges(2, 0.01)[0])  # the other one never answers
@@ -78,13 +98,8 @@ def test_the_loss_of_a_worker_says_how_to_resume(
     )
 
 
-def test_what_is_printed_at_the_end_may_read_the_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_printed_at_the_end_may_read_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where an evaluation has stopped the run between replicas that are apart, this takes all."""
-    monkeypatch.chdir(tmp_path)
-    Path("run.yaml").write_text(CONFIG)
-    Path("rows.txt").write_text("one two three\ntwo three four\nthree four five\n" * 8)
     stop = (
         "data.eval={kind: file, path: rows.txt}",
         "learner={sync_every: 1, sync_weight: 0.5, passes: 2, threads: 1}",
