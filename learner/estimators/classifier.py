@@ -18,7 +18,7 @@ from .classes import Classes, refuse_mixture
 from .constraints import AMOUNT, Rule, check_parameters, one_of
 from .dual import DualProblem
 from .linear import LinearEstimator, Solver
-from .row_weights import weights_of, with_weights
+from .row_weights import times_class_weights, weights_of, with_weights
 from .scikit import ClassifierMixin, available_if, column_or_1d, with_callbacks
 
 if TYPE_CHECKING:
@@ -222,13 +222,9 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
         return self._own_alpha if self.alpha is None else super()._checked_alpha()
 
     def _dual_problem(self, X: Any, Y: Any, weights: Any = None) -> DualProblem | None:
-        w = np.ones(X.shape[0]) if weights is None else np.asarray(weights, np.float64)
-        total, of_classes = w.sum(), self._class_weights
-        if of_classes is not None:
-            factors = np.asarray(of_classes)
-            single = Y.ndim == 1 or Y.shape[1] == 1
-            w = w * (factors[np.ravel(Y).astype(int)] if single else Y @ factors)
-        l2 = self._checked_alpha() * total / max(w.sum(), 1e-300)
+        own = np.ones(X.shape[0]) if weights is None else np.asarray(weights, np.float64)
+        w = times_class_weights(own, Y[:, None] if Y.ndim == 1 else Y, self._class_weights)
+        l2 = self._checked_alpha() * own.sum() / max(w.sum(), 1e-300)
         return DualProblem.of(X, Y, w, l2, cast("Link", self._links()[self.loss]))
 
     def _model(self, output: Any = "score", **labels: Any) -> GLM:
