@@ -15,7 +15,7 @@ from blocklearn.learner.configuration.yaml_config import Setting, resolve
 from blocklearn.learner.engines.crew import Crew
 from blocklearn.learner.engines.threads import thread_exchanges
 from blocklearn.learner.errors import ConfigError, WorkerLostError
-from blocklearn.learner.exit_codes import ExitCode, message
+from blocklearn.learner.exit_codes import ExitCode, exit_code, message
 from blocklearn.learner.learner import Learner
 from blocklearn.learner.runs import training, workers
 from blocklearn.learner.runs.assisting import assist
@@ -58,8 +58,13 @@ def test_a_run_that_cannot_start_leaves_the_old_one(both: str, other: str, text:
     for name, content in old.items():
         Path("run", name).write_text(content)
     first, second = (Crew(own) for own in thread_exchanges(2, PATIENCE))
+
+    def help_first() -> None:
+        with second.guard(exit_code):  # else the first one waits for it
+            assist(config_of(both, other), Requests(), second)
+
     with ThreadPoolExecutor(1) as threads:
-        along = threads.submit(assist, config_of(both, other), Requests(), second)
+        along = threads.submit(help_first)
         with pytest.raises(ConfigError, match=text):
             train(config_of(both), RunOptions(overwrite=True, quiet=True), first)
         assert text in str(along.exception())
