@@ -10,5 +10,7 @@ from blocklearn.exports import on_demand
 if TYPE_CHECKING:
     from .column_sums import sum_columns as sum_columns
     from .random import uniform_rows as uniform_rows
+    from .sparse_rows import add_turned_rows as add_turned_rows
+    from .sparse_rows import multiply_rows as multiply_rows
 else:
     __getattr__, __dir__, __all__ = on_demand(__name__)

@@ -9,9 +9,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from blocklearn.matcache.cpu.column_sums import sum_columns
+from blocklearn.matcache import cpu
 from blocklearn.matcache.cpu.pool import Pool
-from blocklearn.matcache.cpu.sparse_rows import add_turned_rows, multiply_rows
 
 from .curves import Array, Loss
 from .row_sums import AtScores, RowSums, Targets
@@ -36,7 +35,7 @@ class SparseSums(RowSums):
         self._X, self._width = (X.indptr, X.indices, X.data), self.targets
         shares = (np.ones(self.rows) if weights is None else weights) / self.total
         sums = np.zeros((self.features, 2))
-        sum_columns(*self._X, shares, sums)
+        cpu.sum_columns(*self._X, shares, sums)
         self._mean, self._squares = sums.T
         if centred:
             self.centre = self._mean
@@ -52,7 +51,7 @@ class SparseSums(RowSums):
 
         def add(part: slice, room: Array, into: list[Array]) -> None:
             eta = room[: part.stop - part.start]
-            multiply_rows(part.start, part.stop, *self._X, theta, eta)
+            cpu.multiply_rows(part.start, part.stop, *self._X, theta, eta)
             eta += shift
             losses, residuals = self._curve.losses(eta, self._y(part), self._shape)
             if self._weights is not None:
@@ -61,7 +60,7 @@ class SparseSums(RowSums):
                 residuals *= own
             into[0] += losses.sum(axis=0)
             into[1][-1] += residuals.sum(axis=0)
-            add_turned_rows(part.start, part.stop, *self._X, residuals, into[1])
+            cpu.add_turned_rows(part.start, part.stop, *self._X, residuals, into[1])
 
         shapes, size = [(k,), (self.features + 1, k)], max(64, AT_ONCE // k)
         losses, gradient = self._summed(pool, add, shapes, self.rows, size)

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 import blocklearn as bl
-from blocklearn.learner.estimators import base, kept
+from blocklearn.learner.estimators import kept
 from blocklearn.learner.training.states.state import State
 from tests.support.own_threads import no_thread_left
 
@@ -41,11 +41,12 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bl.Learner]]:
     """The learners that estimators make."""
     found: list[bl.Learner] = []
 
-    def make(*args: Any, **given: Any) -> bl.Learner:
-        found.append(bl.Learner(*args, **given))
-        return found[-1]
+    class Made(bl.Learner):
+        def __init__(self, *args: Any, **given: Any) -> None:
+            super().__init__(*args, **given)
+            found.append(self)
 
-    monkeypatch.setattr(base, "Learner", make)
+    monkeypatch.setattr(bl, "Learner", Made)
     yield found
     found.clear()
 
