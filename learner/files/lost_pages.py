@@ -159,6 +159,8 @@ def _handler(before: int) -> int:
     call(build, "sigaction", [number(signal.SIGBUS), word(before), word(0)], number)
     build.ret_void()
 
+    llvm.initialize_native_target()  # again, where Numba is at work
+    llvm.initialize_native_asmprinter()
     target = llvm.Target.from_default_triple().create_target_machine(opt=1)
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(str(module)), target)
     engine.finalize_object()
