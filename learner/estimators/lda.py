@@ -17,7 +17,7 @@ from blocklearn.optimizers import Optimizer, StreamingAverage
 from .base import Array, Tensors
 from .constraints import check_parameters
 from .decomposition import Decomposition
-from .parameters import configured, plain
+from .parameters import configured, plain, whole
 from .scikit import with_callbacks
 from .topics import TopicTables
 
@@ -175,7 +175,7 @@ class LatentDirichletAllocation(TopicTables, Decomposition):
 
     def _optimizer(self) -> Optimizer:
         """Return the model's own optimizer with the given offset and decay."""
-        default = self._model().default_optimizer()
+        default = self._model().for_run(whole(self, "max_iter")).default_optimizer()
         assert isinstance(default, StreamingAverage)
         names = {"tau0": "learning_offset", "kappa": "learning_decay"}
         given = {f: n for f, n in names.items() if getattr(self, n) is not None}
