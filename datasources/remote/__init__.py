@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from .errors import RemoteError as RemoteError
     from .files import Files as Files
     from .files import Status as Status
-    from .find import find as find
     from .http_request import PATIENCE as PATIENCE
     from .http_request import Patience as Patience
-    from .resolve import HdfsDriver as HdfsDriver
-    from .resolve import resolve as resolve
+    from .matching_files import find as find
+    from .schemes import HdfsDriver as HdfsDriver
+    from .schemes import resolve as resolve
     from .stored_path import Place as Place
     from .stored_path import StoredPath as StoredPath
     from .stored_path import place_of as place_of

@@ -8,7 +8,7 @@ from typing import BinaryIO, Literal, cast
 from .files import Files, Status
 from .filesystems import LocalFiles
 from .http_request import Patience
-from .resolve import resolve
+from .schemes import resolve
 
 AT_ONCE = 8 << 20
 """Bytes that are read ahead of a file that is read from front to back."""

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 from threadpoolctl import threadpool_info
 
 from blocklearn.datasources.remote import Patience, resolve
-from blocklearn.datasources.remote.resolve import libhdfs_is_set_up
+from blocklearn.datasources.remote.schemes import libhdfs_is_set_up
 from blocklearn.matcache.cpu.processors import thread_limits
 from blocklearn.matcache.cuda import devices
 from blocklearn.matcache.emit.source import cache_folder, kernel_folder

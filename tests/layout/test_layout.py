@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import pkgutil
 import tomllib
 from pathlib import Path
 from types import ModuleType
@@ -42,3 +43,8 @@ def test_a_package_lists_the_names_that_it_hands_on(name: str) -> None:
     handed = {found for found in names if not isinstance(getattr(package, found), ModuleType)}
     if handed:
         assert handed <= set(package.__all__)
+        modules = {each.name for each in pkgutil.iter_modules(package.__path__)}
+        within = [
+            n.name for i in lines if isinstance(i, ast.ImportFrom) and i.module for n in i.names
+        ]
+        assert not {*within} & modules, "a module that is imported hides what has its name"
