@@ -28,7 +28,7 @@ COUNTS = sp.csr_array(np.random.default_rng(0).poisson(0.3, (ROWS, COLUMNS)).ast
 LABELS = (np.random.default_rng(1).random(ROWS) < 0.4).astype(int)
 BY_ROW = bl.optimizers.AdaGrad(step_per="row")
 ESTIMATORS: dict[str, Any] = {
-    "classifier": lambda: bl.GLMClassifier(max_iter=4, alpha=0.1),
+    "classifier": lambda: bl.GLMClassifier(solver="lbfgs", max_iter=4, alpha=0.1),
     "regressor": lambda: bl.GLMRegressor(solver=BY_ROW, max_iter=2),
     "lda": lambda: bl.LatentDirichletAllocation(4, inference="vb", max_iter=2),
     "nmf": lambda: bl.NMF(3, max_iter=2),

@@ -25,7 +25,6 @@ FOUND = {  # LBFGS divides by numbers of the device, which are 0 here
 PASSES = 6
 UNCOUNTED = {  # launches of a pass
     "ranking softmax": 3,  # the penalty of items follows from sums over the data
-    "gaussian-mixture full": 2,  # after the last block
 }
 
 
