@@ -60,10 +60,10 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
             An optimizer of `blocklearn.optimizers` works, too. "newton" and "dual" read rows in
             memory, on the CPU, with an L2 penalty alone or none. "dual" is dual ascent. "newton"
             is Newton's method for losses with second derivatives; of sparse X, and of several
-            thousand columns, it begins with the diagonal of a Hessian. "auto" is "dual" for 1,000
-            sparse rows or more, unless the penalty is tiny for their length, and else "newton".
-            Where neither suits, it is L-BFGS if the objective is smooth, and AdaGrad for "hinge"
-            and in `partial_fit`.
+            thousand rows and columns, it begins with the diagonal of a Hessian. "auto" is "dual"
+            for 1,000 sparse rows or more, unless the penalty is tiny for their length, and else
+            "newton". Where neither suits, it is L-BFGS if the objective is smooth, and AdaGrad for
+            "hinge" and in `partial_fit`.
         max_iter: passes over the data, at most.
         tol: L-BFGS and Newton's method stop when the gradient's norm, relative to the first one,
             is below it; dual ascent when the distance to the optimum, as it estimates it, has

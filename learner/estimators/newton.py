@@ -13,6 +13,7 @@ from blocklearn.matcache import resolve
 from blocklearn.models import Shapes
 from blocklearn.models.glm.curves import CURVES, Loss
 from blocklearn.models.glm.newton import BYTES, NewtonSolver, sums_of
+from blocklearn.models.glm.wide_rows import WideSolver
 
 from .base import Array
 from .moments import Moments
@@ -79,20 +80,28 @@ class NewtonProblem:
         """Whether the rows and what the solver keeps are not too large."""
         (rows, features), k = self.X.shape, self.Y.shape[1]
         numbers = self.X.nnz if sp.issparse(self.X) else rows * features
+        features = rows if self.wide else features
         return bool(numbers + rows * k <= MOST_NUMBERS and BYTES * features * k <= MOST_PAIRS)
 
     @property
     def diagonal(self) -> bool:
-        """Whether a Hessian is not worth its time, so that its diagonal is the first matrix."""
-        rows, features = self.X.shape
-        if sp.issparse(self.X) or 16 * (features + 1) ** 2 > MOST_HESSIAN:
+        """Whether a Hessian, or products of rows, are not worth their time."""
+        long, short = max(self.X.shape), min(self.X.shape)
+        if sp.issparse(self.X) or 16 * (short + 1) ** 2 > MOST_HESSIAN:
             return True
-        hessian = rows * features**2 / 2 + features**3
-        return bool(hessian > START + PASSES * READING * rows * features)
+        hessian = long * short**2 / 2 + short**3
+        return bool(hessian > START + PASSES * READING * long * short)
 
-    def solver(self, intercept: bool) -> NewtonSolver:
+    @property
+    def wide(self) -> bool:
+        """Whether rows are few, so that they are solved as square ones."""
+        return not self.diagonal and self.X.shape[0] <= self.X.shape[1]
+
+    def solver(self, intercept: bool) -> NewtonSolver | WideSolver:
         """Return a solver at its start."""
         X, diagonal = self.X, self.diagonal
+        if self.wide:
+            return WideSolver(X, self.Y, self.weights, self.loss, l2=self.l2, intercept=intercept)
         if sp.issparse(X):
             X = sp.csr_array(X, dtype=np.float32 if X.dtype == np.float32 else np.float64)
             if not X.has_canonical_format:
@@ -101,7 +110,7 @@ class NewtonProblem:
         how = {"intercept": intercept, "diagonal": diagonal}
         return NewtonSolver(sums_of(X, self.Y, self.weights, self.loss, **how), l2=self.l2, **how)
 
-    def seen(self, found: NewtonSolver) -> Seen:
+    def seen(self, found: NewtonSolver | WideSolver) -> Seen:
         """Return what `partial_fit` needs to know of the rows."""
         if self.weights is not self.own:
             return Seen.of(self.X, self.Y, self.own)

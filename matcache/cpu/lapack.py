@@ -76,6 +76,17 @@ def cholesky(a: Array) -> None:
         a[row, row + 1 :] = 0.0
 
 
+def pivoted_cholesky(a: Array, least: float) -> tuple[Array, Array, int]:
+    """Return L, an order of rows and the rank of a symmetric matrix: a[order][:, order] = L L'.
+
+    least: pivot, relative to the largest of the diagonal, from which on it is rounding.
+    """
+    k, tolerance = len(a), np.array([least * max(float(np.diagonal(a).max()), 0.0)])
+    found, order, rank = a.copy(), np.empty(k, np.int32), np.zeros(1, np.int32)
+    _factorize("dpstrf", b"U", k, found, k, order, rank, tolerance, np.empty(2 * k))
+    return np.tril(found)[:, : rank[0]], order - 1, int(rank[0])
+
+
 def inverse_norm_below(limit: float, factor: Array, work: Array) -> bool:
     """Whether the inverse of a matrix is small: the estimated sum of magnitudes of its columns.
 

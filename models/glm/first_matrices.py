@@ -40,9 +40,11 @@ class FirstMatrix(Protocol):
     """An approximation of the Hessians.
 
     exact: whether a step by it ends at the optimum.
+    single: whether passes before it is renewed may be float32.
     """
 
     exact: bool
+    single: bool
 
     def moments(self, theta: Array, pool: Pool) -> AtScores:
         """Return means at theta, with those of columns and of their squares."""
@@ -67,7 +69,7 @@ class Diagonal:
     The diagonal alone makes long steps along rare columns, whose pairs then say little of others.
     """
 
-    exact = False
+    exact, single = False, True
 
     def __init__(self, sums: RowSums, bends: Array, l2: float) -> None:
         """Keep the second derivatives of losses [k] where W = 0."""
@@ -103,6 +105,7 @@ class Hessians:
         """Keep the second derivatives of losses [k] where W = 0. exact: they are constant."""
         prepare("dpotrf", "dtrsm")
         self._sums, self._bends, self._l2, self.exact = sums, bends.copy(), l2, exact
+        self.single = not exact
 
     def moments(self, theta: Array, pool: Pool) -> AtScores:
         """Return means: see `FirstMatrix`. An exact Hessian tells those of columns."""

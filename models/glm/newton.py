@@ -9,7 +9,8 @@ or its diagonal, where X is sparse or has too many columns. Of the squared error
 everywhere, so the first step by it ends at the optimum. Elsewhere the last pairs of steps and
 changes of the gradient tell how H has changed, as in L-BFGS, and a pass is two products with X, as
 one of gradient descent: a new H costs as much as ten. H is computed anew where a fit takes long.
-The first one, at W = 0, serves all targets and all classes.
+The first one, at W = 0, serves all targets and all classes. `wide_rows.py` brings fewer rows than
+columns here, whose new H costs as much as few passes.
 
 Differs:
 
@@ -35,6 +36,7 @@ from blocklearn.matcache.cpu.pool import Pool
 from .curves import Array, Loss, best_constants, mean_bends
 from .dense_sums import DenseSums
 from .first_matrices import Diagonal, FirstMatrix, Hessians, Standing
+from .row_products import RowProducts, SquareSums
 from .row_sums import AtScores, Numbers, RowSums, Targets
 from .sparse_sums import SparseSums
 
@@ -71,7 +73,9 @@ class NewtonSolver:
             self._theta[-1] = best_constants(mean, sums.total, link)
         bends = mean_bends(self._theta[-1], loss)
         self._matrix: FirstMatrix
-        if isinstance(sums, DenseSums) and not diagonal:
+        if isinstance(sums, SquareSums):
+            self._matrix = RowProducts(sums, bends, l2)
+        elif isinstance(sums, DenseSums) and not diagonal:
             self._matrix = Hessians(sums, bends, l2, exact=link == "linear")
         else:
             self._matrix = Diagonal(sums, bends, l2)
@@ -88,19 +92,22 @@ class NewtonSolver:
         return not self._left.any()
 
     @property
+    def theta(self) -> Array:
+        """The weights and the intercepts of columns less their centre, [features + 1 x k]."""
+        if self.link != "softmax":
+            return self._theta
+        shared: Array = self._theta.mean(axis=1, keepdims=True)  # which scores do not tell
+        return self._theta - shared
+
+    @property
     def W(self) -> NDArray[np.float32]:
         """The weights [features x k]."""
-        W = self._theta[:-1]
-        if self.link == "softmax":
-            W = W - W.mean(axis=1, keepdims=True)  # scores do not tell what all classes share
-        return np.asarray(W, np.float32)
+        return np.asarray(self.theta[:-1], np.float32)
 
     @property
     def b(self) -> NDArray[np.float32]:
         """The intercepts [k] that belong to the rounded weights."""
-        b = self._theta[-1]
-        if self.link == "softmax":
-            b = b - b.mean()
+        b = self.theta[-1]
         if self._sums.centre is not None:
             b = b - self._sums.centre @ self.W
         return np.asarray(b, np.float32)

@@ -100,7 +100,8 @@ def test_streams_are_refused() -> None:
         (2000, 3000, True, True),
         (20_000, 5000, True, True),
         (10**8, 50, False, False),
-        (10, 10**7, False, True),
+        (10, 10**7, True, False),
+        (10, 10**8, False, False),
     ],
 )
 def test_auto_takes_a_hessian_where_it_is_worth_its_time(

@@ -1,0 +1,139 @@
+"""Rows of more columns than rows: the optimum is SciPy's, and of squares it takes two passes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from blocklearn.matcache.cpu.lapack import pivoted_cholesky
+from blocklearn.models.glm.curves import CURVES, Loss
+from blocklearn.models.glm.wide_rows import WideSolver
+
+RNG = np.random.default_rng(0)
+N, FEATURES, SHAPE = 12, 30, 1.4
+PLAIN = RNG.normal(size=(N, FEATURES))
+DATA = {
+    "plain": PLAIN,
+    "one row": PLAIN[:1],
+    "square": PLAIN[:, :N],
+    "rows that occur twice": np.vstack([PLAIN[:6], PLAIN[:6]]),
+    "constant columns, far from 0": np.hstack([PLAIN + 30.0, np.full((N, 2), 1e4)]),
+    "constant columns alone": np.ones((N, FEATURES)),
+    "units of their own": PLAIN * 10.0 ** RNG.uniform(-2, 2, FEATURES),
+    "correlated": RNG.normal(size=(N, 3)) @ RNG.normal(size=(3, FEATURES)) + 0.01 * PLAIN,
+    "float32 of tiny units": (1e-6 * PLAIN).astype(np.float32),
+    "whole numbers by columns": np.asfortranarray((9.0 * PLAIN).astype(np.int16)),
+}
+SCORES = RNG.normal(size=(N, 3)) + 0.3
+TARGETS: dict[str, Any] = {
+    "linear": SCORES,
+    "logistic": (SCORES > 0.0).astype(float),
+    "softmax": np.eye(3)[SCORES.argmax(axis=1)],
+    "poisson": RNG.poisson(np.exp(SCORES)).astype(float),
+}
+WEIGHTS = np.array([1.0, 0.0, 2.0, 0.5] * 3)
+
+
+def solved(X: Any, Y: Any, link: Any, weights: Any = None, **how: Any) -> tuple[WideSolver, int]:
+    """The solver at its end, and the number of its passes."""
+    threads, l2, intercept = how.get("threads", 1), how["l2"], how.get("intercept", True)
+    found = WideSolver(X, Y, weights, Loss(link, SHAPE), l2=l2, intercept=intercept)
+    passes = found.passes(400, 1e-7, threads)
+    return found, next(number for number in passes if found.converged or number == 400)
+
+
+def objective(
+    X: Any, Y: Any, weights: Any, link: Any, l2: float, W: Any, b: Any
+) -> tuple[Any, Any, Any]:
+    """The objective of all columns, and its gradients by W and b."""
+    shares = np.ones(len(X)) if weights is None else weights
+    shares = (shares / shares.sum())[:, None]
+    losses, residuals = CURVES[link].losses(X @ W + b, Y, SHAPE)
+    R = shares * residuals
+    total = (shares * losses).sum() + l2 / 2.0 * (W * W).sum()
+    return total, X.T @ R + l2 * W, R.sum(axis=0)
+
+
+def by_scipy(X: Any, Y: Any, weights: Any, link: Any, l2: float, intercept: bool) -> float:
+    """The least objective that SciPy finds, in float64."""
+    size, k = X.shape[1], Y.shape[1]
+
+    def at(theta: Any) -> tuple[float, Any]:
+        theta = theta.reshape(size + 1, k)
+        f, by_W, by_b = objective(X, Y, weights, link, l2, theta[:-1], theta[-1] * intercept)
+        return f, np.vstack([by_W, by_b * intercept]).ravel()
+
+    how = {"maxiter": 20_000, "maxfun": 20_000, "ftol": 1e-15, "gtol": 1e-10}
+    start = np.zeros((size + 1) * k)
+    return float(minimize(at, start, jac=True, method="L-BFGS-B", options=how).fun)
+
+
+@pytest.mark.parametrize("link", TARGETS)
+@pytest.mark.parametrize("data", DATA)
+def test_the_objective_is_that_of_scipy(data: str, link: str) -> None:
+    X = DATA[data]
+    for l2, weights, intercept in (
+        (1e-2, None, True),
+        (1e-2, WEIGHTS, False),
+        (1e-4, WEIGHTS, True),
+        (1e4, None, True),
+    ):
+        Y, weights = TARGETS[link][: len(X)], None if weights is None else weights[: len(X)]
+        found, passes = solved(X, Y, link, weights, l2=l2, intercept=intercept)
+        assert found.converged and (passes <= 5 or link != "linear")
+        wide = X.astype(float)
+        f = objective(wide, Y, weights, link, l2, found.W.astype(float), found.b.astype(float))[0]
+        best = by_scipy(wide, Y, weights, link, l2, intercept)
+        assert f <= best + 1e-5 * abs(best) + 1e-7
+        assert intercept or not found.b.any()
+
+
+@pytest.mark.parametrize("data", ["plain", "correlated", "units of their own"])
+def test_one_column_takes_few_passes(data: str) -> None:
+    """Squares two, and classes no more than Newton's method."""
+    for link, most in (("linear", 2), ("logistic", 15)):
+        for l2 in (1e-1, 1e-3):
+            assert solved(DATA[data], TARGETS[link][:, :1], link, WEIGHTS, l2=l2)[1] <= most
+
+
+@pytest.mark.parametrize("link", TARGETS)
+def test_no_penalty_still_has_an_end(link: str) -> None:
+    for X in DATA.values():
+        for l2 in (0.0, 1e-300):
+            found, passes = solved(X, TARGETS[link][: len(X)], link, l2=l2)
+            assert np.isfinite(found.W).all() and np.isfinite(found.b).all()
+    found, passes = solved(PLAIN, SCORES, "linear", l2=0.0)
+    assert passes <= 3
+    np.testing.assert_allclose(PLAIN @ found.W + found.b, SCORES, atol=1e-5)
+    shortest = np.linalg.pinv(PLAIN - PLAIN.mean(axis=0)) @ SCORES
+    np.testing.assert_allclose(found.W, shortest, atol=1e-5)
+
+
+def test_moments_are_those_of_the_columns() -> None:
+    far = PLAIN + 100.0
+    for intercept in (True, False):
+        found, _ = solved(far, SCORES, "linear", WEIGHTS, l2=1e-2, intercept=intercept)
+        mean = np.average(far, axis=0, weights=WEIGHTS)
+        np.testing.assert_allclose(found.mean, mean, rtol=1e-12)
+        squares = np.average((far - mean) ** 2, axis=0, weights=WEIGHTS)
+        np.testing.assert_allclose(found.variance, squares, rtol=1e-8)
+
+
+@pytest.mark.parametrize("link", TARGETS)
+def test_threads_change_no_bits(link: Any) -> None:
+    X = RNG.normal(size=(300, 320)).astype(np.float32)
+    Y = np.resize(TARGETS[link], (300, 3))
+    one, two = (solved(X, Y, link, l2=1e-2, threads=n)[0] for n in (1, 2))
+    assert one.W.tobytes() == two.W.tobytes() and one.b.tobytes() == two.b.tobytes()
+
+
+def test_pivoted_factors() -> None:
+    L = RNG.normal(size=(6, 3))
+    found, order, rank = pivoted_cholesky(L @ L.T, 1e-12)
+    assert rank == 3 and sorted(order) == list(range(6))
+    np.testing.assert_allclose(found @ found.T, (L @ L.T)[order][:, order], atol=1e-12)
+    found, order, rank = pivoted_cholesky(np.zeros((4, 4)), 1e-12)
+    assert rank == 0 and found.shape == (4, 0) and sorted(order) == list(range(4))
