@@ -59,7 +59,8 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
             "ftrl", "sgd", "adam" and "rmsprop" make a step for each block, so they need few passes.
             An optimizer of `blocklearn.optimizers` works, too. "newton" and "dual" read rows in
             memory, on the CPU, with an L2 penalty alone or none. "dual" is dual ascent. "newton"
-            is Newton's method for losses with second derivatives; of sparse X, and of several
+            is Newton's method for losses with second derivatives, so not for "hinge", and for
+            "squared_hinge" without class_weight of several classes; of sparse X, and of several
             thousand rows and columns, it begins with the diagonal of a Hessian. "auto" is "dual"
             for 1,000 sparse rows or more, unless the penalty is tiny for their length, and else
             "newton". Where neither suits, it is L-BFGS if the objective is smooth, and AdaGrad for

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from blocklearn.matcache import resolve
 from blocklearn.models import Shapes
 from blocklearn.models.glm.curves import CURVES, Loss
+from blocklearn.models.glm.links import HINGES
 from blocklearn.models.glm.newton import BYTES, NewtonSolver, sums_of
 from blocklearn.models.glm.wide_rows import WideSolver
 
@@ -67,6 +68,8 @@ class NewtonProblem:
         """Return why Newton's method cannot solve the problem; None: it can."""
         if self.loss.link not in CURVES:
             return f"needs a loss with second derivatives, which loss={estimator.loss!r} lacks"
+        if self.loss.link in HINGES and self.weights is not self.own and self.Y.shape[1] > 1:
+            return "takes class_weight of two classes only, where the loss is a hinge"
         if estimator.l1_ratio and estimator._checked_alpha():
             return "needs an L2 penalty alone (l1_ratio=0)"
         if self.weights is not None and not self.weights.any():

@@ -48,11 +48,11 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
 
     solver="auto" is dual ascent for the first three losses, an L2 penalty, and 1,000 sparse rows or
     more, unless the penalty is tiny. Elsewhere it is as in `GLMClassifier`: Newton's method, but
-    L-BFGS for "huber" and "quantile". It suits columns and targets of any units: for L-BFGS they
-    are brought to standard units where they need it, and the result back. The objective stays that
-    of the data as they are, so for "huber" and "quantile" targets a thousand times as large need an
-    alpha a thousand times smaller. Other solvers take
-    columns and targets as they are, and their steps suit those of size 1.
+    L-BFGS for "quantile". It suits columns and targets of any units: for L-BFGS they are brought to
+    standard units where they need it, and the result back. The objective stays that of the data as
+    they are, so for "huber" and "quantile" targets a thousand times as large need an alpha a
+    thousand times smaller. Other solvers take columns and targets as they are, and their steps suit
+    those of size 1.
 
     shape: None: the number in brackets. y: [n] or [n x targets], dense or sparse. Other parameters:
     see `GLMClassifier`.

@@ -28,7 +28,8 @@ class Loss(NamedTuple):
 class Curve(NamedTuple):
     """Functions of eta and y [rows x columns] and of the shape of the loss.
 
-    losses: losses and residuals. bends: second derivatives; of a softmax, by the class's own score.
+    losses: losses and residuals. bends: second derivatives; of a softmax, by the class's own score;
+    of huber, those of parabolas that touch the losses, and are nowhere below them.
     """
 
     losses: Callable[[Array, Array, float], tuple[Array, Array]]
@@ -115,6 +116,27 @@ def _tweedie_bends(eta: Array, y: Array, shape: float) -> Array:
     return (2.0 - shape) * power + (shape - 1.0) * share
 
 
+def _huber(eta: Array, y: Array, shape: float) -> tuple[Array, Array]:
+    error = eta - y
+    inside = error.clip(-shape, shape)
+    return inside * (error - 0.5 * inside), inside
+
+
+def _huber_bends(eta: Array, y: Array, shape: float) -> Array:
+    """Return what is never 0: the loss itself has no second derivative where it is linear."""
+    return shape / np.maximum(abs(eta - y), shape)
+
+
+def _squared_hinge(eta: Array, y: Array, shape: float) -> tuple[Array, Array]:
+    short, over = np.maximum(1.0 - eta, 0.0), np.maximum(1.0 + eta, 0.0)
+    below, above = y * short, (1.0 - y) * over
+    return below * short + above * over, 2.0 * (above - below)
+
+
+def _squared_hinge_bends(eta: Array, y: Array, shape: float) -> Array:
+    return 2.0 * (y * (eta < 1.0) + (1.0 - y) * (eta > -1.0))
+
+
 CURVES: dict[LinkName, Curve] = {
     "linear": Curve(_linear, lambda eta, y, shape: np.ones_like(eta)),
     "logistic": Curve(_logistic, _logistic_bends),
@@ -122,8 +144,26 @@ CURVES: dict[LinkName, Curve] = {
     "poisson": Curve(_poisson, _poisson_bends),
     "gamma": Curve(_gamma, _gamma_bends),
     "tweedie": Curve(_tweedie, _tweedie_bends),
+    "huber": Curve(_huber, _huber_bends),
+    "squared_hinge": Curve(_squared_hinge, _squared_hinge_bends),
 }
-"""The links whose losses have second derivatives."""
+"""The links whose losses have second derivatives, but for two scores of a row (the last two)."""
+
+
+def robust_start(y: Array, weights: Array, shape: float, *, intercept: bool) -> tuple[float, float]:
+    """Return a constant near that of the least Huber loss, and the mean of bends there.
+
+    The constant is the median of y [n], or 0.
+
+    >>> robust_start(np.array([0.0, 1.0, 9.0]), np.ones(3), 1.0, intercept=True)
+    (1.0, 0.708...)
+    """
+    order, middle = np.argsort(y, kind="stable"), 0.0
+    if intercept:
+        sums = np.cumsum(weights[order])
+        middle = float(y[order[np.searchsorted(sums, 0.5 * sums[-1])]])
+    bends = _huber_bends(np.full_like(y, middle), y, shape)
+    return middle, float(weights @ bends / weights.sum())
 
 
 def best_constants(mean: Array, total: float, link: LinkName) -> Array:
@@ -137,6 +177,8 @@ def best_constants(mean: Array, total: float, link: LinkName) -> Array:
     """
     if link == "linear":
         return mean
+    if link == "squared_hinge":
+        return 2.0 * mean - 1.0
     if link not in ("logistic", "softmax"):
         return np.log(np.maximum(mean, 1e-10))
     ones = mean * total + 0.5
@@ -150,6 +192,8 @@ def mean_bends(scores: Array, loss: Loss) -> Array:
     link, shape = loss
     if link in ("linear", "gamma"):
         return np.ones(scores.size)
+    if link == "squared_hinge":
+        return np.full(scores.size, 2.0)
     if link == "tweedie":
         return np.exp((2.0 - shape) * scores)
     e = np.exp(scores)

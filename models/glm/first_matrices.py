@@ -40,7 +40,7 @@ class FirstMatrix(Protocol):
     """An approximation of the Hessians.
 
     exact: whether a step by it ends at the optimum.
-    single: whether passes before it is renewed may be float32.
+    single: whether passes far from the optimum may be float32.
     """
 
     exact: bool

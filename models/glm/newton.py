@@ -61,7 +61,7 @@ class NewtonSolver:
     """
 
     def __init__(self, sums: RowSums, *, l2: float, intercept: bool, diagonal: bool) -> None:
-        """Start at W = 0, with b the best constants.
+        """Start at W = 0, with b the best constants, or near them (huber).
 
         sums: see `sums_of`. l2: of the mean loss. diagonal: a Hessian is not worth its time.
         """
@@ -69,9 +69,12 @@ class NewtonSolver:
         self.link, self.l2, self._intercept = link, l2, intercept
         mean = sums.target_means()
         self._theta = np.zeros((sums.features + 1, mean.size))
-        if intercept:
-            self._theta[-1] = best_constants(mean, sums.total, link)
-        bends = mean_bends(self._theta[-1], loss)
+        if link == "huber":
+            self._theta[-1], bends = sums.robust_starts(intercept=intercept)
+        else:
+            if intercept:
+                self._theta[-1] = best_constants(mean, sums.total, link)
+            bends = mean_bends(self._theta[-1], loss)
         self._matrix: FirstMatrix
         if isinstance(sums, SquareSums):
             self._matrix = RowProducts(sums, bends, l2)

@@ -23,7 +23,8 @@ from .dense_sums import DenseSums
 from .first_matrices import MOST_BYTES, Standing
 from .row_sums import AtScores, Targets
 
-LATE = 32  # passes after which a softmax and several columns have new Hessians
+LATE = 32  # passes after which, and after twice as many, and so on, all have new Hessians
+CHEAP = 1e7  # n^3 of all columns that take no longer than a pass
 LEAST = 1e-10  # of l2, relative to the sum of the diagonal of T K T: rounding stays small
 
 
@@ -87,11 +88,18 @@ class RowProducts:
         return np.hstack([self._times(*each) for each in zip(self._roots, parts, strict=True)])
 
     def renewed(self, pool: Pool, number: int, at: Standing, tolerance: float) -> bool:
-        """Factorize the Hessians of where the columns are now: of one column in each pass."""
-        k, size = self._bends.size, 8 * self._sums.rows**2
-        if self._sums.loss.link == "linear" or number == 1 or k * size > MOST_BYTES:
+        """Factorize the Hessians of where the columns are now; in each pass, if that is cheap.
+
+        Those of a softmax lack its classes' products, which pairs of steps tell in time, and those
+        of huber are of parabolas above the loss, so its last steps are by pairs, too.
+        """
+        link, k, n = self._sums.loss.link, self._bends.size, self._sums.rows
+        if link == "linear" or number == 1 or 8 * k * n**2 > MOST_BYTES:
             return False
-        if k > 1 and number != LATE:  # one by one, Hessians cost more than passes of all columns
+        often = link != "softmax" and (k == 1 or k * n**3 <= CHEAP)
+        if (link == "huber" and number > LATE) or not often:
+            often = number >= LATE and number & (number - 1) == 0
+        if not often:
             return False
         if len(self._roots) < self._bends.size:
             self._roots = self._roots * self._bends.size

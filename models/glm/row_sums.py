@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from blocklearn.matcache.cpu.blas import limited
 from blocklearn.matcache.cpu.pool import Pool
 
-from .curves import CURVES, Array, Loss
+from .curves import CURVES, Array, Loss, robust_start
 
 Numbers: TypeAlias = NDArray[np.floating]  # or whole numbers: of any type
 Targets: TypeAlias = Numbers | sp.sparray
@@ -67,6 +67,15 @@ class RowSums(ABC):
         Y = self._Y
         sums = Y.sum(axis=0, dtype=np.float64) if self._weights is None else Y.T @ self._weights
         return np.asarray(sums).ravel() / self.total
+
+    def robust_starts(self, *, intercept: bool) -> Array:
+        """Return the constants to start at, and the mean bends there, [2 x k]: `robust_start`."""
+        weights, found = np.ones(self.rows) if self._weights is None else self._weights, []
+        for column in range(self.targets):
+            y = self._Y[:, [column]]
+            y = np.asarray(y.toarray() if isinstance(y, sp.sparray) else y, np.float64).ravel()
+            found.append(robust_start(y, weights, self._shape, intercept=intercept))
+        return np.array(found).T
 
     @abstractmethod
     def at(

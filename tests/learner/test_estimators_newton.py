@@ -15,6 +15,7 @@ pytest.importorskip("sklearn", reason="needs scikit-learn")
 
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge, TweedieRegressor
+from sklearn.svm import LinearSVC
 
 from blocklearn.learner.estimators.base import LearnerEstimator
 from blocklearn.learner.estimators.dual import DualProblem
@@ -72,11 +73,33 @@ def test_results_are_those_of_scikit_learn(solver: str, intercept: bool, rows: A
         assert not found._stream.tensors and found.n_samples_seen_ == 300
 
 
+@pytest.mark.usefixtures("no_learner")
+@pytest.mark.parametrize("rows", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_losses_with_corners_in_their_derivatives_need_no_learner(rows: Any) -> None:
+    for y in (CLASSES == "ash", CLASSES):
+        found = bl.GLMClassifier("squared_hinge", alpha=0.01, tol=1e-7).fit(rows(X), y)
+        peer = LinearSVC(C=1.0 / (300 * 0.01), intercept_scaling=100.0, dual=False, tol=1e-8)
+        np.testing.assert_allclose(found.coef_, peer.fit(X, y).coef_, atol=2e-3)
+    far = SCORES[:, 0] + 50.0 * (np.arange(300) % 9 == 0)
+    huber = bl.GLMRegressor("huber", alpha=1e-3, tol=1e-7).fit(rows(X), far)
+    near = bl.GLMRegressor(alpha=1e-3).fit(rows(X), SCORES[:, 0])
+    np.testing.assert_allclose(huber.coef_, near.coef_, atol=0.1)
+
+
+def test_a_hinge_of_several_weighted_classes_is_left_to_a_learner() -> None:
+    """Each class against the rest has weights of its own."""
+    how: dict[str, Any] = {"alpha": 0.01, "class_weight": {"ash": 3.0, "elm": 1.0, "oak": 1.0}}
+    found = bl.GLMClassifier("squared_hinge", **how).fit(X, CLASSES)
+    assert "optimizers" in found._stream.position
+    with pytest.raises(ValueError, match="class_weight of two classes only"):
+        bl.GLMClassifier("squared_hinge", solver="newton", **how).fit(X, CLASSES)
+
+
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
         (bl.GLMClassifier("hinge"), 'second derivatives.*hinge.*Use solver="adagrad"'),
-        (bl.GLMRegressor("huber"), 'second derivatives.*huber.*Use solver="lbfgs"'),
+        (bl.GLMRegressor("quantile"), 'second derivatives.*quantile.*Use solver="lbfgs"'),
         (bl.GLMRegressor(l1_ratio=0.5), 'L2 penalty alone.*Use solver="adagrad"'),
     ],
 )

@@ -27,8 +27,10 @@ TARGETS: dict[str, Any] = {
     "poisson": RNG.poisson(np.exp(SCORES / 2)).astype(float),
     "gamma": np.exp(SCORES / 2) * RNG.gamma(2.0, 0.5, SCORES.shape),
     "tweedie": np.exp(SCORES / 2) * RNG.poisson(1.0, SCORES.shape),
+    "huber": SCORES + 3.0 * (SCORES > 2.0),
+    "squared_hinge": (SCORES > 0.0).astype(float),
 }
-SHAPE = 1.4  # of tweedie
+SHAPE = 1.4  # of tweedie and huber
 
 
 def shapes_of(link: str, columns: int) -> Any:
@@ -72,12 +74,33 @@ def test_curves_are_what_links_define(link: Any) -> None:
     wanted_residuals, wanted = defined(link, eta, y)
     np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(residuals, wanted_residuals, rtol=1e-12, atol=1e-12)
-    for column in range(3):  # a score of its own
+    for column in range(3 * (link != "huber")):  # a score of its own
         shift = np.zeros(3)
         shift[column] = 1e-5
         above, below = (defined(link, eta + s, y)[0][:, column] for s in (shift, -shift))
         bends = CURVES[link].bends(eta, y, SHAPE)[:, column]
         np.testing.assert_allclose(bends, (above - below) / 2e-5, rtol=1e-4, atol=1e-8)
+
+
+def test_parabolas_touch_the_loss_of_huber() -> None:
+    eta, y = 3.0 * SCORES[:50], TARGETS["huber"][:50]
+    curve = CURVES["huber"]
+    (found, residuals), bends = curve.losses(eta, y, SHAPE), curve.bends(eta, y, SHAPE)
+    assert (bends[abs(eta - y) <= SHAPE] == 1.0).all() and 0.0 < bends.min() < 0.5
+    for step in (-5.0, -0.1, 1e-3, 0.5, 20.0):
+        above = found + step * residuals + step * step * bends / 2.0
+        assert (above >= curve.losses(eta + step, y, SHAPE)[0] - 1e-12).all()
+
+
+@pytest.mark.parametrize("units", [1.0, 1e6])
+def test_huber_starts_near_most_targets(units: float) -> None:
+    """Some targets are far away, and the shape may be a millionth of the spread of the others."""
+    Y = units * SCORES
+    Y[::9] += 1e6 * units
+    for X_, diagonal in ((X, False), (SPARSE, True)):
+        found = solved(X_, Y, "huber", WEIGHTS, diagonal=diagonal, tolerance=1e-4)
+        near = np.average(Y[1::9] - found.b, axis=0, weights=WEIGHTS[1::9])
+        assert found.converged and abs(near).max() < units
 
 
 @pytest.mark.parametrize("link", CURVES)

@@ -33,6 +33,8 @@ TARGETS: dict[str, Any] = {
     "logistic": (SCORES > 0.0).astype(float),
     "softmax": np.eye(3)[SCORES.argmax(axis=1)],
     "poisson": RNG.poisson(np.exp(SCORES)).astype(float),
+    "huber": 3.0 * SCORES,
+    "squared_hinge": (SCORES > 0.0).astype(float),
 }
 WEIGHTS = np.array([1.0, 0.0, 2.0, 0.5] * 3)
 
