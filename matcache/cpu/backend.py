@@ -12,7 +12,7 @@ import numpy as np
 from ..containers.slots import allocate_bytes
 from . import kernels as cpu_kernels
 from . import launches as launches
-from .addresses import Call
+from .addresses import Call, compiled_for
 from .blas import UNLIMITED, limited, matmul
 from .compiled import Kernel, type_of
 from .compiling import Signatures, compile_all
@@ -77,18 +77,18 @@ class CPU:
             return
         if kernel in self._put_off:
             compile_all({kernel: self._put_off.pop(kernel)})
-        if self.calls is not None:
-            self.calls.append(call)
+        given = call.given
         if bounds is None:
             kernel(*args)
-            return
-        given, chunks = call.given, int(bounds[0])
-        if call.alone:
-            for chunk in range(chunks):
+        elif call.alone:
+            for chunk in range(int(bounds[0])):
                 kernel(chunk, 0, *given)
-            return
-        with limited if call.blas else UNLIMITED:
-            self.pool.run(lambda chunk, thread: kernel(chunk, thread, *given), chunks)
+        else:
+            with limited if call.blas else UNLIMITED:
+                self.pool.run(lambda chunk, thread: kernel(chunk, thread, *given), int(bounds[0]))
+        if self.calls is not None:
+            self.calls.append(call)
+            compiled_for(call)  # it may compile: not in the middle of training, when it is repeated
 
     def joined(self, steps: Sequence[Any], owners: Sequence[Any]) -> list[Callable[[], None]]:
         """Return functions that run steps of a `Tape` again.
