@@ -46,7 +46,7 @@ FLOORS: dict[str, Floor] = {
 def rows(scale: Scale) -> Iterator[Row]:
     """Yield a row for each kernel of each model, the slowest first. Needs pydantic."""
     try:
-        import blocklearn.models  # noqa: F401
+        import blocklearn.models.base  # noqa: F401
     except ImportError as error:
         yield Row("kernels", note=f"not run: {error}")
         return
