@@ -2,7 +2,8 @@
 
 Numba holds a lock while it compiles, so threads would wait for each other. A child process that
 compiles a kernel leaves the code in a file (`code_files.py`), which this process then loads.
-Whatever children fail to compile, this process compiles itself. So they only save time.
+Whatever children fail to compile, this process compiles itself. So they only save time. A child
+costs some 0.2 s, so kernels that Numba has translated already are compiled here.
 
 Children are copies of this process, made by fork. Copies lack its other threads, and locks that
 those held stay locked. Children take no locks but Numba's, which the parent holds when it forks. A
@@ -31,6 +32,7 @@ from numba.core.compiler_lock import global_compiler_lock
 
 from ..emit.source import cache_folder
 from .code_files import is_kept
+from .sized import has_template
 
 LONG = 2.0  # seconds of compiling that are worth a line
 MOST = 4  # processes, each of which takes some 100 MB
@@ -52,7 +54,7 @@ def compile_all(wanted: Signatures, processes: int = 1) -> None:
     jobs = [(kernel, types) for kernel in wanted for types in wanted[kernel]]
     jobs = [(kernel, types) for kernel, types in jobs if types not in kernel.overloads]
     if processes > 1 and _may_fork():
-        missing = [job for job in jobs if not is_kept(*job)]
+        missing = [job for job in jobs if not (is_kept(*job) or has_template(*job))]
         _compile_together(missing, min(processes, MOST, len(missing)))
     for kernel, types in jobs:
         if types not in kernel.overloads:

@@ -41,7 +41,7 @@ from numba.core.untyped_passes import (
 
 from .code_files import kept
 from .entry import entry_text, has_entry
-from .sized import compile_sized
+from .sized import Sizes, compile_sized
 
 FOLDER = Path(__file__).parent
 RAISE = ir.Raise | ir.StaticRaise | ir.DynamicRaise
@@ -189,8 +189,8 @@ class KernelCompiler(CompilerBase):
         collects = gc.isenabled()
         gc.disable()
         try:
-            if getattr(func, "sizes", ()):
-                return compile_sized(self.state, func, super().compile_extra, sources(FOLDER))
+            if hasattr(func, "sizes"):
+                return compile_sized(self.state, func, super().compile_extra)
             return super().compile_extra(func)
         finally:
             if collects:
@@ -218,7 +218,7 @@ def helper(*fastmath: str, inline: bool = False) -> Callable[[Any], Any]:
 
 
 def kernel(
-    *fastmath: str, keeps_lock: bool = False, sizes: tuple[int, ...] = ()
+    *fastmath: str, keeps_lock: bool = False, sizes: tuple[int, ...] = (), unroll: bool = True
 ) -> Callable[[Any], Any]:
     """Return a decorator that makes a function a kernel, kept on disk once compiled.
 
@@ -226,6 +226,7 @@ def kernel(
     keeps_lock: whether it runs under the interpreter's lock.
     sizes: numbers that its text calls by `make_size`. Texts that differ in them alone share what
         Numba does.
+    unroll: with sizes, whether LLVM may repeat the body of a loop in place of jumping back.
 
     A kernel neither makes arrays nor assigns slices. It is compiled anew when its file changes. One
     of this folder, or of one in it, calls helpers of other files: it is also compiled anew when any
@@ -240,7 +241,7 @@ def kernel(
         here = FOLDER in (folder, folder.parent)
         made = kept(compile_later(function), sources(folder) if here else "")
         if sizes:
-            function.sizes, function.kept = sizes, made._cache
+            function.sizes = Sizes(sizes, unroll, made._cache, sources(FOLDER))
         return made
 
     return decorate

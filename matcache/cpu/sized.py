@@ -57,6 +57,15 @@ def make_size(n: int) -> Any:
     return size
 
 
+class Sizes(NamedTuple):
+    """What a kernel with sizes is compiled by: its function's attribute `sizes`."""
+
+    numbers: tuple[int, ...]
+    unroll: bool  # whether LLVM may repeat the body of a loop in place of jumping back
+    kept: Any  # the files of its code
+    stamp: str  # templates hold while this stays as it is
+
+
 class Template(NamedTuple):
     """What Numba made of a kernel."""
 
@@ -73,7 +82,8 @@ class SizedLibrary(JITCodeLibrary):
     def __init__(self, codegen, sizes):
         super().__init__(codegen, "sized")
         self.enable_object_caching()
-        self.sizes = {_NAME.format(n): size for n, size in enumerate(sizes)}
+        self.sizes = {_NAME.format(n): size for n, size in enumerate(sizes.numbers)}
+        self.unroll = sizes.unroll
         self.modules = []
 
     def add_llvm_module(self, ll_module):
@@ -105,18 +115,27 @@ class SizedLibrary(JITCodeLibrary):
             passes.run(module, self.codegen._pass_builder())
         super().add_llvm_module(module)
 
+    def _optimize_functions(self, ll_module):
+        """Do nothing: the passes over the whole module begin with those over its functions."""
+        ll_module.data_layout = self.codegen._data_layout
 
-def compile_sized(state: Any, function: Any, translate: Callable[[Any], Any], stamp: str) -> Any:
+    def _optimize_final_module(self):
+        """Run LLVM's passes once. Numba's own run before it serves reference counts."""
+        options = llvm.create_pipeline_tuning_options(speed_level=3)
+        options.loop_unrolling = self.unroll
+        builder = llvm.create_pass_builder(self.codegen._tm, options)
+        builder.getModulePassManager().run(self._final_module, builder)
+
+
+def compile_sized(state: Any, function: Any, translate: Callable[[Any], Any]) -> Any:
     """Return Numba's result for a kernel with sizes: of a template, made if there is none.
 
     state: what Numba has to compile.
     translate: compiles the function by all passes.
-    stamp: templates hold while this stays as it is.
     """
-    codegen, kept = state.targetctx.codegen(), function.kept
+    codegen = state.targetctx.codegen()
     library = SizedLibrary(codegen, function.sizes)
-    key = kept._index_key(state.args, codegen)
-    files = CodeFiles(kept.cache_path, _text_digest(function), (stamp,))
+    files, key = _files(function, state.args, codegen)
     template = files.load(key)
     if template is not None:
         return _made(state, library, function.__module__, Template(*template))
@@ -132,15 +151,31 @@ def compile_sized(state: Any, function: Any, translate: Callable[[Any], Any], st
         result.signature,
         result.environment.consts,
     )
-    kept._impl.locator.ensure_cache_path()
+    function.sizes.kept._impl.locator.ensure_cache_path()
     files.save(key, tuple(template))
     return result
+
+
+def has_template(kernel: Any, signature: Any) -> bool:
+    """Return whether LLVM's part is all that a kernel lacks for these types of arguments."""
+    function = kernel.py_func
+    if not hasattr(function, "sizes"):
+        return False
+    files, key = _files(function, signature, kernel.targetctx.codegen())
+    return files.load(key) is not None
+
+
+def _files(function, signature, codegen):
+    """Return the files of a kernel's templates, and the key of the one for a signature."""
+    kept, stamp = function.sizes.kept, function.sizes.stamp
+    files = CodeFiles(kept.cache_path, _text_digest(function), (stamp,))
+    return files, kept._index_key(signature, codegen)
 
 
 def _text_digest(function):
     """Return a name for the text of a kernel's module without its sizes."""
     text = Path(function.__code__.co_filename).read_text("utf-8")
-    text = text.replace(f"sizes={function.sizes}", "sizes")
+    text = text.replace(f"sizes={function.sizes.numbers}", "sizes")
     return f"template-{hashlib.blake2b(text.encode(), digest_size=16).hexdigest()}"
 
 

@@ -25,28 +25,34 @@ _SUMS = '"contract", "reassoc", "nsz", "arcp"'
 _NO_SUMS = '"contract", "nsz"'
 
 
-def numba_header(dtype: str, *, sums: bool, made: str = "", sizes: Collection[int] = ()) -> str:
+def numba_header(
+    dtype: str, *, sums: bool, sparse: bool, made: str = "", sizes: Collection[int] = ()
+) -> str:
     """Return the text before the function of a module; `F` is its float type.
 
     sums: whether the module sums along rows.
+    sparse: whether it reads sparse rows.
     made: statements before the function.
     sizes: numbers that the function calls, see `sized`.
     """
-    imports, argument = sized(sizes)
+    imports, argument = sized(sizes, sparse=sparse)
     flags = (_SUMS if sums else _NO_SUMS) + argument
     return _HEADER.format(bits=dtype.removeprefix("float"), made=imports + made, flags=flags)
 
 
-def sized(sizes: Collection[int]) -> tuple[str, str]:
+def sized(sizes: Collection[int], *, sparse: bool) -> tuple[str, str]:
     """Return text for the numbers that `size0()`, `size1()` and so on return.
 
-    Returns statements before the function, and an argument of its decorator.
+    LLVM takes twice as long where it unrolls the loops over stored entries, and these wait for
+    memory, not for jumps. Dense loops gain from it.
+
+    Returns statements before the function, and arguments of its decorator.
     """
     if not sizes:
         return "", ""
     names = "".join(f"size{n} = make_size({n})\n" for n, _ in enumerate(sizes))
     imports = "from blocklearn.matcache.cpu.sized import make_size\n\n"
-    return imports + names, f", sizes={tuple(sizes)}"
+    return imports + names, f", sizes={tuple(sizes)}" + (", unroll=False" if sparse else "")
 
 
 def number(value: float) -> str:

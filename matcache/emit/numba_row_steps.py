@@ -77,7 +77,7 @@ class RowStepsPrinter(NumbaPrinter):
                 out.line("clock = F(now)")
                 self.moves()
             out.line("clock_[0, 0] = now")
-        made, sizes = sized(self.sizes)
+        made, sizes = sized(self.sizes, sparse=True)
         made += "".join(f"{name} = {text}\n" for name, text in self.made.items())
         constants = "".join(f"{name} = {text}\n" for text, name in self.constants.items())
         bits = steps.dtype.removeprefix("float")

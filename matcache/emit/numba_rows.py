@@ -116,7 +116,13 @@ class NumbaPrinter(NumbaElements):
         sums = sums or self.program.endings == ("total",)
         vectors = VECTORS if self.made or self.fetches else ""
         vectors += PLUS if "total" in self.program.endings else ""
-        header = numba_header(self.program.dtype, sums=sums, made=vectors + made, sizes=self.sizes)
+        header = numba_header(
+            self.program.dtype,
+            sums=sums,
+            sparse=self.patterns > 0,
+            made=vectors + made,
+            sizes=self.sizes,
+        )
         return header + out.text()
 
     def name_widths(self) -> None:

@@ -58,13 +58,11 @@ def _holds(path: Path, text: str) -> bool:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write the whole file or nothing, also if the machine stops meanwhile."""
+    """Write the whole file or nothing. If the machine stops meanwhile, `_holds` finds it cut."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
             file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
         os.replace(temporary, path)  # another process may have written the same bytes
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

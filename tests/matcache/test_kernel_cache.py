@@ -109,7 +109,7 @@ def test_a_file_that_could_not_be_written_leaves_nothing(tmp_path: Path, monkeyp
         raise OSError(28, "No space left on device")
 
     monkeypatch.setenv("BLOCKLEARN_CACHE", str(tmp_path))
-    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(os, "replace", full)
     with pytest.raises(OSError, match="No space left"):
         codefiles.load_source("run = 1\n", "test")
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []

@@ -9,7 +9,7 @@ from typing import Any
 import numba
 import pytest
 
-from blocklearn.matcache.cpu import sized
+from blocklearn.matcache.cpu import compiling, sized
 from blocklearn.matcache.cpu.compiled import compiled
 from blocklearn.matcache.emit import source as codefiles
 
@@ -23,7 +23,7 @@ get1, get2 = make_reads(64)
 size0 = make_size(0)
 
 
-@kernel("contract", "reassoc", "nsz", sizes=({size},))
+@kernel("contract", "reassoc", "nsz", sizes=({size},), unroll={unroll})
 def run(a0, o0):
     for i in range(a0.shape[0]):
         s = 0.0
@@ -39,9 +39,13 @@ def nothing_compiled(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("BLOCKLEARN_CACHE", str(tmp_path))
 
 
-def assembly(size: int, number: float, length: str = "size0()") -> str:
+def text(size: int, number: float, length: str = "size0()", *, unroll: bool = True) -> str:
+    return TEXT.format(size=size, length=length, number=number, unroll=unroll)
+
+
+def assembly(*given: Any, **named: Any) -> str:
     """Compile the kernel; return its machine code as text, without its own name."""
-    kernel = compiled(TEXT.format(size=size, length=length, number=number))
+    kernel = compiled(text(*given, **named))
     kernel.compile(TYPES)  # type: ignore[attr-defined]
     library = kernel.overloads[TYPES].library  # type: ignore[attr-defined]
     return re.sub("blocklearn_kernel_[0-9a-f]+3runB[0-9]+v[0-9]+", "run", library.get_asm_str())
@@ -53,12 +57,12 @@ def translated(monkeypatch: Any) -> list[tuple[int, ...]]:
     found: list[tuple[int, ...]] = []
     whole = sized.compile_sized
 
-    def counting(state: Any, function: Any, translate: Any, stamp: str) -> Any:
+    def counting(state: Any, function: Any, translate: Any) -> Any:
         def noted(function: Any) -> Any:
-            found.append(function.sizes)
+            found.append(function.sizes.numbers)
             return translate(function)
 
-        return whole(state, function, noted, stamp)
+        return whole(state, function, noted)
 
     monkeypatch.setattr("blocklearn.matcache.cpu.jit.compile_sized", counting)
     return found
@@ -71,6 +75,21 @@ def test_another_size_is_not_translated_and_has_the_code_of_its_own_text(
     for size in (40, 6):
         assert assembly(size, 0.25) == assembly(size, 0.25, length=str(size))
     assert translated == [(40,), (40,), (6,)]  # the first kernel, and all texts with numbers
+
+
+def test_another_size_forks_no_child(monkeypatch: Any) -> None:
+    """What a child costs is more than it saves."""
+    monkeypatch.setattr(compiling, "_may_fork", lambda: True)  # runners of tests have threads
+    together: list[list[Any]] = []
+    monkeypatch.setattr(compiling, "_compile_together", lambda jobs, _: together.append(jobs))
+    for size in (40, 6):
+        kernels = [compiled(text(size, n)) for n in (3.5, 4.5)]
+        compiling.compile_all({kernel: {TYPES: None} for kernel in kernels}, 2)
+    assert [len(jobs) for jobs in together] == [2, 0]
+
+
+def test_loops_of_a_kernel_are_unrolled_where_its_text_allows() -> None:
+    assert assembly(40, 5.5).count("\n") > assembly(40, 5.5, unroll=False).count("\n")
 
 
 def test_a_damaged_template_is_made_anew(tmp_path: Path, translated: list[tuple[int, ...]]) -> None:
