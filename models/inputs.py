@@ -171,6 +171,8 @@ class Block:
     side: 0; or 1 where the rows are columns of the data (see `Model.row_states`).
     resting: whether rows of parameters may be out of date that do not occur in the block, where it
         is scored before training on it: `Model.column_sums` are up to date.
+    whole_rows: rows of the whole data: see `Shapes.whole_rows`. They may become more from one pass
+        to the next.
     """
 
     X: Matrix
@@ -184,6 +186,7 @@ class Block:
     side: int = 0
     phase: int = 0
     resting: bool = False
+    whole_rows: int = 1
 
     def reading(self, tables: Tables) -> Block:
         """Return the block with an X that reads tables in that precision, if it is sparse."""

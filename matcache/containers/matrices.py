@@ -17,6 +17,7 @@ import numpy as np
 
 from ..errors import ShapeError, StaleValueError, source_line
 from ..program.padding import Padding
+from .block_number import BlockNumber
 from .dispatch import operate
 from .lazy import Lazy
 from .slots import PatternSlot, Slot
@@ -156,6 +157,9 @@ class Mat(Lazy):
         if cache.repeats:  # the numbers are as they were when this was recorded
             slot.version = self.version = slot.version + 1
             cache.backend.write(slot.array, value)
+            return
+        if type(value) is BlockNumber and value.tape.records and self.shape == (1, 1):
+            value.tape.follow(self, value)
             return
         array = np.asarray(value)
         shape = self.shape if self.pattern is None else (self.pattern.nnz,)

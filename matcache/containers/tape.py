@@ -5,7 +5,7 @@ change between two runs, and arrays of blocks may be others: a launch finds them
 containers. Everything else must be the same. The caller ensures that; `differs_from` helps, and so
 do the guards of a tape:
 
-- `reads`: numbers of the block that the program read.
+- `reads`: numbers of the block that the program read, and not as formulas: see `BlockNumber`.
 - `hits`: results that were current before the program ran, so that it did not compute them.
 """
 
@@ -21,6 +21,7 @@ import numpy as np
 
 from ..errors import source_line
 from ..program.padding import Padding
+from .block_number import BlockNumber, value_of
 from .dispatch import only_calls
 from .recording import comparable, first_unequal
 from .slots import PatternSlot, Slot
@@ -50,7 +51,6 @@ class Tape:
         self.now = now
         self.steps: list[Step] = []
         self.reads: dict[str, Any] = {}
-        self.read_at: dict[str, str] = {}  # source lines
         self.hits: list[Slot] = []
         self.refused: str | None = None
         self.result: Any = None
@@ -112,23 +112,38 @@ class Tape:
         name, parts = f"{mat.label}.set", (mat.guid, numbers)
         self.steps.append(Step(name, parts, source_line(), copy, calls, numbers=True))
 
-    def host(self, function: Callable[[], None]) -> None:
-        """Add a function that sets numbers, after calling it."""
+    def follow(self, mat: Mat, number: BlockNumber) -> None:
+        """Set a container to a number of each block."""
+        formula = number.formula
+        self.host(lambda: mat.set(value_of(formula, self.now)), (mat.guid, formula))
+
+    def host(self, function: Callable[[], None], parts: Any = None) -> None:
+        """Add a function that sets numbers, after calling it.
+
+        parts: what makes the function the same in two runs; None: its name.
+        """
         found = self._host_sets = set()
         try:
             function()
         finally:
             self._host_sets = None
-        name, where = function.__qualname__, source_line()
+        parts = function.__qualname__ if parts is None else parts
         sets = frozenset(found)
-        self.steps.append(Step("host", name, where, function, sets=sets, numbers=True))
+        self.steps.append(Step("host", parts, source_line(), function, sets=sets, numbers=True))
+
+    @property
+    def records(self) -> bool:
+        """Whether the program is being recorded, outside of functions of the host."""
+        return self.cache.tape is self and self._host_sets is None
 
     def read(self, name: str) -> Any:
-        """Return a number of the block, and note that the program depends on it."""
-        if self.cache.tape is self and self._host_sets is None:
+        """Return a number of the block, which stays a formula while the program is recorded."""
+        return BlockNumber(self, (name,)) if self.records else self.now[name]
+
+    def depend(self, name: str) -> None:
+        """Note that the program depends on a number of the block."""
+        if self.records:
             self.reads[name] = self.now[name]
-            self.read_at.setdefault(name, source_line())
-        return self.now[name]
 
     def hit(self, slot: Slot) -> None:
         """Note a result that was not computed because it is current."""

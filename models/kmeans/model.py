@@ -103,7 +103,6 @@ class KMeans(Model):
     def allocate(self, shapes: Shapes, rng: Randomness) -> None:
         """Create the centres, from a sample of the rows, and the statistics."""
         d, k = shapes.columns, self.clusters
-        self.total_rows = shapes.whole_rows
         self.centres = self.parameter("centres", d, k)
         if shapes.sample is not None:
             occur, X = columns_in(shapes.sample.X)
@@ -132,7 +131,7 @@ class KMeans(Model):
             self.sums <<= self.sums + apart
             self.members <<= self.members + members
             return
-        self.keep.set(self.forget ** (block.rows / self.total_rows))
+        self.keep.set(self.forget ** (block.rows / block.whole_rows))
         self.counts <<= self.keep * self.counts + members
         self.move(apart / maximum(self.counts, TINY))
 
@@ -141,7 +140,7 @@ class KMeans(Model):
         X, lengths = block.X, self.lengths(block.X)
         near = self.nearest(X, self.centres, self.shares(block, lengths))[0].mat()
         members = colsum(near * lengths).mat()
-        self.keep.set(self.forget ** (block.rows / self.total_rows))
+        self.keep.set(self.forget ** (block.rows / block.whole_rows))
         self.counts <<= self.keep * self.counts + members
         pace = (1.0 / maximum(self.counts, TINY)).mat()
         centres.step(X, near, 1.0 - members * pace, pace, directions=self.spherical)

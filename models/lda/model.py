@@ -276,7 +276,6 @@ class LDA(Model):
         those of earlier blocks. Where topics have priors of their own, their tokens are added.
         """
         V, K = shapes.columns, self.topics
-        self.total_rows = shapes.whole_rows
         self.warm = self._warm(shapes.passes)
         wanted = self.assignments if self.needs.tokens else "fresh"
         self.kept = kept_topics(self, wanted, shapes, K, (self.warm, self.fresh_passes))
@@ -319,7 +318,7 @@ class LDA(Model):
             sweeps = self.burn_in + self.sweeps
             self.kept.redraw(block, self.lam, priors.eta, priors.alpha, sweeps)
             return
-        self.scale.set(self.total_rows / max(block.rows, 1))
+        self.scale.set(block.whole_rows / max(block.rows, 1))
         if self.inference == "gibbs" and block.phase >= min(self.warm, 1):
             X, alpha = self._cooled(block)
             X, phi = self._topics_of(X, geometric=False)
@@ -342,7 +341,7 @@ class LDA(Model):
                 self.updates["lambda"] = SparseEstimate(ratio, theta, phi, self.scale)
                 return
             statistics = phi * (ratio.T @ theta)
-        self.updates["lambda"] = self.with_terms(priors.eta + self.scale * statistics)
+        self.updates["lambda"] = self.with_terms(priors.eta + self.scale * statistics, block)
 
     def _cooled(self, block: Block) -> tuple[Sparse, Row]:
         """Return counts and alpha for m topics of each token: both are m times as large.
@@ -357,7 +356,7 @@ class LDA(Model):
         schedule = self.same if isinstance(self.same, list) else [self.same]
         m = schedule[min(block.pass_ - self.warm, len(schedule) - 1)]
         self.replicas.set(m)
-        self.scale.set(self.total_rows / max(block.rows, 1) / m)
+        self.scale.set(block.whole_rows / max(block.rows, 1) / m)
         return (self.replicas * block.X).mat(), (self.replicas * self.priors.alpha).mat()
 
     @property
@@ -395,7 +394,7 @@ class LDA(Model):
             self.priors.end_pass(self.kept)
             self.kept.average(self.lam, self.priors.eta)
 
-    def with_terms(self, estimate: Table) -> Table:
+    def with_terms(self, estimate: Table, block: Block) -> Table:
         """Return an estimate of lambda [V x K] that lowers the terms of mixins, too.
 
         See `split_terms.py`: `estimate` is the pull, and the push is 1.
@@ -404,7 +403,7 @@ class LDA(Model):
         if slopes is None:
             return estimate
         rising, falling = slopes
-        rows = float(self.total_rows)
+        rows = float(block.whole_rows)
         return (estimate + rows * self.lam * falling) / (1.0 + rows * rising)
 
     def geometric_topics(self) -> Table:

@@ -144,7 +144,7 @@ class GaussianMixture(Model):
         self.sums <<= self.sums + Z.T @ R - n * M
         self.form.add(self.squares, Z, M, R, n)
         if self.update_components == "online":
-            self.keep.set(self.forget ** (block.rows / self.total_rows))
+            self.keep.set(self.forget ** (block.rows / block.whole_rows))
             self.move(self.keep)
 
     def end_pass(self) -> None:

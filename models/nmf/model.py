@@ -125,7 +125,6 @@ class NMF(Model):
         that no row uses. Results do not depend on the scale of the data.
         """
         columns, K = shapes.columns, self.components
-        self.total_rows = shapes.whole_rows
         self.steps = self.inner
         if self.online:  # updates of H must cost no more than those of W
             self.steps = min(self.inner, max(1, self.inner * shapes.rows // columns))
@@ -152,7 +151,7 @@ class NMF(Model):
         X, H, sums = self.parts(block.X, resting=True)
         self.solve(X, W, H, sums, self.inner)
         weighted = (W * block.weights).mat()
-        self.keep.set(self.forget ** (block.rows / self.total_rows) if self.online else 1.0)
+        self.keep.set(self.forget ** (block.rows / block.whole_rows) if self.online else 1.0)
         if self.sums_at_rest:
             self.sums_at_rest.add(X / self.fit(X, W, H), weighted, H, self.keep)
             push = colsum(weighted)

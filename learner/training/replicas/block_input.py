@@ -56,9 +56,9 @@ class Intake:
     indexed_phases: the phases of the model whose updates read it, likewise.
     """
 
-    def __init__(self, cache: MatCache, shape: BlockShape, side: int) -> None:
-        """Make the containers, without contents."""
-        self.cache, self.shape, self.side = cache, shape, side
+    def __init__(self, cache: MatCache, shape: BlockShape, side: int, whole_rows: int) -> None:
+        """Make the containers, without contents. whole_rows: see `Block`."""
+        self.cache, self.shape, self.side, self.whole_rows = cache, shape, side, whole_rows
         self.numbers: dict[str, Any] = {}  # of the present block, that an update may read
         self.labelled, self.data_bytes = False, 0
         self.all_rows: AllRows | None = None
@@ -104,7 +104,7 @@ class Intake:
             self._X.renew()
         rows = self.shape.rows if full else max(1, self.shape.rows // 2)
         weight = float(rows if full else 0.5 * rows)
-        return self._block(key, rows, pass_, weight, phase, labelled=True)
+        return self._block(key, rows, pass_, weight, self.whole_rows, phase, labelled=True)
 
     def begin(self, states: Iterable[RowState | TokenState]) -> None:
         """Tell states of rows, before a model reads them, that they are of the rows of a block."""
@@ -187,7 +187,12 @@ class Intake:
         weight = float(host.rows)
         if host.shape.weighted:
             weight = float(np.sum(host.weights, dtype=np.float64))
-        self.numbers = {"rows": host.rows, "pass_": host.pass_, "weight": weight}
+        self.numbers = {
+            "rows": host.rows,
+            "pass_": host.pass_,
+            "weight": weight,
+            "whole_rows": self.whole_rows,
+        }
         self.data_bytes = shape.data_bytes(host.rows, host.nnz)
 
     def _refill(self, host: HostBlock) -> None:
@@ -259,7 +264,15 @@ class Intake:
             self.shape = replace(ours, nnz=shape.nnz)
 
     def _block(
-        self, key: Mat, rows: int, pass_: int, weight: float, phase: int, *, labelled: bool
+        self,
+        key: Mat,
+        rows: int,
+        pass_: int,
+        weight: float,
+        whole_rows: int,
+        phase: int,
+        *,
+        labelled: bool,
     ) -> Block:
         return Block(
             self._X.handle(),
@@ -272,6 +285,7 @@ class Intake:
             weight,
             self.side,
             phase,
+            whole_rows=whole_rows,
         )
 
 

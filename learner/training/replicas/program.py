@@ -41,7 +41,7 @@ from .parts import Parts
 from .states_at_hand import NEW_PREDICTED, NEW_SCORED, OTHER_SIDE, without_rows
 from .terms import terms_of
 
-NUMBERS = ("rows", "pass_", "weight")  # of a block, which a program may read
+NUMBERS = ("rows", "pass_", "weight", "whole_rows")  # of a block, which a program may read
 
 
 class Look(Protocol):
@@ -109,7 +109,9 @@ class Program:
         backend = make_backend(device, execution.threads_each, index)
         self.cache = MatCache(backend=backend, reserving=True)
         self.complete, self.filled = True, False
-        self.intakes = [Intake(self.cache, shape, side) for side, shape in enumerate(blocks)]
+        self.intakes = [
+            Intake(self.cache, shape, side, shapes.whole_rows) for side, shape in enumerate(blocks)
+        ]
         self.row_tables: set[str] = set()
         self._phase = 0  # of the present block
 

@@ -1,0 +1,124 @@
+"""Numbers of a block that a recording computes anew for each block.
+
+An update such as `keep.set(0.5 ** (block.rows / total))` is a small program of the host. Where its
+numbers were constants, a recording would serve blocks of one size alone.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from .tape import Tape
+
+Formula = tuple[Any, ...]
+"""(name of a number,), or (function of Python's `operator`, argument, argument)."""
+
+
+def _arithmetic(function: Callable[[Any, Any], Any], *, turned: bool = False) -> Any:
+    """Return a method that computes `function` of the number and another one.
+
+    turned: whether the other one comes first.
+    """
+
+    def method(self: BlockNumber, other: Any) -> Any:
+        part: Any = other
+        if type(other) is BlockNumber and other.tape is self.tape:
+            part = other.formula
+        elif not isinstance(other, int | float):
+            return NotImplemented
+        if self.tape.records and type(part) in (int, float, tuple):
+            formula = (function, part, self.formula) if turned else (function, self.formula, part)
+            return BlockNumber(self.tape, formula)
+        own = self.read()
+        return function(other, own) if turned else function(own, other)
+
+    return method
+
+
+def _reading(function: Callable[..., Any]) -> Any:
+    """Return a method that reads the number: the recording serves blocks with this one alone."""
+
+    def method(self: BlockNumber, *others: Any) -> Any:
+        return function(self.read(), *others)
+
+    return method
+
+
+class BlockNumber:
+    """A number of the present block, or arithmetic with such numbers, while it is recorded.
+
+    It stays a formula until it is read. `Mat.set` takes it as it is; all else reads it.
+    """
+
+    __slots__ = ("_then", "formula", "tape")
+
+    def __init__(self, tape: Tape, formula: Formula) -> None:
+        """Compute `formula` of numbers of the block that `tape` records."""
+        self.tape, self.formula, self._then = tape, formula, tape.now
+
+    def read(self) -> Any:
+        """Return the number, and note that what follows depends on it."""
+        for name in _names(self.formula):
+            self.tape.depend(name)
+        return value_of(self.formula, self._then)
+
+    def __reduce__(self) -> Any:
+        """Copy and pickle the number."""
+        found = self.read()
+        return type(found), (found,)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """The type of the number, which `isinstance` asks for."""
+        return type(value_of(self.formula, self._then))
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the number, such as `is_integer`."""
+        return getattr(self.read(), name)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        """Return the number as an array of one element."""
+        return np.array(self.read(), dtype)
+
+    __add__, __radd__ = _arithmetic(operator.add), _arithmetic(operator.add, turned=True)
+    __sub__, __rsub__ = _arithmetic(operator.sub), _arithmetic(operator.sub, turned=True)
+    __mul__, __rmul__ = _arithmetic(operator.mul), _arithmetic(operator.mul, turned=True)
+    __pow__, __rpow__ = _arithmetic(operator.pow), _arithmetic(operator.pow, turned=True)
+    __truediv__ = _arithmetic(operator.truediv)
+    __rtruediv__ = _arithmetic(operator.truediv, turned=True)
+    __floordiv__ = _arithmetic(operator.floordiv)
+    __rfloordiv__ = _arithmetic(operator.floordiv, turned=True)
+    __mod__, __rmod__ = _arithmetic(operator.mod), _arithmetic(operator.mod, turned=True)
+
+    __eq__, __ne__ = _reading(operator.eq), _reading(operator.ne)
+    __lt__, __le__ = _reading(operator.lt), _reading(operator.le)
+    __gt__, __ge__ = _reading(operator.gt), _reading(operator.ge)
+    __hash__, __bool__ = _reading(hash), _reading(bool)
+    __str__, __repr__, __format__ = _reading(str), _reading(repr), _reading(format)
+    __int__, __float__, __index__ = _reading(int), _reading(float), _reading(operator.index)
+    __neg__, __pos__, __abs__ = _reading(operator.neg), _reading(operator.pos), _reading(abs)
+    __round__, __divmod__ = _reading(round), _reading(divmod)
+
+
+def value_of(formula: Any, now: Mapping[str, Any]) -> Any:
+    """Return the value of a formula, or of a number, for a block with the numbers `now`."""
+    if not isinstance(formula, tuple):
+        return formula
+    if isinstance(formula[0], str):
+        return now[formula[0]]
+    function, one, other = formula
+    return function(value_of(one, now), value_of(other, now))
+
+
+def _names(formula: Any) -> list[str]:
+    """Return the names of the numbers in a formula."""
+    if not isinstance(formula, tuple):
+        return []
+    if isinstance(formula[0], str):
+        return [formula[0]]
+    return _names(formula[1]) + _names(formula[2])
