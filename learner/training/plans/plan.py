@@ -202,8 +202,9 @@ def make_plan(
     if keeps_best:
         rows += _of_best(replica, shares, replicas if apart else 1)
     rows += _of_scores(replica, None, "training")
+    workers = shares[0].size if shares else 1
     for feed in feeds:
-        rows += _of_data(replica, feed, replicas)
+        rows += _of_data(replica, feed, replicas, workers)
         if feed.use == "score":
             rows += _of_scores(replica, feed.source.shape.total_rows, feed.name)
     if replica.cache.backend.free_bytes is None:
@@ -334,13 +335,13 @@ def _of_scores(replica: Replica, rows: int | None, name: str) -> Iterator[Planne
         yield Planned(f"{room.name} ({name})", room.shape, room.dtype, room.nbytes, of)
 
 
-def _of_data(replica: Replica, feed: Feed, replicas: int) -> Iterator[Planned]:
+def _of_data(replica: Replica, feed: Feed, replicas: int, workers: int) -> Iterator[Planned]:
     intake = replica.intakes[feed.side]
     data = intake.read_from(feed.source, feed.use)
     shape, indexed = data.shape, feed.use in intake.indexed_for
     nbytes = block_bytes(shape, indexed=indexed)
     readers = readers_for(data, replica.cache.backend.kind)
-    ring = ring_size(nbytes, readers, lent(feed.use, replicas))
+    ring = ring_size(nbytes, readers, lent(feed.use, replicas, workers))
     name = f"ring of {ring} {feed.name} blocks"
     yield Planned(name, (ring, shape.rows), "bytes", ring * nbytes, "block")
     if data is not feed.source and isinstance(feed.source, MatrixSource):

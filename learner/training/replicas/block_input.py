@@ -29,9 +29,9 @@ DEVICE_READERS = 4  # threads that gather rows of a matrix for devices
 TRAINED_AHEAD = 2  # blocks that each of several replicas has: one at work, one that waits
 
 
-def lent(use: Use, replicas: int) -> int:
-    """Return how many blocks a reader lends to replicas at a time."""
-    return replicas * TRAINED_AHEAD if use == "train" and replicas > 1 else replicas
+def lent(use: Use, replicas: int, workers: int) -> int:
+    """Return how many blocks a reader lends to the replicas of a worker at a time."""
+    return replicas * TRAINED_AHEAD if use == "train" and replicas * workers > 1 else replicas
 
 
 def readers_for(source: DataSource, device: str) -> int:

@@ -17,9 +17,10 @@ from blocklearn.optimizers import Optimizer
 from ...engines.choice import FEW, Choice
 from ...engines.cost import Needs, dense_seconds, needed_seconds, sparse_seconds
 from ...engines.crew import Crew
-from ...engines.needed_rows import NeededRows
+from ...engines.needed_rows import Arrays, NeededRows
 from ..replicas.paged_tables import tables_of
 from ..replicas.replica import Replica
+from .lane import Errand, Lane
 from .merged_sizes import sizes_of
 
 Ids = NDArray[np.int32]
@@ -114,6 +115,7 @@ class NeededTables:
     def __init__(self, replica: Replica, crew: Crew, needs: Needs) -> None:
         tables = merged_tables(replica)
         self.names, self._mats = tables.keys(), list(tables.values())
+        self._crew, self._lane = crew, Lane("blocklearn-needed-rows")
         swap = Choice(crew.exchange).swap(int(needs.touched * needs.row_bytes))
         optimizer = replica.optimizer
         assert optimizer is not None
@@ -127,16 +129,39 @@ class NeededTables:
         return self._rows.behind
 
     def brought(self, blocks: Iterator[HostBlock], rounds: int) -> Iterator[HostBlock]:
-        """Yield each block when the tables have its rows.
+        """Yield each block when the tables have its rows; those of the next one travel meanwhile.
+
+        No block changes what is fetched for the next one: both have read rows once they are there.
 
         rounds: blocks of the worker that has the most: all take part in what it fetches.
         """
-        for block in blocks:
-            rounds -= 1
-            self._rows.fetch(self._tables(), block.occurring())
-            yield block
-        for _ in range(rounds):
-            self._rows.fetch(self._tables(), np.empty(0, np.int32))
+        tables = self._tables()
+        ready, errand = None, None
+        try:
+            for _ in range(rounds):
+                block = next(blocks, None)
+                if errand is not None:
+                    errand.result()
+                ids = np.empty(0, np.int32) if block is None else block.occurring()
+                errand = self._ask(tables, ids)
+                if ready is not None:
+                    yield ready
+                ready = block
+            if errand is not None:
+                errand.result()
+            if ready is not None:
+                yield ready
+        finally:
+            if errand is not None:
+                errand.wait()
+
+    def _ask(self, tables: Arrays, ids: Ids) -> Errand[None]:
+        """Fetch rows in a thread of their own, if the engine lets other threads exchange."""
+        if self._crew.exchange.any_thread:
+            return self._lane.ask(self._rows.fetch, tables, ids)
+        errand = Errand(self._rows.fetch, (tables, ids))
+        errand.run()
+        return errand
 
     def merge(self) -> None:
         """Merge the rows that blocks have read since the last merge; rows that rest wake in it."""
@@ -150,6 +175,10 @@ class NeededTables:
     def alike(self) -> None:
         """Note that all workers have the same tables."""
         self._rows.alike()
+
+    def close(self) -> None:
+        """Stop the thread that fetches rows."""
+        self._lane.close()
 
     def _tables(self) -> list[NDArray[Any]]:
         arrays = opened(self._mats)

@@ -26,7 +26,7 @@ def reader_of(team: Team, source: DataSource, use: Use, side: int = 0) -> Reader
     source = intake.read_from(source, use)
     return Reader(
         source,
-        lend=lent(use, len(team.replicas)),
+        lend=lent(use, len(team.replicas), team.crew.size),
         readers=readers_for(source, first.cache.backend.kind),
         indexed=use in intake.indexed_for,
         zeros=first.cache.backend.zeros,

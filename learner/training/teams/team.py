@@ -152,6 +152,7 @@ class Team:
         for block in blocks:
             self.counter.lap("merge")
             yield block
+            self.counter.lap("compute")
         self.counter.lap("merge")
 
     def waiting(self, blocks: Iterator[HostBlock]) -> Iterator[HostBlock]:
@@ -346,6 +347,8 @@ class Team:
         for lane in self._lanes:
             lane.close()
         self._trained.close()
+        if self._needed is not None:
+            self._needed.close()
         if self._merger is not None:
             self._merger.close()
         for replica in self.replicas:
