@@ -100,16 +100,22 @@ def needed_seconds(needs: Needs, network: Network = ASSUMED) -> float:
 
     Each round asks for rows and gets them; a merge gives them to their owners.
     """
+    return needs.rounds * fetch_seconds(needs, network) + give_seconds(needs, network)
 
-    def exchanges(count: int) -> float:
-        each = needs.touched / count
-        both = ID * each, needs.row_bytes * each
-        return count * sum(
-            network.exchange(nbytes, best_degrees(needs.workers, nbytes, network))
-            for nbytes in both
-        )
 
-    return exchanges(needs.rounds) + exchanges(1)
+def fetch_seconds(needs: Needs, network: Network = ASSUMED) -> float:
+    """Return the seconds in which rows travel that a block needs, one of the rounds."""
+    each = needs.touched / needs.rounds
+    return sum(_fastest(needs, nbytes, network) for nbytes in (ID * each, needs.row_bytes * each))
+
+
+def give_seconds(needs: Needs, network: Network = ASSUMED) -> float:
+    """Return the seconds in which the rows of all rounds travel to their owners."""
+    return _fastest(needs, needs.row_bytes * needs.touched, network)
+
+
+def _fastest(needs: Needs, nbytes: float, network: Network) -> float:
+    return network.exchange(nbytes, best_degrees(needs.workers, nbytes, network))
 
 
 def best_degrees(workers: int, nbytes: float, network: Network = ASSUMED) -> tuple[int, ...]:

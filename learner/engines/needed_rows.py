@@ -36,7 +36,7 @@ PIECE = 2**22
 
 
 class Runs(NamedTuple):
-    """Numbers of rows in parts, one for each worker, which ascend within a part.
+    """Numbers of rows in parts, one for each worker.
 
     ids: of all parts, one after the other. bounds: [workers + 1], of the parts.
     """
@@ -57,6 +57,18 @@ class Runs(NamedTuple):
         bounds = np.zeros(len(parts) + 1, np.int64)
         np.cumsum([part.size for part in parts], out=bounds[1:])
         return Runs(np.concatenate(parts), bounds)
+
+    @staticmethod
+    def joined(several: Sequence[Runs]) -> Runs:
+        """Join the parts of each worker, in this order."""
+        parts = zip(*(runs.split(runs.ids) for runs in several), strict=True)
+        return Runs.of([np.concatenate(part) for part in parts])
+
+    def without(self, worker: int) -> Runs:
+        """Leave out the part of a worker."""
+        parts = self.split(self.ids)
+        parts[worker] = parts[worker][:0]
+        return Runs.of(parts)
 
     def split(self, array: NDArray[Any]) -> list[NDArray[Any]]:
         """Return the parts of an array with an item for each number."""
@@ -92,41 +104,47 @@ class NeededRows:
     def __init__(self, crew: Crew, rows: int, swap: Swap, rest: Rest | None = None) -> None:
         self._crew, self._rows, self._swap, self._rest = crew, rows, swap, rest
         self._changed = np.zeros(len(range(crew.rank, rows, crew.size)), np.bool_)  # since `gather`
+        self._read = np.zeros(-(-rows // 8), np.uint8)  # bits, since the last merge
+        self._wanted: list[Runs] = []  # the rows that each fetch since then was the first to read
+        self._asked: list[Runs] = []  # those of all workers that this one owns
         self.behind = False
         self._begin()
 
     def _begin(self) -> None:
-        self._read = np.empty(0, np.int32)  # since the last merge, ascending
+        for wanted in self._wanted:
+            row_loops.clear(wanted.ids, self._read)
+        self._wanted, self._asked = [], []
         self._kept = np.empty(0, np.int32), np.empty((0, 0), np.float32)  # own ones, as merged
 
     def fetch(self, tables: Arrays, ids: Ids) -> None:
         """Bring rows up to date that the next block reads. ids: each once, ascending."""
         rank = self._crew.rank
-        new, union = np.empty_like(ids), np.empty(ids.size + self._read.size, np.int32)
-        count = row_loops.unite(ids, self._read, new, union)
-        self._read = union[: self._read.size + count]
-        wanted = Runs.by_owner(new[:count], self._crew.size)
+        new = np.empty_like(ids)
+        wanted = Runs.by_owner(new[: row_loops.mark(ids, self._read, new)], self._crew.size)
         parts = wanted.split(wanted.ids)
         self._keep(tables, parts[rank])
+        asked = Runs.of(self._swap(parts))
+        self._wanted.append(wanted)
+        self._asked.append(asked)
         if not self.behind:
             return
-        others = Runs.of([part[: part.size * (owner != rank)] for owner, part in enumerate(parts)])
-        asked = Runs.of(self._swap(others.split(others.ids)))
+        asked, wanted = asked.without(rank), wanted.without(rank)
         rows = asked.split(self._merged(tables, asked.ids))
-        _put(tables, others.ids, np.concatenate(self._swap(rows)))
+        _put(tables, wanted.ids, np.concatenate(self._swap(rows)))
 
     def merge(self, tables: Arrays) -> None:
         """Merge the rows that blocks have read since the last merge, at their owners.
 
+        Owners know from `fetch` which rows these are. All workers have fetched, if only no rows.
+
         Rows that rest change without being read, so all are merged.
         """
         rank, size, rest = self._crew.rank, self._crew.size, self._rest
-        read = Runs.by_owner(self._read, size)
+        read, found = Runs.joined(self._wanted), Runs.joined(self._asked)
         rows, clocks = _taken(tables, read.ids), [0.0] * size
         if rest is not None:
             rest.settle(read.ids, rows)
             clocks = self._crew.gather(rest.now)
-        found = Runs.of(self._swap(read.split(read.ids)))
         given = np.concatenate(self._swap(read.split(rows))).reshape(-1, _width(tables))
         keys = np.sort((found.ids.astype(np.int64) << 32) + np.arange(found.ids.size))
         arrived = (keys >> 32).astype(np.int32)

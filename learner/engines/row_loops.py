@@ -15,6 +15,7 @@ from blocklearn.matcache.cpu.jit import helper, kernel
 
 Ids = NDArray[np.int32]
 Bounds = NDArray[np.int64]
+Bits = NDArray[np.uint8]
 Table = NDArray[Any]
 
 _kernel, _helper = kernel(), helper()  # no contraction: each product is rounded separately
@@ -27,23 +28,26 @@ EXACT = 2.0**29  # 53 digits of float64 less 24 of float32
 
 
 @_kernel
-def unite(ids: Ids, old: Ids, new: Ids, union: Ids) -> int:
-    """Return how many `ids` are not in `old`, and fill `new` and `union` with these and with all.
+def mark(ids: Ids, bits: Bits, new: Ids) -> int:
+    """Set the bit of each row; return how many were not set, and fill `new` with these rows.
 
-    All ascend. new: [at least as long as ids]. union: [at least as long as ids and old].
+    bits: one for each row. new: [at least as long as ids].
     """
-    found, place = 0, 0
+    found = 0
     for i in range(ids.size):
-        while place < old.size and old[place] < ids[i]:
-            union[place + found] = old[place]
-            place += 1
-        if place == old.size or old[place] != ids[i]:
-            new[found] = ids[i]
-            union[place + found] = ids[i]
-            found += 1
-    for i in range(place, old.size):
-        union[i + found] = old[i]
+        row = np.uint64(ids[i])
+        byte, bit = row >> np.uint64(3), np.uint8(np.uint64(1) << (row & np.uint64(7)))
+        new[found] = ids[i]
+        found += (bits[byte] & bit) == 0
+        bits[byte] |= bit
     return found
+
+
+@_kernel
+def clear(ids: Ids, bits: Bits) -> None:
+    """Clear the bits of rows: all that are set."""
+    for i in range(ids.size):
+        bits[np.uint64(ids[i]) >> np.uint64(3)] = 0
 
 
 @_kernel
@@ -69,6 +73,10 @@ def deal(ids: Ids, workers: int, bounds: Bounds, dealt: Ids) -> None:
 def take(table: Table, ids: Ids, start: int, rows: Table) -> None:
     """Copy rows of a table into `rows`."""
     column = np.uint64(start)
+    if table.shape[1] == 1:  # without the inner loop, more reads from memory are under way at once
+        for i in range(ids.size):
+            rows[i, column] = table[np.uint64(ids[i]), 0]
+        return
     for i in range(ids.size):
         row = np.uint64(ids[i])
         for c in range(np.uint64(table.shape[1])):
@@ -79,6 +87,10 @@ def take(table: Table, ids: Ids, start: int, rows: Table) -> None:
 def put(table: Table, ids: Ids, start: int, rows: Table) -> None:
     """Replace rows of a table by `rows`."""
     column = np.uint64(start)
+    if table.shape[1] == 1:
+        for i in range(ids.size):
+            table[np.uint64(ids[i]), 0] = rows[i, column]
+        return
     for i in range(ids.size):
         row = np.uint64(ids[i])
         for c in range(np.uint64(table.shape[1])):

@@ -6,12 +6,13 @@ Simulated: the network, of a stated latency and bandwidth, and up to 256 workers
 of this kind with one thread. Measured on this machine, by one thread: a block of training, and
 loops of a merge (digests, copies, sums). Drawn: which rows the blocks of each worker touch, by
 Zipf's law. A worker sends and receives at the same time; an exchange ends when the last worker has
-all; nothing overlaps with training.
+all.
 
 "dense" sends all numbers; "differing" sends what differs to all; "needed" fetches the rows of a
-block from their owners, and gives them back; its loops are measured whole, those of the busiest
-worker. Rows of LDA (vb) rest: before a merge they are brought up to date, by their owners or by all
-workers, which is measured, too. ALS gives all workers the factors of a side ("rows").
+block from their owners while the block before trains, and gives them back. Its loops are measured
+whole, those of the busiest worker, and overlap with nothing. Rows of LDA (vb) rest: before a merge
+they are brought up to date, by their owners or by all workers, which is measured, too. ALS gives
+all workers the factors of a side ("rows").
 Efficiency is the time of training / the time of training and merging.
 
 `--workers` of MPI on this machine calibrate it: their merges are measured and predicted.
@@ -241,7 +242,7 @@ def simulated(load: Workload, sync: int, workers: int, local: Local) -> list[Row
             + load.tables * merge_seconds(load.lines, workers, None, local, network),
             "differing": load.settle
             + load.tables * merge_seconds(load.lines, workers, differing, local, network),
-            "needed": needed.merge(network),
+            "needed": needed.merge(network, load.block),
         }
         for way, merge in ways.items():
             train = sync * load.block
@@ -334,7 +335,7 @@ def calibrated(workers: int, local: Local) -> list[Row]:
         ways = {
             "dense": merge_seconds(found["lines"], workers, None, local, network),
             "differing": merge_seconds(found["lines"], workers, traffic, local, network),
-            "needed": needed.merge(network),
+            "needed": needed.merge(network, 0.0),
         }
         for way, predicted in ways.items():
             settings = {"model": f"{float(share):.0%} touched", "sync": 1, "network": "here, MPI"}

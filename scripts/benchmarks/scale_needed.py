@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blocklearn.learner.engines.cost import Needs, Network, needed_seconds
+from blocklearn.learner.engines.cost import Needs, Network, fetch_seconds, give_seconds
 from blocklearn.learner.engines.needed_rows import NeededRows
 from blocklearn.matcache import MatCache, named, scalar
 from blocklearn.optimizers.resting import Resting
@@ -32,25 +32,37 @@ class Needed:
     - rows, widths: of the tables. blocks: of all workers.
     - rests: whether rows rest: then an owner brings all of its own up to date.
 
-    seconds: of its loops. most: rows that the busiest worker sends or gets.
+    seconds: of its loops. most: rows of each block that the busiest worker sends or gets; given:
+    of all blocks.
     """
 
     def __init__(
         self, rows: int, widths: Sequence[int], blocks: Blocks, *, rests: bool = False
     ) -> None:
-        self._widths, self._rounds, self._rests = widths, len(blocks[0]), rests
+        self._widths, self._rests = widths, rests
         self._workers = workers = len(blocks)
         new = [_new(own) for own in blocks]
-        whole = [np.concatenate(own) for own in new]
-        owned = np.array([np.bincount(own % workers, minlength=workers) for own in whole])
-        self.most = int(max(owned.sum(axis=0).max(), owned.sum(axis=1).max()))
-        busiest = int(owned.sum(axis=0).argmax())
+        owned = np.array(
+            [[np.bincount(ids % workers, minlength=workers) for ids in own] for own in new]
+        )  # [workers x blocks x owners]
+        self.most = [_busiest(owned[:, block]) for block in range(len(blocks[0]))]
+        whole = owned.sum(axis=1)
+        self.given = _busiest(whole)
+        busiest = int(whole.sum(axis=0).argmax())
         self.seconds = self._measured(rows, new, blocks[busiest], busiest)
 
-    def merge(self, network: Network) -> float:
-        """Return the seconds of fetching rows and of the merge."""
-        needs = Needs(self._workers, self._rounds, self.most, 4 * sum(self._widths))
-        return needed_seconds(needs, network) + self.seconds
+    def merge(self, network: Network, block: float) -> float:
+        """Return the seconds that fetching rows and the merge add to those of training.
+
+        block: seconds in which a worker trains on a block. The rows of the next one travel
+        meanwhile. Its one thread does the loops, too.
+        """
+        first, *others = (fetch_seconds(self._needs(rows), network) for rows in self.most)
+        waited = first + sum(max(0.0, seconds - block) for seconds in others)
+        return waited + give_seconds(self._needs(self.given), network) + self.seconds
+
+    def _needs(self, rows: int) -> Needs:
+        return Needs(self._workers, 1, rows, 4 * sum(self._widths))
 
     def _measured(self, rows: int, new: Blocks, own: Sequence[Ids], rank: int) -> float:
         """Return the least processor seconds of some rounds, after a first one."""
@@ -79,13 +91,12 @@ class Needed:
         """Return what the others give in each exchange: numbers of rows, and rows."""
         n, width, found = self._workers, sum(self._widths), []
         zeros = np.zeros(width * max(sum(ids.size for ids in own) for own in new) * 2, np.float32)
-        for block in range(self._rounds):
+        for block in range(len(self.most)):
             wanted = [ids[ids % n == rank] for ids in (own[block] for own in new)]
             given = np.bincount(new[rank][block] % n, minlength=n)
             found += [wanted, [zeros[: width * count] for count in given]]
-        read = [np.sort(np.concatenate(own)) for own in new]
-        read = [ids[ids % n == rank] for ids in read]
-        return [*found, read, [zeros[: width * ids.size] for ids in read]]
+        read = [np.count_nonzero(np.concatenate(own) % n == rank) for own in new]
+        return [*found, [zeros[: width * count] for count in read]]
 
 
 class Clocked:
@@ -123,6 +134,11 @@ def whole_settle_seconds(rows: int, width: int) -> float:
         found.append(time.process_time() - begun)
     cache.close()
     return min(found[1:])
+
+
+def _busiest(owned: NDArray[np.int64]) -> int:
+    """Return the rows that the busiest worker sends or gets. owned: [workers x owners]."""
+    return int(max(owned.sum(axis=0).max(), owned.sum(axis=1).max()))
 
 
 def _new(blocks: Sequence[Ids]) -> list[Ids]:

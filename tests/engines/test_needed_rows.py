@@ -85,6 +85,33 @@ def test_sums_of_many_workers_are_those_in_their_order() -> None:
     assert before.tobytes() == expected.tobytes()
 
 
+def test_numbers_of_rows_are_sent_once() -> None:
+    """Owners know from what was fetched which rows a merge gives them."""
+    case = Case(2000, [4], rounds=2, merges=3)
+
+    def work(own: Exchange) -> tuple[int, int]:
+        sent, read, swap = 0, 0, own.exchange
+
+        def counted(parts: Any) -> Any:
+            nonlocal sent
+            if parts[0].dtype == np.int32:
+                sent += sum(part.size for rank, part in enumerate(parts) if rank != own.rank)
+            return swap(parts)
+
+        tables, rows = case.before(), NeededRows(Crew(own), case.rows, counted)
+        for merge in range(case.merges):
+            blocks = [*case.blocks(own.rank, merge), np.empty(0, np.int32)][: case.rounds]
+            for ids in blocks:
+                rows.fetch(tables, ids)
+            rows.merge(tables)
+            every = np.unique(np.concatenate(blocks))
+            read += int(np.count_nonzero(every % own.size != own.rank))
+        return sent, read
+
+    for sent, read in results(2, work):
+        assert sent == read > 0
+
+
 def test_few_rows_travel() -> None:
     """A worker sends rows that its blocks have read, and those that others ask for."""
     case = Case(20_000, [4], share=0.01, merges=3)
