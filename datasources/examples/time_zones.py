@@ -57,7 +57,8 @@ def hours_ahead(zone: str, moments: Sequence[datetime]) -> npt.NDArray[np.float3
     """Return the hours that clocks of `zone` were ahead of UTC at these moments."""
     place = zoneinfo.ZoneInfo(zone)
     ahead = [moment.astimezone(place).utcoffset() or timedelta() for moment in moments]
-    return np.array([offset / timedelta(hours=1) for offset in ahead], np.float32)
+    hours = {offset: offset / timedelta(hours=1) for offset in set(ahead)}  # a zone has few
+    return np.array([hours[offset] for offset in ahead], np.float32)
 
 
 def all_stored(table: npt.NDArray[np.float32]) -> Any:
