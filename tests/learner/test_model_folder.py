@@ -314,7 +314,7 @@ def test_a_reader_sees_a_whole_model_while_it_is_replaced(tmp_path: Path) -> Non
     writer = threading.Thread(target=replace)
     writer.start()
     try:
-        while not stop.is_set():
+        while not stop.wait(0.001):  # without a pause it would keep the writer from the interpreter
             saved = load(path)
             if saved.metrics != {"passes": 3, "perplexity": 12.5}:
                 number = saved.metrics["passes"]
