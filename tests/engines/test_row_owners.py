@@ -24,6 +24,7 @@ from blocklearn.models import RowState, RowStore, TokenState
 from blocklearn.models.states import needed_rows
 from blocklearn.models.states.row_share import RowShare
 from tests.engines.test_workers import CASES, Stops, learnt, made, trained
+from tests.support.often import rarely
 from tests.support.workers import as_workers, results
 
 OWNED = ["nmf frobenius", "lda kept", "ranking softmax", "als rows of users", "als steps of items"]
@@ -278,8 +279,16 @@ RIDGES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", RIDGES)
-@pytest.mark.parametrize("workers, users, items", [(2, 900, 700), (3, 600, 63), (4, 450, 1)])
+SIZES = [(3, 600, 63), (2, 900, 700), (4, 450, 1)]
+"""Workers, users and items."""
+BROUGHT = [(name, *size) for name in RIDGES for size in SIZES]
+BROUGHT_OFTEN = [case for case in BROUGHT if case[0] == "cg" or case[1:] == SIZES[0]]
+
+
+@pytest.mark.parametrize(
+    "name, workers, users, items",
+    [*BROUGHT_OFTEN, *rarely(*(case for case in BROUGHT if case not in BROUGHT_OFTEN))],
+)
 def test_workers_bring_the_users_that_a_block_of_items_needs(
     name: str, workers: int, users: int, items: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
