@@ -134,7 +134,7 @@ class Team:
         fetching = self._needed_states[side] if self._needed_states else None
         if read:
             most = rounds * self.crew.size * self.first.intakes[side].shape.rows
-            self._trained.begin(read, most, early=not fetching)
+            self._trained.begin(read, most, early=not fetching and self._needed is None)
 
         def train(replica: Replica, host: HostBlock) -> None:
             replica.train(host, side, look if replica is first else None)
