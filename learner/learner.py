@@ -24,8 +24,6 @@ from blocklearn.answers import answered, no_attribute
 from blocklearn.datasources import (
     BlockShape,
     DataSource,
-    HostBlock,
-    Reader,
     row_names,
 )
 from blocklearn.matcache import IndexedBy, Tables, make_backend
@@ -39,7 +37,7 @@ from .checkpoints.hook import check_folders, checkpoints_of
 from .checkpoints.parts import CHECK, WRITE, PartWriter, check_parts
 from .configuration.choices import evaluation_of, listed, made
 from .engines.alike import check_alike, check_share
-from .engines.crew import Crew, bounds
+from .engines.crew import Crew
 from .engines.exchange import Exchange
 from .engines.open import EngineName, check_devices, crew_of
 from .exit_codes import exit_code
@@ -60,10 +58,9 @@ from .training.plans.plan import Plan as Plan
 from .training.plans.plan import feeds_of, make_plan
 from .training.plans.trial import Trial as Trial
 from .training.plans.trial import try_blocks
-from .training.replicas.block_input import Use
+from .training.predicting import predicted, whole
 from .training.replicas.parts import Parts
-from .training.replicas.replica import Replica
-from .training.scoring import own_blocks, score_blocks, score_names
+from .training.scoring import score_names, scoring
 from .training.settings.checks import (
     check_block_rows,
     check_fields,
@@ -362,12 +359,13 @@ class Learner:
             self._live.share()
             team.meet()
             readers = [
-                stack.enter_context(self._reader(source, "train", side))
+                stack.enter_context(reader_of(team, source, "train", side))
                 for side, source in enumerate(self.data.sides)
             ]
-            score = stack.enter_context(self._scoring(team))
-            if score is not None:
-                orders["score"] = score
+            score = None
+            if self.eval is not None:
+                own = stack.enter_context(scoring(team, self.eval, progress, self.crew))
+                orders["score"] = score = self.crew.ordered("score")(own)
             evaluator = Evaluator(self.evaluation, progress, score, self._tell)
             sides = list(zip(self.data.sides, readers, strict=True))
             Training(team, sides, progress, evaluator, self._tell, self._heard, lead).run()
@@ -482,28 +480,6 @@ class Learner:
         if state is not None:
             self.restore(state)
 
-    def _reader(self, source: DataSource, use: Use, side: int = 0) -> Reader:
-        return reader_of(self._live.ready(), source, use, side)
-
-    @contextmanager
-    def _scoring(self, team: Team) -> Iterator[Callable[[], dict[str, float]] | None]:
-        """Open a reader of the eval data, and yield a function that scores them.
-
-        The workers share the blocks.
-        """
-        if self.eval is None:
-            yield None
-            return
-        crew, count, rows = self.crew, self.eval.blocks, self.eval.shape.total_rows
-        with self._reader(self.eval, "score") as reader:
-
-            def score() -> dict[str, float]:
-                with crew.ordered("score"):
-                    blocks = own_blocks(reader, count, crew)
-                    return score_blocks(team, blocks, rows, self.progress, crew)
-
-            yield score
-
     def _tell(self, event: str) -> None:
         if event == "improved":
             self._best.keep()
@@ -548,14 +524,8 @@ class Learner:
         side: 1 if the rows of X are new columns of the training data, for models with a state of
             columns.
         """
-        result: np.ndarray[Any, Any] | None = None
         source = self.data.source(X, side=side)
-        for ids, rows in self.predictions(source, side=side):
-            if result is None:
-                result = np.empty((source.shape.total_rows, rows.shape[1]), rows.dtype)
-            result[ids] = rows
-        assert result is not None  # a source has at least one row
-        return result
+        return whole(source.shape.total_rows, self.predictions(source, side=side))
 
     def predictions(
         self, X: Any, *, side: int = 0, part: tuple[int, int] = (0, 1)
@@ -569,15 +539,7 @@ class Learner:
         self._live.check_trained()
         source = self.data.prepared(self.data.source(X, side=side))
         team = self._prepare(source.shape, side=side)
-        team.make_ready(source.shape, side)
-
-        def predict(replica: Replica, host: HostBlock) -> tuple[Any, Any]:
-            rows = replica.prediction_of(host, side)
-            return host.row_ids[: host.rows].copy(), rows[: host.rows]
-
-        start, stop = (bounds(source.blocks, part[1])[i] for i in (part[0], part[0] + 1))
-        with self._reader(source, "predict", side) as reader, team.exact():
-            yield from team.in_turn(reader.blocks(0, start, stop=stop), predict)
+        yield from predicted(team, source, side, part)
 
     @answered
     def evaluate(self, X: Any, *, crew: Crew | None = None) -> dict[str, float]:
@@ -593,10 +555,8 @@ class Learner:
         rows = team.first.shapes.total_rows
         check_rows(self.model, rows, self.row_names, source, "evaluate")
         team.make_ready(source.shape)
-        with self._reader(source, "score") as reader:
-            crew, rows = crew or Crew(), source.shape.total_rows
-            blocks = own_blocks(reader, source.blocks, crew)
-            return score_blocks(team, blocks, rows, self.progress, crew)
+        with scoring(team, source, self.progress, crew or Crew()) as score:
+            return score()
 
     @property
     def team(self) -> Team | None:
@@ -688,12 +648,9 @@ class Learner:
 
     def _check_metric(self, team: Team) -> None:
         """Raise ConfigError if no score of the eval data has the name of the metric."""
-        if self.eval is None or self.evaluation.metric is None:
-            return
-        with self._reader(self.eval, "score") as reader:
-            names = score_names(team, reader.blocks(0, stop=1), self.eval.shape.rows)
-        added = [name for hook in self.hooks for name in hook.adds]
-        check_metric(self.evaluation.metric, [*names, *added])
+        if self.eval is not None and self.evaluation.metric is not None:
+            added = [name for hook in self.hooks for name in hook.adds]
+            check_metric(self.evaluation.metric, [*score_names(team, self.eval), *added])
 
     def parameter(self, name: str) -> np.ndarray[Any, Any]:
         """Return a copy of the parameter `name`; if it lies in a file, a file by column, read-only.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
-from blocklearn.datasources import HostBlock, Reader
+from blocklearn.datasources import DataSource, HostBlock
 from blocklearn.models import Block, Score
 from blocklearn.models.score import Tally
 
@@ -17,8 +18,27 @@ from ..errors import DivergedError
 from .replicas.program import Program
 from .replicas.replica import Replica
 from .settings.progress import Progress
+from .teams.reading import reader_of
 from .teams.shared_scores import packed, unpacked
 from .teams.team import Team
+
+
+@contextmanager
+def scoring(
+    team: Team, source: DataSource, progress: Progress, crew: Crew
+) -> Iterator[Callable[[], dict[str, float]]]:
+    """Open a reader of `source`, and yield a function that scores the model on its rows.
+
+    progress, crew: see `score_blocks`. There may be more workers than blocks.
+    """
+    count, rows = source.blocks, source.shape.total_rows
+    with reader_of(team, source, "score") as reader:
+
+        def score() -> dict[str, float]:
+            blocks = reader.blocks(0, min(crew.rank, count), crew.size)
+            return score_blocks(team, blocks, rows, progress, crew)
+
+        yield score
 
 
 def score_blocks(
@@ -26,14 +46,14 @@ def score_blocks(
     blocks: Iterable[HostBlock],
     rows: int,
     progress: Progress,
-    crew: Crew | None = None,
+    crew: Crew,
 ) -> dict[str, float]:
     """Return the figures of the blocks by name, and those of mixins.
 
     rows: of all blocks, at most.
     progress: of the training before; counts the scored blocks.
     crew: the workers that score them, each the blocks of its rank, `size` blocks apart. All call
-        this, and all get the figures, which have the bits of one worker. None: there is one.
+        this, and all get the figures, which have the bits of one worker.
 
     Raises:
         DivergedError: a score is not finite.
@@ -50,7 +70,7 @@ def score_blocks(
                 )
         return score, host
 
-    crew, tally = crew or Crew(), team.tally(rows)
+    tally = team.tally(rows)
     with team.exact():
         tally.clear()
         reports = {name: float(value) for name, value in team.first.scores_of_mixins().items()}
@@ -67,29 +87,22 @@ def score_blocks(
         return crew.told(tally.figures() | reports if crew.leads else None)  # type: ignore[no-any-return]
 
 
-def score_names(team: Team, blocks: Iterable[HostBlock], rows: int) -> list[str]:
-    """Return the names of the figures of `score_blocks`, from some blocks of the same data.
+def score_names(team: Team, source: DataSource) -> list[str]:
+    """Return the names of the figures of `score_blocks`, from the first block of `source`.
 
     What the figures are does not matter: the model may be untrained.
-
-    rows: of all blocks, at most.
     """
 
     def score_block(replica: Replica, host: HostBlock) -> tuple[Score, HostBlock]:
         return {name: part.read() for name, part in replica.score_of(host).items()}, host
 
-    tally = team.tally(rows)
-    with team.exact():
+    tally = team.tally(source.shape.rows)
+    with reader_of(team, source, "score") as reader, team.exact():
         tally.clear()
-        for score, host in team.in_turn(blocks, score_block):
+        for score, host in team.in_turn(reader.blocks(0, stop=1), score_block):
             tally.add(score, host.rows)
             tally.count(host)
         return [*tally.figures(), *team.first.scores_of_mixins()]
-
-
-def own_blocks(reader: Reader, count: int, crew: Crew) -> Iterator[HostBlock]:
-    """Return the blocks of `count` that this worker scores; there may be more workers."""
-    return reader.blocks(0, min(crew.rank, count), crew.size)
 
 
 Scored = tuple[Score, HostBlock | None]

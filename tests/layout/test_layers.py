@@ -40,7 +40,7 @@ ROOMS = {
         " inspection evidence page starting command_line estimators"
     ),
     "learner/training": (
-        "settings inputs replicas teams states plans topics scoring divergence loop"
+        "settings inputs replicas teams states plans topics predicting scoring divergence loop"
     ),
 }  # fmt: skip
 """The rooms of a folder, each above those before it. `learner` is learner.py with hooks.py and
