@@ -21,11 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from blocklearn.answers import answered, no_attribute
-from blocklearn.datasources import (
-    BlockShape,
-    DataSource,
-    row_names,
-)
+from blocklearn.datasources import BlockShape, DataSource
 from blocklearn.matcache import IndexedBy, Tables, make_backend
 from blocklearn.matcache.containers.backend import Backend
 from blocklearn.mixins import MIXINS, Mixin
@@ -74,7 +70,7 @@ from .training.settings.evaluation import Evaluation, Evaluator, check_metric
 from .training.settings.execution import Execution
 from .training.settings.optimizer_checks import check_optimizer
 from .training.states.best import BestModel
-from .training.states.further import further, other_names, rows_before
+from .training.states.further import further, rows_before
 from .training.states.live_model import LiveModel
 from .training.states.state import State as State
 from .training.teams.leading import Leading, stand_by
@@ -458,22 +454,15 @@ class Learner:
         source = data.source(train, "train", shuffle=self._shuffles())
         state, before = None, 0
         if self._live.has_numbers:
-            names = other_names(data.row_names, row_names(source))
-            anew = self.optimizer is not None and self.optimizer.keeps_rows
-            rows = source.shape.total_rows
-            state = further(self.state(), self.model.row_states, rows, names, anew=anew)
+            state = further(self.state(), self.parts, data.row_names, source)
             before = rows_before(self.progress)
         data.check_columns(source.shape)
         if self._live.team is not None:
             self._live.drop()
         self.crew.exchange.renew()  # the next workers get the new data
-        data.train_on(source)
-        if eval is not None:
-            data.score_on(data.source(eval, "eval"))
+        data.turn_to(source, eval, before)
         if self.crew.exchange.starts:
             self._given = train, data.given[1] if eval is None else eval
-        if data.of_rows is None and before:
-            data.of_rows = before + source.shape.total_rows
         self._take_default_optimizer()
         self.passes = self.progress.position[0] + passes
         self._begin()

@@ -143,6 +143,18 @@ class RunData:
         self.given = self.given[0], source
         self.eval = self.prepared(source)
 
+    def turn_to(self, source: DataSource, eval: Any, before: int) -> None:
+        """Take other data of training, over the same columns.
+
+        eval: data to score in place of the earlier ones; None: those stay.
+        before: rows that were trained on so far.
+        """
+        self.train_on(source)
+        if eval is not None:
+            self.score_on(self.source(eval, "eval"))
+        if self.of_rows is None and before:
+            self.of_rows = before + source.shape.total_rows
+
     @property
     def sides(self) -> list[DataSource]:
         """The training data, in each orientation that a pass visits."""

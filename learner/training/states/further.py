@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from blocklearn.datasources import Ids
+from blocklearn.datasources import DataSource, Ids, row_names
 
 from ..replicas.names import OPTIMIZER
+from ..replicas.parts import Parts
 from ..settings.progress import Progress
 from .state import State
 
 
-def further(
-    state: State, row_states: Mapping[str, int], rows: int, names: bool, *, anew: bool = False
-) -> State:
-    """Return `state` at the end of its passes, for training on other rows.
+def further(state: State, parts: Parts, names: Sequence[str] | None, source: DataSource) -> State:
+    """Return `state` at the end of its passes, for training `parts` on the rows of `source`.
 
-    row_states: sides of the states of rows, by name; rows: rows of the new data.
-    names: whether the new rows have other names. States of other rows begin afresh.
-    anew: whether the optimizer begins anew, as one does that keeps numbers for each row.
+    States of other rows begin afresh, and so does an optimizer that keeps numbers for each row.
+
+    names: of the rows so far; None: unknown.
 
     Raises:
         ValueError: the state is in the middle of a pass, or lacks the position of an optimizer.
@@ -34,18 +33,19 @@ def further(
             "Learner: the state is in the middle of a pass: must be at the end of one to turn to "
             "other data. Train this pass to its end with fit()."
         )
+    other, rows = _differ(names, row_names(source)), source.shape.total_rows
     fresh = {
         name
-        for name, side in row_states.items()
-        if side == 0 and name in state.tensors and (names or len(state.tensors[name]) != rows)
+        for name, side in parts.model.row_states.items()
+        if side == 0 and name in state.tensors and (other or len(state.tensors[name]) != rows)
     }
-    if anew:
+    if parts.optimizer is not None and parts.optimizer.keeps_rows:
         fresh |= {name for name in state.tensors if name.startswith(OPTIMIZER)}
     tensors = {name: array for name, array in state.tensors.items() if name not in fresh}
     return replace(state, tensors=tensors, position={**state.position, "best": None}, fresh=fresh)
 
 
-def other_names(known: Sequence[str] | None, found: Sequence[str] | None) -> bool:
+def _differ(known: Sequence[str] | None, found: Sequence[str] | None) -> bool:
     """Return whether both are known, and differ."""
     return known is not None and found is not None and Ids(known) != Ids(found)
 
