@@ -50,8 +50,8 @@ from .training.loop import Training
 from .training.plans.assembly import Assembly
 from .training.plans.gpu_time import CARDS
 from .training.plans.index_choice import PassTimes
+from .training.plans.memory import make_plan
 from .training.plans.plan import Plan as Plan
-from .training.plans.plan import feeds_of, make_plan
 from .training.plans.trial import Trial as Trial
 from .training.plans.trial import try_blocks
 from .training.predicting import predicted, whole
@@ -599,18 +599,17 @@ class Learner:
 
         workers: plan for the first of so many; None: for this one, of those that there are.
         """
-        source, data = self.data.training, self.data
         draft = None
         if self.team is None:
-            draft = self.assembly(workers=workers).draft(source.shape, self._live.restored)
+            shape = self.data.training.shape
+            draft = self.assembly(workers=workers).draft(shape, self._live.restored)
         plan = make_plan(
             draft or self._live.ready().first,
-            feeds_of(data.train, data.across, data.eval),
-            devices=self.execution.devices,
+            self.data,
+            self.execution,
             shares=self._shares(workers),
-            in_files=self.row_folder is not None,
+            workers=self.crew.size,
             keeps_best=self._best.wanted,
-            apart=self.execution.replicas * self.crew.size > 1 and self.execution.sync_weight < 1.0,
         )
         if draft is not None:
             draft.close()
