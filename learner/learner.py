@@ -565,16 +565,8 @@ class Learner:
     def report(self) -> list[str]:
         """Return the mixins' lines about the parameters."""
         team = self._live.ready()
-        columns = team.first.shapes.columns
         with team.exact():
-            return [
-                line
-                for mixin in self.mixins
-                for name, mat in mixin.tables.items()
-                for line in mixin.report(
-                    name, mat.numpy(), self.names if mat.shape[0] == columns else None
-                )
-            ]
+            return self.parts.report(team.first.shapes.columns, self.names)
 
     @answered
     def topics(self, top: int = 10, relevance: float = 1.0) -> list[list[tuple[str, float]]]:
@@ -742,14 +734,7 @@ class Learner:
         self.data.block_rows = shape.rows
         if side == 0:
             self.data.check_columns(shape)
-        try:
-            replicas = self.assembly().replicas(shape, side, self._live.restored)
-        except BaseException:
-            if self.placed_tables is not None:
-                self.placed_tables.release()
-            raise
-        every, weight = self.execution.sync_every, self.execution.sync_weight
-        team = Team(replicas, sync_every=every, sync_weight=weight, crew=self.crew)
+        team = self.assembly().team(shape, side, self._live.restored, self.crew)
         self._live.open(team, self._shares(), seed=self.execution.seed)
         self.model.show_shapes(self._live.shapes())
         if self.eval is not None:

@@ -17,6 +17,7 @@ from blocklearn.matcache.devices import IDLE
 from blocklearn.models import Model, RowStore, Shapes
 from blocklearn.optimizers import Optimizer
 
+from ...engines.crew import Crew
 from ...files.placed_tables import PlacedTables
 from ..inputs.data import count_labels, count_tokens, sum_values
 from ..inputs.row_sample import take_rows
@@ -28,6 +29,7 @@ from ..settings.execution import Execution
 from ..settings.optimizer_checks import check_kept_rows
 from ..states.state import State
 from ..states.team_state import block_shapes
+from ..teams.team import Team
 from .gpu_time import Card, Update, pass_of
 from .index_choice import PassTimes, changes, pass_times
 
@@ -90,16 +92,26 @@ class Assembly:
         terms = [mixin for mixin in mixins if mixin.acts]
         return model.optimizer_for(self.shapes([self.data.train.shape]), terms)
 
-    def replicas(self, shape: BlockShape, side: int, restored: State | None) -> list[Replica]:
+    def team(self, shape: BlockShape, side: int, restored: State | None, crew: Crew) -> Team:
         """Return one replica for each device; the first has `parts`, the others copies.
 
-        They take blocks of `shape` on that side. restored: the state that they will load, if any.
+        They take blocks of `shape` on that side. An error releases the files of tables.
+
+        restored: the state that they will load, if any.
+        crew: the workers of the run.
         """
         others = [self.parts.copies() for _ in self.execution.devices[1:]]
-        return [
-            self._replica(parts, number, shape, side, restored)
-            for number, parts in enumerate([self.parts, *others])
-        ]
+        try:
+            replicas = [
+                self._replica(parts, number, shape, side, restored)
+                for number, parts in enumerate([self.parts, *others])
+            ]
+        except BaseException:
+            if self.files is not None:
+                self.files.release()
+            raise
+        every, weight = self.execution.sync_every, self.execution.sync_weight
+        return Team(replicas, sync_every=every, sync_weight=weight, crew=crew)
 
     def draft(self, shape: BlockShape, restored: State | None) -> Replica:
         """Return a replica whose memory is planned, but not allocated."""

@@ -33,3 +33,15 @@ class Parts:
             "optimizer": None if optimizer is None else optimizer.model_dump(mode="json"),
             "mixins": [mixin.model_dump(mode="json") for mixin in self.mixins],
         }
+
+    def report(self, columns: int, names: Sequence[str] | None) -> list[str]:
+        """Return the lines of the mixins about their tables.
+
+        columns: of the data. names: of these; None: unknown.
+        """
+        return [
+            line
+            for mixin in self.mixins
+            for name, mat in mixin.tables.items()
+            for line in mixin.report(name, mat.numpy(), names if mat.shape[0] == columns else None)
+        ]
