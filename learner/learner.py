@@ -600,7 +600,7 @@ class Learner:
             self.data,
             self.execution,
             shares=self._shares(workers),
-            workers=self.crew.size,
+            workers=self.crew.size if workers is None else workers,
             keeps_best=self._best.wanted,
         )
         if draft is not None:

@@ -122,6 +122,14 @@ def test_scores_and_merges_are_part_of_the_plan() -> None:
     assert planned["W while it is read"].held == 2 * 4 * 40 * 60
 
 
+def test_a_plan_for_several_workers_has_the_copies_that_reading_takes() -> None:
+    """One process plans for all: with `sync_weight` below 1, their parameters may differ."""
+    X, Y = np.ones((60, 4), np.float32), np.zeros((60, 1), np.float32)
+    learner = bl.Learner("glm", (X, Y), sync_weight=0.5)
+    alone, of_two = ({row.name for row in learner.plan(count).rows} for count in (1, 2))
+    assert {"W while it is read", "intercept while it is read"} == of_two - alone
+
+
 def test_a_plan_has_bins_where_scores_would_take_more_than_they_may() -> None:
     X = sp.csr_array(sp.random(9000, 40, 0.1, dtype=np.float32, random_state=0))
     Y = np.zeros((9000, 2000), np.float32)
