@@ -36,15 +36,7 @@ OPTIMIZERS: Mapping[str, type[Optimizer]] = Kinds(
 if TYPE_CHECKING:
     from .adagrad import AdaGrad as AdaGrad
     from .adam import Adam as Adam
-    from .base import Gradient as Gradient
-    from .base import Groups as Groups
-    from .base import Meaning as Meaning
-    from .base import Objective as Objective
     from .base import Optimizer as Optimizer
-    from .base import Penalty as Penalty
-    from .base import SparseEstimate as SparseEstimate
-    from .base import Term as Term
-    from .base import Update as Update
     from .conjugate_gradient import ConjugateGradient as ConjugateGradient
     from .dual_ascent import DualAscent as DualAscent
     from .errors import CombinationError as CombinationError
@@ -60,5 +52,13 @@ if TYPE_CHECKING:
     from .sgld import SGLD as SGLD
     from .streaming_average import StreamingAverage as StreamingAverage
     from .telescoping import Telescoping as Telescoping
+    from .terms import Penalty as Penalty
+    from .terms import Term as Term
+    from .updates import Gradient as Gradient
+    from .updates import Groups as Groups
+    from .updates import Meaning as Meaning
+    from .updates import Objective as Objective
+    from .updates import SparseEstimate as SparseEstimate
+    from .updates import Update as Update
 else:
     __getattr__, __dir__, __all__ = on_demand(__name__, "OPTIMIZERS")

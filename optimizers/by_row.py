@@ -16,13 +16,13 @@ from typing import Any
 
 from blocklearn.matcache import Entries, Moment, Move, Scalar, named, row_steps, scalar
 
-from .base import Update
 from .errors import CombinationError
 from .linear_loss import LinearLoss, single_derivatives
 from .managed import Managed, check_row_steps, check_sparse
 from .row import Row
 from .row_programs import rest_row, step_row
 from .rule import GradientRule
+from .updates import Update
 
 
 class ByRow:

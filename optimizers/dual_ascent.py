@@ -40,10 +40,11 @@ from blocklearn.matcache import (
     total,
 )
 
-from .base import Objective, Optimizer, OwnRows, Update
+from .base import Optimizer, OwnRows
 from .dual_programs import dual_moves, due_rows, keep_moves, move_bias, move_weight
 from .errors import CombinationError
 from .linear_loss import LEAST_WEIGHT, DualSteps, LinearLoss
+from .updates import Objective, Update
 
 BIAS = 0.1  # square of the constant feature, at most
 NOISE = 1e-8  # mean squares that are the rounding of float32

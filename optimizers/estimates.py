@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from .base import Meaning, Optimizer
+from .base import Optimizer
 from .errors import CombinationError
+from .updates import Meaning
 
 
 class StatisticsOptimizer(Optimizer):

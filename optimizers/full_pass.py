@@ -17,11 +17,12 @@ from pydantic import Field
 
 from blocklearn.matcache import Mat, Merge, from_array, named, scalar, total
 
-from .base import Objective, Optimizer, Update
+from .base import Optimizer
 from .errors import CombinationError
 from .line_search import LineSearch
 from .linear_loss import LinearLoss
 from .pass_sums import PassSums
+from .updates import Objective, Update
 
 
 class FullPass(Optimizer):

@@ -21,13 +21,13 @@ from blocklearn.matcache import Mat, Merge, colsum, copy, minimum, named, scalar
 from blocklearn.matcache import total as total_of
 from blocklearn.matcache.containers.expressions import Elementwise
 
-from .base import Gradient, Objective, Update, masked
 from .by_row import ByRow, moves_of
 from .errors import CombinationError
 from .linear_loss import LEAST_WEIGHT, LinearLoss, Weighted
 from .managed import ALL, ONE, Managed, Slot, check_rows, check_sparse, weight_row
 from .row_programs import kernels_of
 from .rule import GradientRule
+from .updates import Gradient, Objective, Update, masked
 
 
 class GradientOptimizer(GradientRule):

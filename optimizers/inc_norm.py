@@ -17,8 +17,8 @@ from pydantic import Field
 
 from blocklearn.matcache import colsum, scalar, where
 
-from .base import Objective
 from .estimates import StatisticsOptimizer
+from .updates import Objective
 
 
 class IncNorm(StatisticsOptimizer):

@@ -9,8 +9,8 @@ import numpy as np
 
 from blocklearn.matcache import Mat, MatCache, from_array
 
-from .base import Term, Weights
 from .errors import CombinationError
+from .terms import Term, Weights
 
 ALL: Literal["all"] = "all"
 ONE: Literal["one"] = "one"

@@ -27,9 +27,9 @@ from blocklearn.matcache import (
     total,
 )
 
-from .base import Gradient, Objective, Update, masked
 from .linear_loss import LinearLoss
 from .row import Row, kernel
+from .updates import Gradient, Objective, Update, masked
 
 LOSS, WEIGHT = "pass.loss", "pass.weight"
 ROWS = "pass.rows"

@@ -27,7 +27,7 @@ from blocklearn.matcache import (
     scalar,
 )
 
-from .base import SparseEstimate
+from .updates import SparseEstimate
 
 ROOM = 2**17  # numbers
 

@@ -7,10 +7,10 @@ from typing import Any
 from blocklearn.matcache import clip, copy, maximum, minimum, repeat, rowsum, sqrt, where
 from blocklearn.matcache.notation.functions import TINY
 
-from .base import masked
 from .managed import Managed
 from .row import Row, kernel
 from .rule import GradientRule
+from .updates import masked
 
 
 def kernels_of(rule: GradientRule, p: Managed) -> dict[str, Any]:

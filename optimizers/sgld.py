@@ -21,10 +21,10 @@ from pydantic import Field, model_validator
 
 from blocklearn.matcache import Draws, Mat, named, scalar, sqrt
 
-from .base import Gradient, Update, masked
 from .gradient import GradientOptimizer
 from .linear_loss import Weighted
 from .managed import Slot
+from .updates import Gradient, Update, masked
 
 PASS = 2**31 - 2  # of the key of noise: no training reaches it, and first values use another
 

@@ -13,10 +13,10 @@ from pydantic import Field
 
 from blocklearn.matcache import Mat, Merge, scalar
 
-from .base import Objective, SparseEstimate
 from .errors import CombinationError
 from .estimates import StatisticsOptimizer
 from .resting import Resting
+from .updates import Objective, SparseEstimate
 
 Delay = Annotated[float, Field(ge=0)]
 LARGEST = 1.0 - 2.0**-53  # rho whose logarithm of 1 - rho is finite

@@ -16,9 +16,9 @@ from pydantic import Field, PositiveInt
 
 from blocklearn.matcache import named, scalar, where
 
-from .base import Objective
 from .estimates import StatisticsOptimizer
 from .row import Row, kernel
+from .updates import Objective
 
 
 class Telescoping(StatisticsOptimizer):

@@ -29,9 +29,10 @@ ROOMS = {
         " pagerank ranking svd triangles word_vectors ranking_metrics"
     ),
     "optimizers": (
-        "errors schedules flow line_search base linear_loss resting managed row rule row_programs"
-        " by_row gradient pass_sums full_pass estimates adagrad adam conjugate_gradient ftrl"
-        " inc_norm lbfgs rmsprop sgd sgld streaming_average telescoping dual_programs dual_ascent"
+        "errors schedules flow line_search updates terms base linear_loss resting managed row"
+        " rule row_programs by_row gradient pass_sums full_pass estimates adagrad adam"
+        " conjugate_gradient ftrl inc_norm lbfgs rmsprop sgd sgld streaming_average"
+        " telescoping dual_programs dual_ascent"
     ),
     "learner": (
         "errors terminal exit_codes figures memory drawing files engines storage training"
