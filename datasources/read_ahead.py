@@ -11,7 +11,8 @@ import numpy as np
 
 from blocklearn.matcache.threads import MOMENT, start
 
-from .block import HostBlock, Zeros, block_bytes
+from .arrays.block_shape import Zeros, block_bytes
+from .block import HostBlock
 from .errors import DataError, ReadError
 from .source import DataSource, KeepingSource, readers_of
 

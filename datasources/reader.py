@@ -7,7 +7,8 @@ import numpy as np
 
 from blocklearn.closing import Closing
 
-from .block import HostBlock, Zeros
+from .arrays.block_shape import Zeros
+from .block import HostBlock
 from .errors import DataError
 from .read_ahead import PassOrder, ReadAhead
 from .source import DataSource

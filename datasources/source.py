@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from blocklearn.card import card
 
-from .block import BlockShape, HostBlock
+from .arrays.block_shape import BlockShape
+from .block import HostBlock
 from .errors import DataError
 
 

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from ..arrays.block_shape import MAX_COLUMNS
 from ..arrays.compiled import kernel
-from ..block import MAX_COLUMNS, HostBlock
+from ..block import HostBlock
 from ..errors import DataError
 from .arrow_file import Codec
 from .block_table import Blocks

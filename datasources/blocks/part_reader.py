@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from ..arrays.block_shape import BlockShape
 from ..arrays.compiled import kernel
-from ..block import BlockShape, HostBlock
+from ..block import HostBlock
 from ..errors import DataError
 from ..remote import Place, RemoteError, StoredPath
 from .arrow_file import Codec, padded

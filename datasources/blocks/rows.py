@@ -8,8 +8,8 @@ import numpy.typing as npt
 from scipy.sparse import issparse
 
 from ..arrays.accept import readable
+from ..arrays.block_shape import MAX_COLUMNS
 from ..arrays.validate import GOOD, check_csr, check_dense, check_weights, describe_csr, not_finite
-from ..block import MAX_COLUMNS
 from ..errors import DataError
 from .layout import Arrays, Kind
 from .manifest import Sums

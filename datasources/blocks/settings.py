@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel
 
-from ..block import MAX_COLUMNS
+from ..arrays.block_shape import MAX_COLUMNS
 from ..errors import DataError
 from .arrow_file import Codec
 

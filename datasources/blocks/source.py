@@ -12,7 +12,8 @@ import xxhash
 from blocklearn.answers import answered
 from blocklearn.closing import Closing
 
-from ..block import BlockShape, HostBlock
+from ..arrays.block_shape import BlockShape
+from ..block import HostBlock
 from ..errors import DataError
 from ..memory.order import RowOrder
 from ..remote import PATIENCE, Patience, Place, StoredPath

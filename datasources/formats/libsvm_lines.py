@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays.block_shape import MAX_COLUMNS
 from ..arrays.compiled import kernel
-from ..block import MAX_COLUMNS
 from ..parsing.layout import Sparse
 from ..parsing.lines import Lines
 from ..parsing.numbers import INTEGER, parse_float32, read_float, read_index, show

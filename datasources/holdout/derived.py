@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from ..block import BlockShape, HostBlock
+from ..arrays.block_shape import BlockShape
+from ..block import HostBlock
 from ..errors import DataError
 from ..source import (
     DataSource,

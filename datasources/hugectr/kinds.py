@@ -8,8 +8,8 @@ import numpy as np
 import xxhash
 from pydantic import Field, model_validator
 
+from ..arrays.block_shape import MAX_COLUMNS
 from ..arrays.feature_hashing import MOST_BITS
-from ..block import MAX_COLUMNS
 from ..data_kind import DataKind
 from ..errors import DataError
 from ..holdout.samples import Reading

@@ -9,9 +9,10 @@ import numpy.typing as npt
 
 from blocklearn.answers import answered
 
+from ..arrays.block_shape import BlockShape
 from ..arrays.compiled import kernel
 from ..arrays.copy_rows import count_up
-from ..block import BlockShape, HostBlock
+from ..block import HostBlock
 from ..errors import DataError
 from ..holdout.samples import Reading
 from ..memory.order import RowOrder

@@ -11,8 +11,8 @@ import pyarrow.types as kinds
 import xxhash
 
 from ..arrays.accept import CSR, accept
+from ..arrays.block_shape import BlockShape
 from ..arrays.hashing import hash_matrix
-from ..block import BlockShape
 from ..errors import DataError
 from .labels import Labels
 

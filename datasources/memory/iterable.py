@@ -9,8 +9,9 @@ import numpy as np
 from blocklearn.answers import answered
 
 from ..arrays.accept import CSR
+from ..arrays.block_shape import BlockShape
 from ..arrays.copy_rows import count_up, gather_csr, gather_dense
-from ..block import BlockShape, HostBlock
+from ..block import HostBlock
 from ..errors import DataError
 from ..source import Described, check_request
 from .batches import Stream, count_batches

@@ -8,7 +8,8 @@ import numpy.typing as npt
 
 from blocklearn.matcache.containers import slots
 
-from ..block import BlockShape, CsrArrays, HostBlock, IndexArrays, KeptBlock
+from ..arrays.block_shape import BlockShape, CsrArrays, IndexArrays
+from ..block import HostBlock, KeptBlock
 
 ALIGNMENT = 64  # bytes, a cache line
 ARRAYS = 9  # of a block

@@ -9,10 +9,11 @@ import xxhash
 from scipy import sparse
 
 from ..arrays.accept import CSR, accept
+from ..arrays.block_shape import MAX_COLUMNS
 from ..arrays.copy_rows import expand_csr, gather_dense
 from ..arrays.hashing import hash_matrix, hash_numbers
 from ..arrays.validate import check_weights
-from ..block import MAX_COLUMNS, HostBlock
+from ..block import HostBlock
 from ..errors import DataError
 
 

@@ -18,9 +18,10 @@ from blocklearn.answers import answered
 from blocklearn.matcache.cpu.transpose import count_columns
 
 from ..arrays.accept import CSR, accept, can_be_shown, showable
+from ..arrays.block_shape import BlockShape
 from ..arrays.copy_rows import count_up, gather_csr, gather_dense
 from ..arrays.hashing import hash_matrix
-from ..block import BlockShape, HostBlock
+from ..block import HostBlock
 from ..source import Described, check_request
 from .kept_blocks import ALIGNMENT, Shelf, device_bytes, kept_bytes
 from .labels import Labels

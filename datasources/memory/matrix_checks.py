@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ..block import MAX_COLUMNS
+from ..arrays.block_shape import MAX_COLUMNS
 from ..errors import DataError
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from ..block import MAX_COLUMNS
+from ..arrays.block_shape import MAX_COLUMNS
 from ..errors import DataError
 from .where import Condition, Where
 

@@ -12,8 +12,9 @@ import xxhash
 
 from blocklearn.answers import answered
 
+from ..arrays.block_shape import BlockShape
 from ..arrays.copy_rows import count_up
-from ..block import BlockShape, HostBlock
+from ..block import HostBlock
 from ..errors import DataError
 from ..listing import PARQUET
 from ..memory.order import Shuffle

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from ..arrays.block_shape import MAX_COLUMNS
 from ..arrays.validate import BOUNDS, GOOD, ORDER, check_csr, describe_csr
-from ..block import MAX_COLUMNS
 from ..errors import DataError
 
 

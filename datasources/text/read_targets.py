@@ -7,8 +7,8 @@ import numpy as np
 from scipy import sparse
 
 from ..arrays.accept import accept
+from ..arrays.block_shape import MAX_COLUMNS
 from ..arrays.validate import check_weights
-from ..block import MAX_COLUMNS
 from ..errors import DataError
 from ..parsing.array_files import READERS, load_file
 from .read_texts import read_lines

@@ -10,7 +10,7 @@ from scipy import sparse
 
 import blocklearn as bl
 from blocklearn.datasources import DataError, HostBlock, MatrixSource
-from blocklearn.datasources.block import CsrArrays, IndexArrays
+from blocklearn.datasources.arrays.block_shape import CsrArrays, IndexArrays
 from blocklearn.datasources.memory.order import RowOrder
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from blocklearn.datasources import DataSource, MatrixSource
-from blocklearn.datasources.block import block_bytes
+from blocklearn.datasources.arrays.block_shape import block_bytes
 from blocklearn.datasources.blocks import BlockSource
 from blocklearn.datasources.read_ahead import ring_size
 from blocklearn.matcache import Mat
