@@ -30,21 +30,12 @@ from ..errors import (
 )
 from .backend import Backend
 from .dispatch import Launched, make_backend
+from .keys import Key, what_changed
 from .recording import Recording
 from .slots import PatternSlot, Slot, aligned, carve, type_name
 from .tape import Tape
 
 log = logging.getLogger("blocklearn.matcache")
-
-Key = tuple[Hashable, ...]
-
-
-def number_key(value: float) -> tuple[str, str]:
-    """Return a number as part of a key. Differs from any GUID; -0.0 differs from 0.0.
-
-    NaN equals NaN.
-    """
-    return ("number", repr(float(value)))
 
 
 @dataclass(frozen=True)
@@ -159,7 +150,8 @@ class MatCache(Closing):
             if self.sealed:
                 raise AllocationAfterWarmupError(
                     f"{slot.label} at {slot.where}: a block that is not full, as the last one of a "
-                    f"pass, needs a container that full blocks do not. {self._what_changed(key)}"
+                    "pass, needs a container that full blocks do not. "
+                    f"{what_changed(key, self._entries)}"
                 )
             self._planned.append(slot)
         else:
@@ -217,36 +209,12 @@ class MatCache(Closing):
     def _refuse_or_warn(self, key: Key, slot: Slot) -> None:
         message = (
             f"{slot.label} at {slot.where} needs a container of {slot.shape} {slot.dtype} "
-            f"({slot.nbytes:,} bytes) after warm-up. {self._what_changed(key)}"
+            f"({slot.nbytes:,} bytes) after warm-up. {what_changed(key, self._entries)}"
         )
         if self.frozen == "raise":
             raise AllocationAfterWarmupError(message)
         log.warning("%s", message)
         self.late_allocations += 1
-
-    def _what_changed(self, key: Key) -> str:
-        """Say which part of the key differs from the most similar known key."""
-        same = [k for k in self._entries if k[0] == key[0] and len(k) == len(key)]
-        if not same:
-            return "This expression was not part of the warm-up: run every branch of it there."
-        nearest = max(same, key=lambda k: sum(a == b for a, b in zip(k, key, strict=True)))
-        part = next(n for n, (a, b) in enumerate(zip(nearest, key, strict=True)) if a != b)
-        old, new = nearest[part], key[part]
-        match old, new:
-            case ("number", str(before)), ("number", str(after)):
-                return (
-                    f"Operand {part} was {before} during warm-up and is {after} now: a number that "
-                    "changes belongs in a Scalar, whose contents are set in place. For a block's "
-                    "`weight` write total(block.weights)."
-                )
-            case int(), int():
-                names = {s.guid: f" '{s.label}'" for s in self._entries.values()}
-                return (
-                    f"Operand {part} was the container{names.get(old, f' {old}')} during warm-up "
-                    f"and is{names.get(new, f' {new}')} now: assign with <<= into the old one."
-                )
-            case _:
-                return f"Operand {part} was {old!r} during warm-up and is {new!r} now."
 
     # ------------------------------------------------------------------ phases
 

@@ -14,7 +14,8 @@ from .lazy import Shape
 from .slots import PatternSlot, Slot
 
 if TYPE_CHECKING:
-    from .cache import Key, MatCache
+    from .cache import MatCache
+    from .keys import Key
 
 BAD = 2  # where `counts` has the place, plus one, of a position that is out of range
 

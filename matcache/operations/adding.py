@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..containers.cache import number_key
 from ..containers.dispatch import launch, operation
 from ..containers.expressions import Elementwise, result_dtype
+from ..containers.keys import number_key
 from ..containers.lazy import Lazy
 from ..containers.matrices import Mat
 from ..notation.operand import apply

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..containers.cache import number_key
 from ..containers.expressions import result_dtype
+from ..containers.keys import number_key
 from ..containers.lazy import Lazy, Transposed
 from ..containers.local import LocalPattern, columns_of_data
 from ..containers.matrices import Mat, SparseMat
