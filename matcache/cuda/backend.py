@@ -7,71 +7,39 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..containers.slots import BFLOAT16
-from ..cpu.processors import available_threads
 from ..emit.cuda_header import C_TYPES
 from ..errors import MemoryPlanError, source_line
-from ..threads import starting
 from . import launches, merging  # noqa: F401 (they register themselves)
 from .arrays import DeviceArray
+from .bounce import BOUNCE, Bounce
 from .driver import Bytes, Copy, Driver, Factorization, Product, Triangular
 from .incoming import DeviceIncoming, Sources
 from .index import DeviceIndex
 from .kernels import finite_source
-from .launcher import Clear, CopyIn, Kernel, Launcher
+from .launcher import Clear, Kernel, Launcher
 from .matrix import DeviceMatrix
 from .repeat import joined
 from .shelf import DeviceShelf
 from .spread import DeviceSpread
+from .stage import STAGE, Stage
 from .states import DeviceRows, DeviceTokens
 from .tally import Tally
+from .texts import THREADS, Text, Texts
 
 if TYPE_CHECKING:
     from ..containers.cache import MatCache
     from ..containers.slots import PatternSlot, Slot
 
 SIDES = 2  # blocks in use at a time: one computes, the next is copied
-STAGE = 1 << 20  # bytes of numbers that a block's update may set, for each side
-BOUNCE = 1 << 24  # bytes copied at a time to and from the host
-THREADS = 256  # threads in a block
-COMPILING = "blocklearn-nvrtc"
 WAVES = 16  # most blocks of threads for each processor
-
-
-class Text:
-    """The source text of a kernel, and the driver's function once it is compiled.
-
-    threads: in a block.
-    """
-
-    def __init__(self, source: str, name: str, threads: int) -> None:
-        """Keep the text; it is compiled later."""
-        self.source, self.name, self.threads = source, name, threads
-        self.function: Any = None
-
-
-class Staged(NamedTuple):
-    """A place for the numbers of an array in the staging memory, for each block anew.
-
-    start, end: in bytes.
-    numbers: the place, of the array's shape and dtype.
-    step, where: the copy to the device, and the source line that asked for it first.
-    """
-
-    array: DeviceArray
-    start: int
-    end: int
-    numbers: np.ndarray[Any, Any]
-    step: CopyIn
-    where: str
 
 
 class Tenants:
@@ -137,15 +105,13 @@ class Cuda:
         self._arrived = [driver.event() for _ in range(SIDES)]  # the block's copies
         self._coming: list[Copy] = []  # not started yet
         self.sources = Sources(driver)
-        self._stage = [driver.pinned(STAGE) for _ in range(SIDES)]
-        self._places: list[list[Staged]] = [[] for _ in range(SIDES)]  # of numbers that blocks set
-        self._set = self._staged = 0  # numbers and bytes that this block has set
-        self._bounce: Any = None
+        self._stage = Stage(driver, SIDES)
+        self._bounce = Bounce(driver, self.compute)
         self.tally = Tally(driver, SIDES + 1)
-        self._texts: dict[Hashable, Text] = {}
+        self._texts = Texts(driver)
         self._addresses: list[int] = []
         self._held = 0
-        self.launcher = Launcher(driver, self.compute, self._stage, graphs=graphs)
+        self.launcher = Launcher(driver, self.compute, self._stage.memory, graphs=graphs)
         self.launcher.before = self._start_copies
         self._tenants = tenants or Tenants(driver)
         self._tenants.enter()
@@ -207,7 +173,7 @@ class Cuda:
 
     def write(self, array: DeviceArray, numbers: Any) -> None:
         """Copy host numbers into an array, in the order of launches."""
-        staged = self._place_for(array) if self.in_block else None
+        staged = self._stage.place_for(array, self.side) if self.in_block else None
         if staged is not None:
             np.copyto(staged.numbers, numbers, casting="same_kind")
             self.launcher.add(staged.step, staged.where)
@@ -222,38 +188,9 @@ class Cuda:
         """Copy host numbers into rows of an array, in parts."""
         self.spread().write(array, rows, numbers)
 
-    def _place_for(self, array: DeviceArray) -> Staged | None:
-        """Return the next place in the staging memory, where there is room for numbers.
-
-        Blocks set the same numbers in the same order, so the place is mostly that of an earlier
-        block.
-        """
-        places, number = self._places[self.side], self._set
-        if number < len(places):
-            found = places[number]
-            if found.array is array and found.start == self._staged:
-                self._set, self._staged = number + 1, found.end
-                return found
-        start, nbytes = self._staged, array.nbytes
-        if not 0 < nbytes <= STAGE - start:
-            return None
-        room = self._stage[self.side][start : start + nbytes]
-        numbers = room.view(array.dtype).reshape(array.shape)
-        step = CopyIn(array.address, self.side, start, nbytes)
-        end = start + -(-nbytes // 16) * 16
-        found = Staged(array, start, end, numbers, step, f"set at {source_line()}")
-        places[number:] = [found]
-        self._set, self._staged = number + 1, end
-        return found
-
     def send(self, address: int, numbers: Bytes) -> None:
         """Copy host bytes to the device, and wait. The device must be idle."""
-        bounce = self.bounced()
-        for begin in range(0, numbers.size, BOUNCE):
-            part = numbers[begin : begin + BOUNCE]
-            bounce[: part.size] = part
-            self.driver.copy_in(address + begin, bounce[: part.size], self.compute)
-            self.driver.synchronize(self.compute)
+        self._bounce.send(address, numbers)
 
     def writing(self, array: DeviceArray, numbers: Any) -> Callable[[], None]:
         """Return a function that copies these numbers into an array.
@@ -281,12 +218,7 @@ class Cuda:
         """Copy an array to the host, after all earlier launches. into: C-contiguous."""
         self.launcher.flush()
         self._start_copies()
-        flat, bounce = into.reshape(-1).view(np.uint8), self.bounced()
-        for begin in range(0, flat.size, BOUNCE):
-            part = bounce[: min(BOUNCE, flat.size - begin)]
-            self.driver.copy_out(part, array.address + begin, self.compute)
-            self.driver.synchronize(self.compute)
-            flat[begin : begin + part.size] = part
+        self._bounce.fetch(array.address, into.reshape(-1).view(np.uint8))
 
     def host(self, array: DeviceArray) -> np.ndarray[Any, Any]:
         """Return a copy on the host."""
@@ -311,9 +243,7 @@ class Cuda:
 
     def bounced(self) -> Any:
         """Return pinned memory of `BOUNCE` bytes, for copies that are over before the next ones."""
-        if self._bounce is None:
-            self._bounce = self.driver.pinned(BOUNCE)
-        return self._bounce
+        return self._bounce.memory
 
     # ------------------------------------------------------------------ blocks
 
@@ -362,7 +292,7 @@ class Cuda:
         self.block += 1
         self.driver.synchronize(self._done[self.side])
         self.tally.look(self.side)
-        self._set = self._staged = 0
+        self._stage.begin()
         self._coming.clear()  # of a block that failed
         self.in_block = self.launcher.queueing = True
 
@@ -411,22 +341,11 @@ class Cuda:
 
         threads: in a block, as `BL_BLOCK` in the source says.
         """
-        found = self._texts.get(key)
-        if found is None:
-            found = self._texts[key] = Text(source(), name, threads)
-        return found
+        return self._texts.text(key, source, name, threads)
 
     def compile_expected(self) -> None:
-        """Compile all kernels that were named and are not compiled yet, several at a time.
-
-        NVRTC compiles texts side by side. Kernels of one text are compiled once.
-        """
-        one_each = {text.source: text for text in self._texts.values() if text.function is None}
-        at_once = max(1, min(len(one_each), available_threads()))
-        with starting(COMPILING), ThreadPoolExecutor(at_once, COMPILING) as threads:
-            list(threads.map(self._compile, one_each.values()))
-        for text in self._texts.values():
-            self._compile(text)
+        """Compile all kernels that were named and are not compiled yet, several at a time."""
+        self._texts.compile_all()
 
     def compile_later(self) -> None:
         """Do nothing: all kernels are compiled."""
@@ -437,10 +356,6 @@ class Cuda:
     def later(self) -> AbstractContextManager[None]:
         """Put nothing off: kernels take memory of the device, which is allocated once."""
         return nullcontext()
-
-    def _compile(self, text: Text) -> None:
-        if text.function is None:
-            text.function = self.driver.function(text.source, text.name)
 
     def launch(self, text: Text, units: int, per_block: int, *args: Any) -> None:
         """Run a kernel whose threads loop over units of work.
@@ -453,8 +368,7 @@ class Cuda:
 
     def launch_blocks(self, text: Text, blocks: int, *args: Any) -> None:
         """Run a kernel with this number of blocks of threads."""
-        if text.function is None:
-            self._compile(text)
+        self._texts.compile(text)
         values = tuple(a.address if isinstance(a, DeviceArray) else a for a in args)
         self.launcher.add(Kernel(text.function, blocks, text.threads, values), source_line())
 

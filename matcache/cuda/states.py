@@ -16,7 +16,8 @@ from .kernels import states_source
 from .repeat import Launches
 
 if TYPE_CHECKING:
-    from .backend import Cuda, Text
+    from .backend import Cuda
+    from .texts import Text
 
 WARPS = 8  # in a block of threads
 THREADS = 256

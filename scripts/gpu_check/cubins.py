@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from blocklearn.matcache.cuda import kernels
-from blocklearn.matcache.cuda.backend import THREADS
 from blocklearn.matcache.cuda.cupy_driver import OPTIONS
+from blocklearn.matcache.cuda.texts import THREADS
 
 from . import programs
 from .chains import chains
