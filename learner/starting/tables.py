@@ -1,0 +1,115 @@
+"""Start from rows of numbers and categories, with or without something to predict."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from blocklearn.datasources import DataError
+from blocklearn.datasources.packed.streams import kind_of
+
+from ..inspection.look import IDS, TARGETS, TEXTS, Column, Look, is_table, look_at
+from .start import Start, separated, wrong
+
+LIBSVM = (".svm", ".libsvm", ".svmlight")
+WORDS_OF_CATEGORY = 5  # a column of longer texts is no category
+WITH_COMMA = re.compile(r"\s*[-+]?\d+(,\d+)?\s*")
+
+FEATURES_TOLD = {
+    "ids": "names of the rows, in predictions",
+    "standardize": "columns are useful only if their numbers are of similar size",
+    "hash_bits": "all values of text share 2^18 columns",
+    "nulls": "some numbers are missing: they count as the mean",
+}
+"""Comments on the keys of `features`."""
+
+
+def targets(path: Path) -> Start:
+    """Return the start for rows with something to predict."""
+    if kind_of(path) in LIBSVM and path.is_file():
+        told = {"classes": "false, with link: linear, if labels are numbers to predict"}
+        libsvm = {"kind": "libsvm", "path": str(path), "classes": True}
+        return Start(libsvm, {"link": "softmax", "l2": 1e-5}, told)
+    if not is_table(path):
+        raise wrong(path, "a table (.csv, .tsv, .parquet) or LIBSVM text (.svm)")
+    look = look_at(path)
+    if not look.named:
+        raise wrong(path, "a table whose first line names the columns")
+    if len(look.columns) < 2:
+        raise wrong(path, "a table with a column to predict and others; it has one column")
+    target = look.called(TARGETS) or look.columns[-1]
+    train: dict[str, Any] = {"kind": "table", "path": str(path), "targets": [target.name]}
+    if target.kind == "text":
+        train["classes"] = True
+    own, left = features(look, target)
+    train |= own
+    check_points(path, target)
+    link = "softmax" if target.kind == "text" else "logistic" if target.binary else "linear"
+    told = FEATURES_TOLD | {
+        "targets": "the column to predict" + (f"; left out: {', '.join(left)}" if left else ""),
+        "classes": "the target is text: each of its values is a class",
+        "link": "logistic for 0 and 1, softmax for classes, linear for numbers, poisson for counts",
+    }
+    start = Start(train, {"link": link, "l2": 1e-5}, told)
+    if link == "linear":
+        start.optimizer, start.learner = {"kind": "lbfgs"}, {"passes": 100}
+        told["passes"] = "at most. Steps of L-BFGS suit a target of any size, and it ends by itself"
+    return start
+
+
+def rows(path: Path) -> Start | None:
+    """Return the start for rows of numbers and categories; None if the data are texts."""
+    if kind_of(path) in LIBSVM and path.is_file():
+        return Start({"kind": "libsvm", "path": str(path)})
+    if is_table(path):
+        look = look_at(path)
+        named = look.called(TEXTS)
+        texts = (named is not None and named.kind == "text") or any(
+            column.words > WORDS_OF_CATEGORY for column in look.columns
+        )
+        if look.named and not texts:
+            own, left = features(look)
+            told = FEATURES_TOLD | ({"numeric": f"left out: {', '.join(left)}"} if left else {})
+            return Start({"kind": "table", "path": str(path)} | own, told=told)
+    return None
+
+
+def features(look: Look, *without: Column) -> tuple[dict[str, Any], list[str]]:
+    """Return keys of a table that say which columns are features, and the names of those left out.
+
+    without: columns that are something else.
+    """
+    rest = [c for c in look.without(*without) if plain_id(c.name) not in IDS]
+    numeric = [c.name for c in rest if c.kind == "number"]
+    check_points(look.path, *rest)
+    texts = [c.name for c in rest if c.kind == "text" and c.words <= WORDS_OF_CATEGORY]
+    ids = next((c for c in look.without(*without) if plain_id(c.name) in IDS), None)
+    left = [c.name for c in look.without(*without, ids) if c.name not in (*numeric, *texts)]
+    keys: dict[str, Any] = {} if ids is None else {"ids": ids.name}
+    keys |= {"numeric": numeric, "categorical": texts, **separated(look)}
+    if numeric:
+        keys["standardize"] = True
+    if texts:
+        keys["hash_bits"] = 18
+    if any(column.missing for column in rest if column.kind == "number"):
+        keys["nulls"] = "zero"
+    return keys, left
+
+
+def check_points(path: Path, *columns: Column) -> None:
+    """Raise DataError if all values of a column are numbers with decimal commas."""
+    for column in columns:
+        values = list(map(str, column.values)) if column.kind == "text" else []
+        if any("," in value for value in values) and all(map(WITH_COMMA.fullmatch, values)):
+            value = next(value for value in values if "," in value)
+            raise DataError(
+                f"{path}: column {column.name!r} has numbers with decimal commas, such as {value}: "
+                "must have decimal points. Write the file anew, with pandas for example: "
+                "read_csv(path, sep=';', decimal=',').to_csv(path, index=False)."
+            )
+
+
+def plain_id(name: str) -> str:
+    """Return a name as it is compared with those of ids."""
+    return name.lower().strip()
