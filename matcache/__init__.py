@@ -11,15 +11,15 @@ from blocklearn.exports import on_demand
 from . import devices, operations  # noqa: F401 (they enter what caches and matrices call)
 
 if TYPE_CHECKING:
+    from .containers.arrays import from_array as from_array
+    from .containers.arrays import from_sparse as from_sparse
+    from .containers.arrays import named as named
+    from .containers.arrays import scalar as scalar
     from .containers.cache import CacheStats as CacheStats
     from .containers.cache import MatCache as MatCache
     from .containers.cache import PlannedArray as PlannedArray
     from .containers.inputs import DenseInput as DenseInput
     from .containers.inputs import SparseInput as SparseInput
-    from .containers.inputs import from_array as from_array
-    from .containers.inputs import from_sparse as from_sparse
-    from .containers.inputs import named as named
-    from .containers.inputs import scalar as scalar
     from .containers.lazy import Triangle as Triangle
     from .containers.matrices import Mat as Mat
     from .containers.matrices import Scalar as Scalar

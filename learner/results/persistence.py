@@ -23,7 +23,7 @@ from blocklearn.datasources.remote import (
 )
 from blocklearn.durable import current
 from blocklearn.matcache import MatCache
-from blocklearn.matcache.containers.inputs import on_arrays
+from blocklearn.matcache.containers.arrays import on_arrays
 from blocklearn.matcache.errors import BlocklearnError
 from blocklearn.models import MODELS, Model, Randomness, Shapes
 

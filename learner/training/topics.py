@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from blocklearn.matcache import MatCache
-from blocklearn.matcache.containers.inputs import on_arrays
+from blocklearn.matcache.containers.arrays import on_arrays
 from blocklearn.models import Model
 
 

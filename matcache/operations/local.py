@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ..containers.arrays import named
 from ..containers.dispatch import launch
-from ..containers.inputs import named
 from ..containers.local import LocalPattern, grows_with
 from ..containers.matrices import Mat, SparseMat
 from ..containers.slots import PatternSlot

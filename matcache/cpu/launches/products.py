@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ...containers.arrays import named
 from ...containers.cache import MatCache
 from ...containers.chunks import ROW_CHUNKS, turned
 from ...containers.dispatch import launches
-from ...containers.inputs import named
 from ...containers.matrices import SparseMat
 from ...containers.slots import PatternSlot, Slot
 from ...operations.exact import NO_WEIGHTS

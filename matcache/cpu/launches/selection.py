@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from ...containers.arrays import named
 from ...containers.cache import MatCache
 from ...containers.dispatch import launches
-from ...containers.inputs import named
 from ...containers.matrices import Mat, SparseMat
 from ...containers.slots import PatternSlot, Slot
 from ...operations.selection import counted
