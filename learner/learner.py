@@ -2,7 +2,7 @@
 
 `training/` holds the parts: `run_data.py` opens the data, `execution.py` has the settings,
 `assembly.py` makes the replicas, `live_model.py` holds them and their state, `loop.py` trains them,
-`best.py` keeps the best model.
+`best.py` keeps the best model, `predicting.py` and `scoring.py` use it.
 
 Longer than 300 lines: most of them are signatures and descriptions of what users call.
 """
