@@ -26,7 +26,7 @@ LISTS = {
 }
 """Whether kept topics are drawn by lists: on a card, both ways are to be compared."""
 Floor = Callable[[float, float, float, float], tuple[float, float]]
-# Bytes and operations by docs/gpu.md, of N non-zeros, R rows, V columns and K numbers a row.
+# Bytes and operations of docs/gpu-kernels.md: N non-zeros, R rows, V columns and K numbers a row.
 FLOORS: dict[str, Floor] = {
     "infer_vb": lambda n, r, v, k: (4 * n * k * 6 + 12 * n + 8 * r * k, 4 * n * k * 6),
     "infer_cvb0": lambda n, r, v, k: (4 * n * k * 11 + 12 * n + 8 * r * k, 4 * n * k * 11),

@@ -279,7 +279,7 @@ def test_a_file_of_tests_that_fails_takes_no_other_along(
 @pytest.mark.slow
 def test_the_page_has_what_kernels_need() -> None:
     pytest.importorskip("cupy_backends.cuda.libs.nvrtc")
-    page = (SCRIPT.parents[1] / "docs" / "gpu.md").read_text()
+    page = (SCRIPT.parents[1] / "docs" / "gpu-kernels.md").read_text()
     if f"what NVRTC {cubins.version()} makes" not in page:
         pytest.skip("another NVRTC")
     assert cubins.shown() in page

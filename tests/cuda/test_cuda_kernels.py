@@ -524,7 +524,7 @@ EVERY = {
 
 
 def test_every_kernel_has_its_floor() -> None:
-    folder, docs = Path(cuda.__file__).parent, Path(__file__).parents[2] / "docs" / "gpu.md"
+    folder, docs = Path(cuda.__file__).parent, Path(__file__).parents[2] / "docs" / "gpu-kernels.md"
     if not docs.exists():
         pytest.skip("the documentation is not here")
     page, texts = docs.read_text(), [*folder.glob("kernels/*.cu")]

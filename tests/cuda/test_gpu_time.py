@@ -124,7 +124,7 @@ def test_a_pass_grows_with_blocks_and_model(name: str) -> None:
 
 
 def test_the_e_step_is_what_the_page_says() -> None:
-    """docs/gpu.md: 4NK 6 + 12N + 8RK bytes and 4NK 6 operations for five iterations."""
+    """docs/gpu-kernels.md: 4NK 6 + 12N + 8RK bytes and 4NK 6 operations for five iterations."""
     X, k = counts(2000), 64
     learner = bl.Learner(
         bl.models.LDA(topics=k, inference="vb", inner_iterations=5), X, block_rows=2000
