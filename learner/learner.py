@@ -98,14 +98,14 @@ class Learner:
 
     Data:
 
-    - train, eval: X [rows x columns], rows being samples; a tuple (X, Y) or (X, Y, weights); or a
-      DataSource, such as `MatrixSource(X, targets=Y, target_names=names)`. X is a NumPy array, a
+    - train, eval: X [rows x columns]; a tuple (X, Y) or (X, Y, weights); or a DataSource, such as
+      `MatrixSource(X, targets=Y, target_names=names)`. X is a NumPy array, a
       SciPy sparse matrix, a data frame or Arrow table of numbers, or documents: a list of texts, of
       lists of words, or of gensim's pairs (word, count). Y is [rows] or [rows x targets], dense or
       sparse, a frame or series, or classes as texts; with weights it may be None. The learner keeps
       the names of columns, words, targets and classes. `evaluate` and `predict` take the same.
-    - eval: or a share above 0 and below 1: 0.1 holds out a tenth of the rows of `train`; or of its
-      entries, for models of rows and columns such as ALS.
+    - eval: also a share between 0 and 1: 0.1 holds out a tenth of the rows of `train`, or a tenth
+      of its entries for models of rows and columns such as ALS.
     - block_rows: rows of a block, for data given as matrices. "auto": chosen from the model and
       the size of `train`, see `Model.rows_of_block`. `learner.data.block_rows` is the number.
     - of_rows: rows of the whole data, if `train` is one part of them; None: `train` is all.
@@ -118,28 +118,29 @@ class Learner:
       ALS; optimizers that step once per pass, such as L-BFGS; models with `rows_in_order`.
     - evaluation: when to score `eval`, and which score to watch; or the name of the score.
     - hooks: called on events of training.
-    - checkpoint: folder of checkpoints, made when the first is saved: after each pass, and every
-      `every_blocks` blocks. `fit` resumes from the newest one there, with the same bits as training
-      that never stopped. None: no checkpoints. For other settings, and for errors, see
-      `blocklearn.Checkpoints`, which is then the last of the `hooks`.
+    - checkpoint: folder of checkpoints, made with the first of them. A checkpoint is saved after
+      each pass, and every `every_blocks` blocks. `fit` resumes from the newest one, with the same
+      bits as training that never stopped. None: no checkpoints. For other settings, and for errors,
+      see `blocklearn.Checkpoints`, which is then the last of the `hooks`.
     - every_blocks: blocks between two checkpoints; None: only after passes.
-    - verbose: whether `fit` shows its progress where that is seen: in a terminal or a notebook,
-      never in a pipe or a file.
+    - verbose: whether `fit` shows its progress in a terminal or a notebook. It never does in a pipe
+      or a file.
 
     Processors, GPUs and copies of the model; none of the first four changes a bit of the result:
 
     - threads: None: all that the process may use.
-    - index: who makes the transposed index of a block, if the model reads it. "host": the threads
-      that read; the index is then copied with the block. "device": the GPU, which saves the host
-      work, and copying. "auto": whichever makes a pass faster, by calculation; as a rule the GPU,
-      if rows are shuffled in each pass. The CPU always uses "host".
-    - device_blocks: bytes of a GPU for what stays there: states of rows, all rows of a matrix in
-      memory, and blocks that are the same in every pass. "auto": half of what is free beside the
-      plan. Blocks are the same in every pass if they are of sparse matrices that are not shuffled,
-      or of `MatrixSource(X, shuffle="blocks")`; other blocks take their rows from the matrix.
-    - device_tables: bytes of a GPU for tables with a row for each column of the data. Rows that
-      do not fit lie in the host's memory, and the GPU reads them there, which is slower; those of
-      columns that occur first in the data lie on the GPU. None: all rows fit. One replica.
+    - index: where the transposed index of a block is made, if the model reads it. "host": by the
+      reader's threads; the index is then copied with the block. "device": by the GPU, which saves
+      the host this work and the copy. "auto": where a pass is faster, by calculation; mostly the
+      GPU, if rows are shuffled in each pass. The CPU always uses "host".
+    - device_blocks: bytes of a GPU for data that stay there: states of rows, all rows of a matrix
+      in memory, and blocks that are the same in every pass. "auto": half of what is free beside the
+      plan. Blocks are the same in every pass if they come from sparse matrices that are not
+      shuffled, or from `MatrixSource(X, shuffle="blocks")`; other blocks take their rows from the
+      matrix.
+    - device_tables: bytes of a GPU for tables with a row for each column of the data. The GPU holds
+      the rows of columns that occur first in the data. The other rows lie in the host's memory,
+      where the GPU reads them more slowly. None: all rows must fit. One replica.
     - device: "cpu", "cuda" (the first GPU), "cuda:N", or "auto": a GPU if CuPy sees one; or a list,
       one for each replica. Results of a GPU and of the CPU differ in their bits.
     - tables: "bfloat16": updates read topics, factors and weights from a 16-bit copy. This halves
@@ -159,32 +160,32 @@ class Learner:
       memory; None: in memory. One learner at a time holds that folder. The files are removed by
       `close`, when the learner is deleted, and when the process ends; after a kill, by the next
       learner there. Other files are never touched.
-    - table_folder: keeps parameters and optimizer state that have a row for each column of the
-      data in files of `table_folder/learner-tables`, or of several folders, which may lie on
-      several disks and share the pages of each table; None: in memory. It is for sparse data and
-      models whose steps change only the rows that occur in a block, while others may rest until
-      the end of a pass; the rest are refused. The folder is held, and left, like `row_folder`.
-      `parameter` returns a file by column, read-only.
+    - table_folder: keeps tables, that is parameters and optimizer state with a row for each column
+      of the data, in files of `table_folder/learner-tables`. Several folders, on several disks,
+      share the pages of each table. None: in memory. The data must be sparse, and a step must
+      change only the rows that occur in a block; others may rest until the end of a pass. Other
+      models are refused. The folder is locked and cleaned like `row_folder`. `parameter` returns a
+      file by column, read-only.
 
-    Several workers, each of them a process with a learner of its own, train one model:
+    Several workers, each a process with a learner of its own, train one model. Worker w reads
+    blocks w, w + workers, ... of each pass, and has `replicas` replicas. The result has the bits of
+    replicas * workers replicas in one process. The workers share the blocks of `eval`; worker 0
+    calls hooks:
 
-    - engine: how they find each other. "local": there is one worker. "mpi": the processes that
+    - engine: how workers find each other. "local": there is one worker. "mpi": the processes that
       `mpirun` started; each makes this learner. "ray": this process is worker 0, and Ray starts the
-      others: on this machine, or in the cluster of RAY_ADDRESS or of your `ray.init`; they end with
+      others, on this machine, or in the cluster of RAY_ADDRESS or of your `ray.init`; they end with
       `close`. "auto": "mpi" if `mpirun` started this process with others, "ray" if RAY_ADDRESS is
-      set and `workers` are several, else "local". Or an `Exchange`. Worker w reads blocks w,
-      w + workers, ... of each pass, and has so many replicas: the result has the bits that
-      replicas * workers replicas in one process have. The workers share the blocks of `eval`;
-      worker 0 calls hooks.
-    - workers: their number. "ray" starts so many. For "mpi" it is checked; None: those that were
-      started.
+      set and `workers` is above 1, else "local". Or an `Exchange`.
+    - workers: number of workers. "ray" starts them; for "mpi" the number is checked. None: those
+      that were started.
 
     Attributes:
         model, optimizer, mixins: those that are trained.
-        data: the data and what they say: `.given`, `.names`, `.targets`, `.columns`, `.block_rows`.
-        execution: the settings of how it runs: `.seed`, `.threads`, `.devices`, `.replicas`.
-        progress: where training is: passes, blocks, rows, seconds, and the last scores.
-        history: scores and times of all evaluations, to be plotted.
+        data: the data and their facts: `.given`, `.names`, `.targets`, `.columns`, `.block_rows`.
+        execution: settings of the computation: `.seed`, `.threads`, `.devices`, `.replicas`.
+        progress: how far training is: passes, blocks, rows, seconds, and the last scores.
+        history: scores and times of all evaluations, which `plot` draws.
 
     >>> import numpy as np, blocklearn as bl
     >>> X = np.random.default_rng(0).poisson(0.2, (200, 30))

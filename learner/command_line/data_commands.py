@@ -58,7 +58,7 @@ def convert(
         Path | None,
         typer.Option(
             "--staging", metavar="DIR",
-            help="Of a DST in a store: where the dataset is made, before it is sent there "
+            help="For a DST in a store: folder that holds the dataset until it is sent "
             "[a temporary folder].",
         ),
     ] = None,
@@ -113,13 +113,13 @@ def inspect(
     format: FormatOption = None,
     separator: SeparatorOption = None,
     text_: TextOption = None,
-    json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     verbose: VerboseOption = False,
 ) -> None:
     """Describe data, a model or a run.
 
-    Of data: rows, columns, skew, blocks, and what would be slow. All rows are read.
+    For data, print rows, columns, skew, blocks, and what would be slow. This reads all rows.
     """
     import json as writing
 

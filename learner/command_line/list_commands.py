@@ -41,7 +41,7 @@ def recommend(
     data: Annotated[
         Path | None,
         typer.Option(
-            "--data", metavar="FILE", help="Ratings by new users, to make lists for these."
+            "--data", metavar="FILE", help="Ratings by new users; make lists for these users."
         ),
     ] = None,
     top: TopOption = 10,

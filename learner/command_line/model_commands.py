@@ -123,7 +123,7 @@ def evaluate(
         Path | None,
         typer.Option("--targets", metavar="FILE", help="Targets of rows: .npy, .npz or .mtx."),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     separator: SeparatorOption = None,
     text: FieldOption = None,
     device: DeviceOption = "cpu",

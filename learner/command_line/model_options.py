@@ -48,7 +48,7 @@ ReplicasOption = Annotated[
 SeparatorOption = Annotated[
     str | None,
     typer.Option(
-        "--separator", metavar="CHAR", help="Between fields of tables [as in the training data]."
+        "--separator", metavar="CHAR", help="Separator of tables [as in the training data]."
     ),
 ]
 FieldOption = Annotated[

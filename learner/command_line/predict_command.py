@@ -86,7 +86,7 @@ def predict(
 
     LDA, NMF: the shares of topics or parts; --least leaves small ones out.
 
-    ALS: the factors of each row, a user; or, with --pairs, the rating of each pair.
+    ALS: the factors of each user (row), or with --pairs the rating of each pair.
 
     Several workers, or machines with --part, each write the rows of their part to a file.
     """

@@ -33,7 +33,7 @@ EngineOption = Annotated[
     Engine | None,
     typer.Option(
         "--engine",
-        help="What connects several workers: mpi, ray; auto [default]: as the environment says.",
+        help="How workers are connected: mpi, ray; auto [default] follows the environment.",
     ),
 ]
 WorkersOption = Annotated[

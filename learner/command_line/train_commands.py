@@ -36,7 +36,7 @@ class LogFormat(StrEnum):
 
 ConfigOption = Annotated[
     list[Path],
-    typer.Option("--config", metavar="FILE", help="YAML file; of several, later ones win."),
+    typer.Option("--config", metavar="FILE", help="YAML file; may be repeated, later files win."),
 ]
 SetOption = Annotated[
     list[str] | None,
@@ -185,7 +185,7 @@ def config(
 ) -> None:
     """Print the configuration that `train` would use, as YAML.
 
-    It has all defaults.
+    Defaults are written out.
     """
     run = resolved(config, set_, out, seed, threads, device, engine=engine, workers=workers)
     from ..configuration.yaml_config import to_yaml

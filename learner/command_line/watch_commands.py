@@ -49,12 +49,12 @@ def report(
 
 def compare(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs.")],
-    json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     verbose: VerboseOption = False,
 ) -> None:
     """Show runs side by side: settings, scores, time, memory.
 
-    Of settings, those that differ.
+    Only settings that differ are shown.
     """
     from ..inspection.compare import compare_lines
 
@@ -69,7 +69,7 @@ def doctor(
         list[str] | None,
         typer.Option("--fs", metavar="URL", help="A file or folder that should be readable."),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     verbose: VerboseOption = False,
 ) -> None:
     """Check the installation, and run a self test.

@@ -46,16 +46,16 @@ class FormatOptions:
     nulls: Literal["error", "zero", "drop_row"] | None = setting(
         None, "What to do with missing features."
     )
-    separator: str | None = setting(None, "Between fields [comma; tab in .tsv].", "CHAR")
+    separator: str | None = setting(None, "Separator of fields [comma; tab in .tsv].", "CHAR")
     header: bool | None = setting(
         None, "Does the first line name the columns?", flag="--header/--no-header"
     )
     columns: list[str] | None = setting(None, "Names of all columns.", "NAME")
     user: str | None = column("Ratings: column of users [user].")
     item: str | None = column("Ratings: column of items [item].")
-    rating: str | None = column("Ratings: column of values [rating]; '': each is 1.")
+    rating: str | None = column("Ratings: column of values [rating]; '' counts each line as 1.")
     duplicates: Literal["error", "last", "sum", "mean"] | None = setting(
-        None, "Ratings: what to do with several of one pair."
+        None, "Ratings: what to do with repeated pairs."
     )
     indices: str | None = column("Parquet: column with lists of indices.")
     values: str | None = column("Parquet: column with lists of values.")
@@ -64,7 +64,7 @@ class FormatOptions:
     )
     zero_based: bool | None = setting(None, "LIBSVM: indices count from 0.")
     text: str | None = setting(None, "JSON lines, tables: field with the text [text].", "FIELD")
-    min_df: int | None = setting(None, "Keep words in at least so many rows.", min=1)
-    max_df: float | None = setting(None, "Keep words in at most such a share of rows.")
+    min_df: int | None = setting(None, "Keep words that occur in at least N rows.", min=1)
+    max_df: float | None = setting(None, "Keep words that occur in at most this share of rows.")
     hash_bits: int | None = setting(None, "2**N hashed columns in place of words.")
     vocabulary: Path | None = setting(None, "Bag of words and LDA-C: file of its words.", "FILE")

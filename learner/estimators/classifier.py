@@ -39,8 +39,9 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
     alpha * (l1_ratio * ||W||_1 + (1 - l1_ratio) / 2 * ||W||^2). scikit-learn's
     LogisticRegression(C) corresponds to alpha = 1 / (C n).
 
-    Where "auto" is L-BFGS, it brings columns to standard units if they need it, and the result
-    back. The objective stays that of the data as they are. Newton's method suits any units.
+    If solver="auto" chooses L-BFGS, it scales columns to standard units where they need it, and
+    scales the result back. The objective stays that of the data as they are. Newton's method suits
+    columns of any units.
 
     y: classes [n], or labels [n x labels] of 0 and 1, dense or sparse. Each label is a problem of
     its own; all are solved together.
@@ -54,21 +55,20 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
         l1_ratio: share of the L1 norm in the penalty, 0 to 1.
         fit_intercept: learn an intercept.
         class_weight: a mapping by class, "balanced" or None.
-        solver: "lbfgs" or "conjugate-gradient" find the optimum; each step takes a pass. The hinge
-            has kinks, at which the latter may end far above the optimum. "adagrad",
-            "ftrl", "sgd", "adam" and "rmsprop" make a step for each block, so they need few passes.
-            An optimizer of `blocklearn.optimizers` works, too. "newton" and "dual" read rows in
-            memory, on the CPU, with an L2 penalty alone or none. "dual" is dual ascent. "newton"
-            is Newton's method for losses with second derivatives, so not for "hinge", and for
-            "squared_hinge" without class_weight of several classes; of sparse X, and of several
-            thousand rows and columns, it begins with the diagonal of a Hessian. "auto" is "dual"
-            for 1,000 sparse rows or more, unless the penalty is tiny for their length, and else
-            "newton". Where neither suits, it is L-BFGS if the objective is smooth, and AdaGrad for
-            "hinge" and in `partial_fit`.
+        solver: one of the following, or an optimizer of `blocklearn.optimizers`. "dual" (dual
+            ascent) and "newton" are for rows in memory, on the CPU, without an L1 penalty.
+            Newton's method is not for "hinge", nor for "squared_hinge" with several classes and
+            class_weight; for sparse X, and for several thousand rows and columns, it begins with
+            the diagonal of a Hessian. "lbfgs" and "conjugate-gradient" make a step for each pass,
+            and find the optimum; at the kinks of "hinge" the second may stop far above it.
+            "adagrad", "ftrl", "sgd", "adam" and "rmsprop" make a step for each block, so they need
+            few passes. "auto" is "dual" for 1,000 sparse rows or more, unless the penalty is tiny
+            for their length, otherwise "newton". If neither is possible, it is "lbfgs" for a smooth
+            objective, and "adagrad" for "hinge" and in `partial_fit`.
         max_iter: passes over the data, at most.
-        tol: L-BFGS and Newton's method stop when the gradient's norm, relative to the first one,
-            is below it; dual ascent when the distance to the optimum, as it estimates it, has
-            fallen by this factor.
+        tol: L-BFGS and Newton's method stop when the norm of the gradient falls below tol times
+            the first norm. Dual ascent stops when its estimated distance to the optimum falls below
+            tol times the first distance.
         batch_size: rows of a block, at most. None: 1024; 4096 where steps take a pass, or AdaGrad
             steps by single rows (sparse X, few targets).
         random_state: seed.

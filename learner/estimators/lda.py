@@ -30,9 +30,10 @@ class LatentDirichletAllocation(TopicTables, Decomposition):
         n_components: number of topics.
         inference: "gibbs" (the best topics), "cvb0" (good topics fastest) or "vb" (as scikit-learn
             and gensim).
-        assignments: of gibbs: "fresh", "kept" (from the tenth pass on; then a pass is one sweep,
-            so raise max_iter: 100 to 300) or "auto" (kept from max_iter=50 on, or to learn priors,
-            where the data allow). `partial_fit` draws them afresh.
+        assignments: for gibbs: "fresh" draws the topics of tokens anew in each pass. "kept" keeps
+            them from the tenth pass on; a pass is then one sweep, so set max_iter to 100 to 300.
+            "auto" keeps them if max_iter is at least 50 or priors are learned, and the data allow
+            it. `partial_fit` draws them anew.
         doc_topic_prior: a number, or one for each topic; None: 0.05. "auto": learned, one for each
             topic; gibbs needs kept assignments for it.
         topic_word_prior: a number, one for each word, or an array [topics x words]; None: 0.05.

@@ -41,21 +41,21 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
     - "squared_error": (prediction - y)^2 / 2. For one target, scikit-learn's Ridge(alpha)
       corresponds to n times this alpha.
     - "huber": linear for errors above `shape` (1).
-    - "quantile": the prediction is the quantile `shape` (0.5, the median). Of dense X, without an
-      L1 penalty, "auto" makes `max_iter` passes of L-BFGS, unless no step lowers the loss before.
+    - "quantile": the prediction is the quantile `shape` (0.5, the median). For dense X without an
+      L1 penalty, "auto" makes `max_iter` passes of L-BFGS, or stops when no step lowers the loss.
     - "poisson", "gamma", "tweedie": the prediction is exp(score), for counts, for positive numbers,
       and for numbers of which some are 0. `shape` of tweedie is its power, 1 to 2 (1.5).
 
     solver="auto" is dual ascent for the first three losses, an L2 penalty, and 1,000 sparse rows or
-    more, unless the penalty is tiny. Elsewhere it is as in `GLMClassifier`: Newton's method, but
-    L-BFGS for "quantile". It suits columns and targets of any units: for L-BFGS they are brought to
-    standard units where they need it, and the result back. The objective stays that of the data as
-    they are, so for "huber" and "quantile" targets a thousand times as large need an alpha a
-    thousand times smaller. Other solvers take columns and targets as they are, and their steps suit
-    those of size 1.
+    more, unless the penalty is tiny. Otherwise it is Newton's method, but L-BFGS for "quantile".
+    "auto" suits columns and targets of any units: for L-BFGS it scales them to standard units where
+    they need it, and scales the result back. The objective stays that of the data as they are. So
+    for "huber" and "quantile", targets a thousand times as large need an alpha a thousand times
+    smaller. Other solvers take columns and targets as they are, and their steps suit values of size
+    1.
 
-    shape: None: the number in brackets. y: [n] or [n x targets], dense or sparse. Other parameters:
-    see `GLMClassifier`.
+    shape: None: the number in brackets above. y: [n] or [n x targets], dense or sparse. Other
+    parameters: see `GLMClassifier`.
 
     Attributes:
         coef_: float32 [features] or [targets x features].
