@@ -17,8 +17,7 @@ from .scikit import (
     ClusterMixin,
     TransformerMixin,
     check_is_fitted,
-    cosine_distances,
-    euclidean_distances,
+    distances,
     validate_data,
     with_callbacks,
 )
@@ -103,9 +102,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Le
         """
         check_is_fitted(self)
         X = self._check(X, reset=False)
-        distances = cosine_distances if self.spherical else euclidean_distances
-        found: Array = distances(X, self.cluster_centers_).astype(np.float32)
-        return found
+        found = distances(X, self.cluster_centers_, cosine=self.spherical)
+        return np.asarray(found, np.float32)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return minus the mean squared distance of rows from their centres, or of 1 - cosine."""

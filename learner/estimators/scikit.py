@@ -12,8 +12,6 @@ try:
     from sklearn.base import RegressorMixin as RegressorMixin
     from sklearn.base import TransformerMixin as TransformerMixin
     from sklearn.exceptions import ConvergenceWarning as ConvergenceWarning
-    from sklearn.metrics.pairwise import cosine_distances as cosine_distances
-    from sklearn.metrics.pairwise import euclidean_distances as euclidean_distances
     from sklearn.utils import check_random_state as check_random_state
     from sklearn.utils.metaestimators import available_if as available_if
     from sklearn.utils.multiclass import (
@@ -45,3 +43,10 @@ except ImportError:  # before 1.9
         return method
 
     with_callbacks = as_it_is
+
+
+def distances(X: Any, centres: Any, *, cosine: bool) -> Any:
+    """Return the distances of rows from centres [n x centres]: 1 - cosine, or Euclidean."""
+    from sklearn.metrics import pairwise  # imports 48 modules, which other estimators do not need
+
+    return (pairwise.cosine_distances if cosine else pairwise.euclidean_distances)(X, centres)

@@ -21,7 +21,7 @@ LEARNER = "import sys, blocklearn as bl\nbl.Learner\nprint(*sys.modules)"
 LARGE = {
     "blocklearn.datasources.config", "blocklearn.datasources.formats.detect",
     "blocklearn.learner.configuration.config", "blocklearn.models.lda.model",
-    "blocklearn.optimizers.adam", "blocklearn.learner.page.report",
+    "blocklearn.optimizers.adam", "blocklearn.learner.page.report", "sklearn.metrics",
 }  # fmt: skip
 """Modules that import many others, and that only some uses need."""
 
