@@ -21,7 +21,7 @@ from .units import Units
 if TYPE_CHECKING:
     from .linear import LinearEstimator
 
-FEW_ROWS = 1000  # of fewer, "auto" has a solver that no order of rows changes
+FEW_ROWS = 1000  # of fewer, "auto" has a solver that no order of rows changes, but for the hinge
 SLOW = 25.0  # mean of x_i'x_i / (4 l2 n); beyond, Newton's method is as fast, and nearer
 SLOW_NUMBERS = 15.0  # the same of x_i'x_i / (l2 n), for targets that are no classes
 MOST_BYTES = 2**30  # of labels and dual variables
@@ -64,6 +64,8 @@ class DualProblem(Problem):
         rows, columns = self.Y.shape
         if 8 * rows * columns > MOST_BYTES:
             return False
+        if self.link == "hinge":  # no other solver has its optimum
+            return True
         squares = float(np.dot(self.X.data, self.X.data)) / rows  # of the length of a row
         total = float(self.weights.sum(dtype=np.float64))
         most = SLOW_NUMBERS if self.link in NUMBERS else 4.0 * SLOW
@@ -71,10 +73,16 @@ class DualProblem(Problem):
 
 
 def may_ascend(estimator: LinearEstimator, X: Any) -> bool:
-    """Return whether "auto" considers dual ascent: X sparse, of enough rows, on the CPU."""
+    """Return whether "auto" considers dual ascent: on the CPU, X sparse, of enough rows.
+
+    The hinge has no other solver in memory, so there X may be dense, and rows may be few.
+    """
     auto = isinstance(estimator.solver, str) and estimator.solver == "auto"
-    large = sp.issparse(X) and X.shape[0] >= FEW_ROWS
-    return auto and large and resolve(estimator.device) == "cpu"
+    if estimator.loss == "hinge":
+        suits = sp.issparse(X) or 8 * X.size <= MOST_BYTES
+    else:
+        suits = sp.issparse(X) and X.shape[0] >= FEW_ROWS
+    return bool(auto and suits and resolve(estimator.device) == "cpu")
 
 
 def by_dual(

@@ -100,6 +100,23 @@ def test_losses_with_corners_in_their_derivatives_need_no_learner(rows: Any) -> 
     np.testing.assert_allclose(huber.coef_, near.coef_, atol=0.1)
 
 
+@pytest.mark.usefixtures("no_learner")
+@pytest.mark.parametrize("rows", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_a_hinge_of_few_or_dense_rows_needs_no_learner(rows: Any) -> None:
+    """The objective is that of LinearSVC, which counts the intercept as a weight."""
+    y = CLASSES == "ash"
+    found = bl.GLMClassifier("hinge", alpha=0.01, max_iter=400, tol=1e-6).fit(rows(X), y)
+    how: dict[str, Any] = {"loss": "hinge", "intercept_scaling": 10.0, "max_iter": 100_000}
+    peer = LinearSVC(C=1.0 / (300 * 0.01), tol=1e-4, **how).fit(X, y)
+
+    def objective(fitted: Any) -> float:
+        margins = np.where(y, 1.0, -1.0) * (X @ fitted.coef_[0] + fitted.intercept_[0])
+        penalty = 0.005 * float((fitted.coef_**2).sum())
+        return float(np.maximum(0.0, 1.0 - margins).mean()) + penalty
+
+    assert objective(found) < 1.001 * objective(peer)
+
+
 def test_a_hinge_of_several_weighted_classes_is_left_to_a_learner() -> None:
     """Each class against the rest has weights of its own."""
     how: dict[str, Any] = {"alpha": 0.01, "class_weight": {"ash": 3.0, "elm": 1.0, "oak": 1.0}}
