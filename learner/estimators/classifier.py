@@ -56,15 +56,16 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
         fit_intercept: learn an intercept.
         class_weight: a mapping by class, "balanced" or None.
         solver: one of the following, or an optimizer of `blocklearn.optimizers`. "dual" (dual
-            ascent) and "newton" are for rows in memory, on the CPU, without an L1 penalty.
-            Newton's method is not for "hinge", nor for "squared_hinge" with several classes and
+            ascent) and "newton" are for rows in memory, on the CPU. "dual" takes an L2 penalty
+            only. With an L1 penalty, the steps of "newton" are by coordinate descent. Newton's
+            method is not for "hinge", nor for "squared_hinge" with several classes and
             class_weight; for sparse X, and for several thousand rows and columns, it begins with
             the diagonal of a Hessian. "lbfgs" and "conjugate-gradient" make a step for each pass,
             and find the optimum; at the kinks of "hinge" the second may stop far above it.
             "adagrad", "ftrl", "sgd", "adam" and "rmsprop" make a step for each block, so they need
-            few passes. "auto" is "dual" for 1,000 sparse rows or more, unless the penalty is tiny
-            for their length, otherwise "newton". If neither is possible, it is "lbfgs" for a smooth
-            objective, and "adagrad" for "hinge" and in `partial_fit`.
+            few passes. "auto" is "dual" for "hinge", and for 1,000 sparse rows or more, unless the
+            penalty is tiny for their length, otherwise "newton". If neither is possible, it is
+            "lbfgs" for a smooth objective, and "adagrad" otherwise and in `partial_fit`.
         max_iter: passes over the data, at most.
         tol: L-BFGS and Newton's method stop when the norm of the gradient falls below tol times
             the first norm. Dual ascent stops when its estimated distance to the optimum falls below

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,6 +14,7 @@ from blocklearn.models import Shapes
 from blocklearn.models.glm.curves import CURVES, Loss
 from blocklearn.models.glm.links import HINGES
 from blocklearn.models.glm.newton import BYTES, NewtonSolver, sums_of
+from blocklearn.models.glm.proximal import Penalties, ProximalSolver
 from blocklearn.models.glm.wide_rows import WideSolver
 
 from .base import Array
@@ -30,7 +31,11 @@ PASSES = 20  # of either method, about
 READING = 40  # products of a Hessian that take as long as reading a number in a pass
 MOST_HESSIAN = 2**28  # bytes of a Hessian and its factor
 MOST_PAIRS = 2**30  # bytes of what a solver keeps for the columns of W
+SCORES = 6  # numbers of a solver with an L1 penalty for each row and column of W
 MOST_NUMBERS = 2**27  # of X and Y; beyond, many threads gain more from a learner
+
+
+Solver: TypeAlias = NewtonSolver | WideSolver | ProximalSolver
 
 
 @dataclass(frozen=True)
@@ -38,13 +43,14 @@ class NewtonProblem:
     """Rows, targets and weights, as Newton's method takes them.
 
     Y: [n x k]; softmax: of the k classes. own: weights of rows [n]; None: 1. weights: the same,
-    with those of classes. l2: penalty of the mean loss over `weights`.
+    with those of classes. l1, l2: penalties of the mean loss over `weights`.
     """
 
     X: Any
     Y: Any
     own: Array | None
     weights: Array | None
+    l1: float
     l2: float
     loss: Loss
 
@@ -56,13 +62,14 @@ class NewtonProblem:
         shapes = Shapes(rows, columns, rows, Y.shape[1], dense=not sp.issparse(X))
         fit = estimator._model().resolve(shapes)[0]  # checks the parameters
         own = None if weights is None else np.asarray(weights, np.float64)
-        factors, l2 = getattr(estimator, "_class_weights", None), fit.l2
+        factors, share = getattr(estimator, "_class_weights", None), 1.0
         weights = own
         if factors is not None:
             ones = np.ones(rows) if own is None else own
             weights = times_class_weights(ones, Y, factors)
-            l2 *= ones.sum() / max(weights.sum(), 1e-300)
-        return cls(X, Y, own, weights, l2, Loss(fit.link, fit.shape or 0.0))
+            share = ones.sum() / max(weights.sum(), 1e-300)
+        l1, l2 = share * fit.l1, share * fit.l2
+        return cls(X, Y, own, weights, l1, l2, Loss(fit.link, fit.shape or 0.0))
 
     def obstacle(self, estimator: LinearEstimator) -> str | None:
         """Return why Newton's method cannot solve the problem; None: it can."""
@@ -70,8 +77,6 @@ class NewtonProblem:
             return f"needs a loss with second derivatives, which loss={estimator.loss!r} lacks"
         if self.loss.link in HINGES and self.weights is not self.own and self.Y.shape[1] > 1:
             return "takes class_weight of two classes only, where the loss is a hinge"
-        if estimator.l1_ratio and estimator._checked_alpha():
-            return "needs an L2 penalty alone (l1_ratio=0)"
         if self.weights is not None and not self.weights.any():
             return "needs rows whose weights and class_weight are not 0"
         if resolve(estimator.device) != "cpu":
@@ -83,6 +88,8 @@ class NewtonProblem:
         """Whether the rows and what the solver keeps are not too large."""
         (rows, features), k = self.X.shape, self.Y.shape[1]
         numbers = self.X.nnz if sp.issparse(self.X) else rows * features
+        if self.l1:
+            return bool(numbers + SCORES * rows * k <= MOST_NUMBERS)
         features = rows if self.wide else features
         return bool(numbers + rows * k <= MOST_NUMBERS and BYTES * features * k <= MOST_PAIRS)
 
@@ -100,22 +107,26 @@ class NewtonProblem:
         """Whether rows are few, so that they are solved as square ones."""
         return not self.diagonal and self.X.shape[0] <= self.X.shape[1]
 
-    def solver(self, intercept: bool) -> NewtonSolver | WideSolver:
+    def solver(self, intercept: bool) -> Solver:
         """Return a solver at its start."""
         X, diagonal = self.X, self.diagonal
-        if self.wide:
+        if self.wide and not self.l1:
             return WideSolver(X, self.Y, self.weights, self.loss, l2=self.l2, intercept=intercept)
         if sp.issparse(X):
             X = sp.csr_array(X, dtype=np.float32 if X.dtype == np.float32 else np.float64)
             if not X.has_canonical_format:
                 X = X.copy()
                 X.sum_duplicates()
+        if self.l1:
+            penalties = Penalties(self.l1, self.l2)
+            given = X, self.Y, self.weights, self.loss, penalties
+            return ProximalSolver(*given, intercept=intercept)
         how = {"intercept": intercept, "diagonal": diagonal}
         return NewtonSolver(sums_of(X, self.Y, self.weights, self.loss, **how), l2=self.l2, **how)
 
-    def seen(self, found: NewtonSolver | WideSolver) -> Seen:
+    def seen(self, found: Solver) -> Seen:
         """Return what `partial_fit` needs to know of the rows."""
-        if self.weights is not self.own:
+        if self.weights is not self.own or isinstance(found, ProximalSolver):
             return Seen.of(self.X, self.Y, self.own)
         ones = np.ones(self.X.shape[0]) if self.own is None else self.own
         columns = Moments(float(ones.sum()), found.mean, found.variance)
@@ -139,7 +150,7 @@ def by_newton(
     problem = NewtonProblem.of(estimator, *data)
     why = problem.obstacle(estimator)
     if named and why is not None:
-        kinked = estimator.loss == "hinge" or (estimator.l1_ratio and estimator._checked_alpha())
+        kinked = estimator.loss == "hinge" or problem.l1
         raise ValueError(
             f'{type(estimator).__name__}: solver="newton" {why}. Use '
             f'solver="{"adagrad" if kinked else "lbfgs"}".'

@@ -193,7 +193,8 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
         """Warn where steps have not suited the data: the result is no better than a constant."""
         own = isinstance(self.solver, str) and self.solver in ("auto", "newton")
         optimizer = self._solver(passes=True)
-        if sp.issparse(y) or (own and optimizer is not None and optimizer.steps_by_pass):
+        by_pass = optimizer is not None and optimizer.steps_by_pass
+        if sp.issparse(y) or (own and (by_pass or self._seen is not None)):
             return
         every = slice(None, None, -(-len(y) // LOOKED_AT))
         X, y = X[every], y[every]

@@ -106,7 +106,7 @@ def test_a_result_worse_than_a_constant_says_so() -> None:
 @pytest.mark.parametrize(
     "model",
     [
-        bl.GLMRegressor(l1_ratio=0.5),
+        bl.GLMRegressor(l1_ratio=0.5, solver="adagrad"),
         bl.GLMRegressor(solver="adagrad"),
         bl.FMRegressor(solver="adagrad"),
     ],
