@@ -51,6 +51,7 @@ from .training.plans.assembly import Assembly
 from .training.plans.gpu_time import CARDS
 from .training.plans.index_choice import PassTimes
 from .training.plans.memory import make_plan
+from .training.plans.other_data import shapes_to_keep
 from .training.plans.plan import Plan as Plan
 from .training.plans.trial import Trial as Trial
 from .training.plans.trial import try_blocks
@@ -458,17 +459,36 @@ class Learner:
             state = further(self.state(), self.parts, data.row_names, source)
             before = rows_before(self.progress)
         data.check_columns(source.shape)
-        if self._live.team is not None:
+        stays = self.crew.size == 1 and eval is None and state is not None
+        if self._live.team is not None and not stays:
             self._live.drop()
         self.crew.exchange.renew()  # the next workers get the new data
         data.turn_to(source, eval, before)
         if self.crew.exchange.starts:
             self._given = train, data.given[1] if eval is None else eval
-        self._take_default_optimizer()
         self.passes = self.progress.position[0] + passes
+        kept = self._keep_replicas(state)
         self._begin()
         if state is not None:
             self.restore(state)
+        if kept is not None:
+            self._live.open(kept, self._shares(), seed=self.execution.seed)
+
+    def _keep_replicas(self, state: State | None) -> Team | None:
+        """Return the present replicas, if they can train on the present data; else drop them."""
+        optimizer = self.optimizer
+        self._take_default_optimizer()
+        if self._live.team is None or state is None:
+            return None
+        team = self._live.team
+        shapes = shapes_to_keep(team, self.assembly(), optimizer, state)
+        if shapes is None:
+            self._live.drop()
+            return None
+        self.optimizer = optimizer  # the one that the replicas have
+        for replica in team.replicas:
+            replica.take(shapes)
+        return self._live.let_go()
 
     def _tell(self, event: str) -> None:
         if event == "improved":

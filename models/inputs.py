@@ -80,12 +80,15 @@ class Needs(NamedTuple):
     value_sums: whether it needs `shapes.value_sums`, at the cost of a pass.
     tokens: how many tokens `shapes.tokens` may number, at the cost of a pass; 0: none.
     sample: how many rows it gets as `shapes.sample`; 0: none.
+    initial: whether counts and sums serve initial numbers alone. Then a model that is trained
+        further on other data needs no new plan for them.
     """
 
     counts: bool = False
     value_sums: bool = False
     tokens: int = 0
     sample: int = 0
+    initial: bool = False
 
 
 class Sample(NamedTuple):

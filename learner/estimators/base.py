@@ -39,9 +39,9 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
     """Base class of estimators.
 
     Learned state is in public attributes. Predictions take their numbers from them, as they are at
-    each call. Learners that predict are kept for the next call, but threads share none, and pickles
-    and copies hold none. `_stream` holds what `partial_fit` needs in addition: statistics, the
-    optimizer's state and the position in the data.
+    each call. Learners that predict, or make one more pass, are kept for the next call, but threads
+    share none, and pickles and copies hold none. `_stream` holds what `partial_fit` needs in
+    addition: statistics, the optimizer's state and the position in the data.
 
     Parameters of every estimator: max_iter, batch_size, random_state, n_jobs, device.
     """
@@ -103,11 +103,27 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
         seen = rows if first else rows + self.n_samples_seen_
         passes = 1 if first else int(self._stream.position["pass"]) + 1
         whole_stream = seen if of_rows is None else int(of_rows)
-        learner = self._learner(data, passes=passes, optimizer=optimizer, of_rows=whole_stream)
-        if not first:
-            stream = self._stream
-            learner.restore(State(stream.tensors | self._tensors(rows), stream.position))
-        self._train(learner)
+        model, X = self._model(), data[0] if isinstance(data, tuple) else data
+        block_rows = self._block_rows(data, model, optimizer)
+        state_rows = rows if model.row_states else 0
+        plan = (
+            "partial_fit", model, optimizer, state_rows, block_rows, X.shape[1], issparse(X),
+            self._seed, self.n_jobs, self.device,
+        )  # fmt: skip
+        make = partial(
+            self._learner, data, passes=passes, block_rows=block_rows, model=model,
+            optimizer=optimizer, of_rows=whole_stream,
+        )  # fmt: skip
+        with self._lender().lent(plan, {}, make) as learner:
+            if not first:
+                stream = self._stream
+                learner.restore(State(stream.tensors | self._tensors(rows), stream.position))
+            if learner.team is not None:  # kept by the last call
+                learner.data.of_rows = whole_stream
+                learner.fit(data)
+            else:
+                learner.fit()
+            self._keep(learner)
         self.n_samples_seen_ = seen
         return self
 
@@ -123,11 +139,15 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
         return hasattr(self, "_stream")
 
     def _train(self, learner: Learner) -> None:
-        """Run the learner to its end and keep what it has learned."""
+        """Run the learner to its end, and keep what it has learned."""
         try:
             learner.fit()
         finally:
             learner.close()
+        self._keep(learner)
+
+    def _keep(self, learner: Learner) -> None:
+        """Keep what a learner has learned."""
         state = learner.state()
         full_pass = learner.optimizer is not None and learner.optimizer.steps_by_pass
         for name, value in self._learned(state.tensors.__getitem__).items():

@@ -1,4 +1,4 @@
-"""Learners that an estimator keeps from one prediction to the next.
+"""Learners that an estimator keeps from one call to the next, to predict or to learn more rows.
 
 To plan and allocate a learner takes ten milliseconds, to predict a row a fraction of one.
 """

@@ -25,15 +25,13 @@ _SUMS = '"contract", "reassoc", "nsz", "arcp"'
 _NO_SUMS = '"contract", "nsz"'
 
 
-def numba_header(
-    dtype: str, *, sums: bool, sparse: bool, made: str = "", sizes: Collection[int] = ()
-) -> str:
+def numba_header(dtype: str, made: str, sizes: Collection[int], *, sums: bool, sparse: bool) -> str:
     """Return the text before the function of a module; `F` is its float type.
 
-    sums: whether the module sums along rows.
-    sparse: whether it reads sparse rows.
     made: statements before the function.
     sizes: numbers that the function calls, see `sized`.
+    sums: whether the module sums along rows.
+    sparse: whether it reads sparse rows.
     """
     imports, argument = sized(sizes, sparse=sparse)
     flags = (_SUMS if sums else _NO_SUMS) + argument

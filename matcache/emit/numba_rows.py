@@ -114,16 +114,10 @@ class NumbaPrinter(NumbaElements):
         made += "".join(f"{name} = {text}\n" for text, name in self.constants.items())
         sums = any(isinstance(i, Dot | Product | Reduce) for i in walk(self.program.body))
         sums = sums or self.program.endings == ("total",)
-        vectors = VECTORS if self.made or self.fetches else ""
-        vectors += PLUS if "total" in self.program.endings else ""
-        header = numba_header(
-            self.program.dtype,
-            sums=sums,
-            sparse=self.patterns > 0,
-            made=vectors + made,
-            sizes=self.sizes,
-        )
-        return header + out.text()
+        made = (PLUS if "total" in self.program.endings else "") + made
+        made = (VECTORS if self.made or self.fetches else "") + made
+        dtype, sparse = self.program.dtype, self.patterns > 0
+        return numba_header(dtype, made, self.sizes, sums=sums, sparse=sparse) + out.text()
 
     def name_widths(self) -> None:
         """Print names for the lengths of long rows: arguments tell them, or the kernel's sizes."""

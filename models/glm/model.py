@@ -191,7 +191,8 @@ class GLM(Model):
     def needs(self) -> Needs:
         """Counts, for balanced class weights and for the start of the intercept."""
         given = [self.class_weight, *(t.class_weight for t in self.targets or ())]
-        return Needs(counts=self.intercept or "balanced" in given)
+        balanced = "balanced" in given
+        return Needs(counts=self.intercept or balanced, initial=not balanced)
 
     def resolve(self, shapes: Shapes) -> list[Fit]:
         """Return every fit, with columns as numbers and grids written out.

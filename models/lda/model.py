@@ -276,7 +276,8 @@ class LDA(Model):
         those of earlier blocks. Where topics have priors of their own, their tokens are added.
         """
         V, K = shapes.columns, self.topics
-        self.warm = self._warm(shapes.passes)
+        by_block = self.inference != "gibbs"
+        self.warm = 0 if by_block or not self.warm_up else self._warm(shapes.passes)
         wanted = self.assignments if self.needs.tokens else "fresh"
         self.kept = kept_topics(self, wanted, shapes, K, (self.warm, self.fresh_passes))
         level = 1.0 if self.kept is None or self.kept.start else FIRST_TOKENS
@@ -284,7 +285,6 @@ class LDA(Model):
         seeds = None
         if self.seeds:
             seeds = seed_table(self.seeds, shapes.names, V, K, self.seed_weight)
-        by_block = self.inference != "gibbs"
         given = Given(self.alpha, self.eta, seeds)
         self.priors = TopicPriors(self, shapes, K, given, by_block=by_block)
         if self.priors.own is not None:

@@ -77,7 +77,7 @@ class NMF(Model):
     scores_new_rows: ClassVar[bool] = True
     row_states: ClassVar[Mapping[str, int]] = {"W": 0}
     takes_terms: ClassVar[Sequence[str]] = ("H",)
-    needs: ClassVar[Needs] = Needs(value_sums=True)  # H starts at the scale of the data
+    needs: ClassVar[Needs] = Needs(value_sums=True, initial=True)  # H starts at the data's scale
     kind: Literal["nmf"] = "nmf"
     components: int = Field(20, ge=1, description="number of parts, K")
     loss: Literal["frobenius", "kullback-leibler"] = Field(

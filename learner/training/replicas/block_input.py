@@ -104,7 +104,8 @@ class Intake:
             self._X.renew()
         rows = self.shape.rows if full else max(1, self.shape.rows // 2)
         weight = float(rows if full else 0.5 * rows)
-        return self._block(key, rows, pass_, weight, self.whole_rows, phase, labelled=True)
+        numbers = {"rows": rows, "pass_": pass_, "weight": weight, "whole_rows": self.whole_rows}
+        return self._block(key, numbers, phase, labelled=True)
 
     def begin(self, states: Iterable[RowState | TokenState]) -> None:
         """Tell states of rows, before a model reads them, that they are of the rows of a block."""
@@ -225,7 +226,7 @@ class Intake:
 
     def block(self, key: Mat, phase: int = 0) -> Block:
         """Return the block that was received last for a model, valid until the next."""
-        return self._block(key, **self.numbers, phase=phase, labelled=self.labelled)
+        return self._block(key, self.numbers, phase, labelled=self.labelled)
 
     def widen(self, shape: BlockShape) -> None:
         """Make room for blocks of another source.
@@ -263,29 +264,16 @@ class Intake:
                 self.cache.freeze(frozen)
             self.shape = replace(ours, nnz=shape.nnz)
 
-    def _block(
-        self,
-        key: Mat,
-        rows: int,
-        pass_: int,
-        weight: float,
-        whole_rows: int,
-        phase: int,
-        *,
-        labelled: bool,
-    ) -> Block:
+    def _block(self, key: Mat, numbers: dict[str, Any], phase: int, *, labelled: bool) -> Block:
         return Block(
-            self._X.handle(),
-            rows,
-            self._row_ids.handle(),
-            key,
-            self._Y.handle() if self._Y is not None and labelled else None,
-            self._weights.handle(),
-            pass_,
-            weight,
-            self.side,
-            phase,
-            whole_rows=whole_rows,
+            X=self._X.handle(),
+            row_ids=self._row_ids.handle(),
+            key=key,
+            Y=self._Y.handle() if self._Y is not None and labelled else None,
+            weights=self._weights.handle(),
+            side=self.side,
+            phase=phase,
+            **numbers,
         )
 
 

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blocklearn.datasources import BlockShape
-from blocklearn.matcache import IndexedBy, MatCache, ShapeError, Tables, make_backend, named
+from blocklearn.matcache import IndexedBy, MatCache, ShapeError, make_backend, named
 from blocklearn.matcache.containers.recording import Recording, recorded
-from blocklearn.matcache.containers.tape import Tape
 from blocklearn.models import Block, Randomness, RowStore, Shapes, TrainingState
 from blocklearn.models.inputs import Setting
 from blocklearn.models.score import Score
@@ -37,11 +36,10 @@ from ..settings.optimizer_checks import check_meaning
 from .block_input import Intake
 from .learned import Learned
 from .names import OPTIMIZER
+from .noted import NotedShapes
 from .parts import Parts
 from .states_at_hand import NEW_PREDICTED, NEW_SCORED, OTHER_SIDE, without_rows
 from .terms import terms_of
-
-NUMBERS = ("rows", "pass_", "weight", "whole_rows")  # of a block, which a program may read
 
 
 class Look(Protocol):
@@ -54,29 +52,6 @@ class Look(Protocol):
         """Look at the block, when the parameters are as the model will read them."""
 
 
-class NotedBlock(Block):
-    """A block that notes which of its numbers are read: see `Tape.read`."""
-
-    plain: Block
-    tape: Tape
-
-    @classmethod
-    def of(cls, block: Block, tape: Tape) -> NotedBlock:
-        """Return the same block, which notes on `tape`."""
-        noted = cls(**vars(block))
-        object.__setattr__(noted, "plain", block)
-        object.__setattr__(noted, "tape", tape)
-        return noted
-
-    def reading(self, tables: Tables) -> Block:
-        """Return the block with an X that reads tables in that precision."""
-        return NotedBlock.of(self.plain.reading(tables), self.tape)
-
-    def __getattribute__(self, name: str) -> Any:
-        """Return an attribute; numbers come from the tape, also when it runs again."""
-        return self.tape.read(name) if name in NUMBERS else super().__getattribute__(name)
-
-
 class Program:
     """A model, its optimizer and mixins, bound to a cache.
 
@@ -84,6 +59,7 @@ class Program:
     complete: whether the plan of memory covers everything.
     row_tables: states of rows that are read as tables.
     filled: whether an update had work for the optimizer.
+    noted: the shapes, as the model gets them.
     """
 
     def __init__(
@@ -104,6 +80,7 @@ class Program:
         self.model, self.mixins, self.trains = parts.model, parts.mixins, trains
         self.optimizer = parts.optimizer if trains else None
         self.shapes, self.seed, self.device = shapes, execution.seed, device
+        self.noted = NotedShapes.of(shapes)
         self.tables, self.files = execution.tables, files
         self.lent = LentTables(lent if device == "cpu" else {}, shapes.columns)
         backend = make_backend(device, execution.threads_each, index)
@@ -126,7 +103,7 @@ class Program:
             self.shapes.columns if drawn_later else None,
         )
         self.model.attach(self.cache, setting)
-        self.model.allocate(self.shapes, Randomness(self.cache, self.seed))
+        self.model.allocate(self.noted, Randomness(self.cache, self.seed))
         self.model.allocated = True
         if not self.model.needs_optimizer:
             self.optimizer = None
@@ -154,6 +131,12 @@ class Program:
             kept[name] = states[own]
         weight = shapes.total_rows if shapes.counts is None else shapes.counts.weight
         optimizer.keep_rows(kept, shapes.total_rows, float(weight))
+
+    def take(self, shapes: Shapes) -> None:
+        """Expect blocks of other data, whose plan would be the same."""
+        self.shapes = shapes
+        self.noted.turn_to(shapes)
+        self.intakes[0].whole_rows = shapes.whole_rows
 
     def connect(self, stores: Mapping[str, RowStore], shares: Mapping[str, RowShare]) -> None:
         """Use these stores, one for each of the model's states of rows.

@@ -31,10 +31,11 @@ from ..settings.execution import Execution
 from ..settings.work import Counter
 from .block_input import check_nonnegative
 from .committing import commit_plan
+from .noted import NotedBlock
 from .paged_tables import check_tables, of_rows_alone, tables_bytes
 from .parts import Parts
 from .planning import plan_extras, plan_host, plan_kept, plan_program
-from .program import Look, NotedBlock, Program
+from .program import Look, Program
 from .replay import Replays
 
 Piece = TypeVar("Piece")

@@ -151,6 +151,12 @@ class LiveModel:
         self.trained = self._progress.closed = False
         self._progress.pass_ = self._progress.block = 0
 
+    def let_go(self) -> Team:
+        """Return the replicas, which have no states of rows, and keep nothing."""
+        team = self.ready()
+        self.team, self.stores, self._states = None, {}, {}
+        return team
+
     def drop(self) -> None:
         """Free the memory, and keep nothing."""
         self.ready().close()

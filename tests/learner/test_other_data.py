@@ -1,0 +1,173 @@
+"""Replicas are kept where other data need the same plan, and learn what new ones would."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import blocklearn as bl
+from blocklearn.learner import learner as learners
+from blocklearn.learner.training.plans.other_data import shapes_to_keep
+from blocklearn.matcache import colsum
+from blocklearn.models import GLM, LDA, NMF, KMeans
+from blocklearn.optimizers import AdaGrad
+from tests.support.often import rarely
+
+ROWS = 32
+
+
+def dense(seed: int, rows: int = 3 * ROWS + 5) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(seed).random((rows, 7)).astype(np.float32)
+
+
+def counts(seed: int, rows: int = 3 * ROWS + 5, columns: int = 40) -> sp.csr_array:
+    """Make counts; those of later seeds have fewer entries, so that blocks of the first fit all."""
+    numbers = np.random.default_rng(0).poisson(0.4, (rows, columns)).astype(np.float32)
+    numbers[:, 0] = 1.0
+    numbers[:, 1 : 2 * seed + 1] = 0.0
+    return sp.csr_array(numbers * np.float32(1 + seed % 2))
+
+
+def labelled(X: Any) -> tuple[Any, np.ndarray[Any, Any]]:
+    return X, (np.arange(X.shape[0]) % 3 == 0).astype(np.float32)
+
+
+def trained(make: Any, data: list[Any], monkeypatch: Any, *, keep: bool) -> tuple[Any, int]:
+    """Train on one after another; return the state, and how often replicas were kept."""
+    kept = 0
+
+    def noted(*given: Any) -> Any:
+        nonlocal kept
+        found = shapes_to_keep(*given) if keep else None
+        kept += found is not None
+        return found
+
+    monkeypatch.setattr(learners, "shapes_to_keep", noted)
+    learner = make(data[0]).fit()
+    for each in data[1:]:
+        learner.fit(each)
+    state = learner.state()
+    learner.close()
+    return state, kept
+
+
+def of(model: Any, **options: Any) -> Any:
+    options = {"block_rows": ROWS, "threads": 1, "verbose": False, **options}
+    return lambda data: bl.Learner(model(), data, **options)
+
+
+ADAGRAD = AdaGrad(step_per="row")
+CASES = {
+    "lda": (of(lambda: LDA(topics=3, inference="vb")), counts),
+    "sampled": (of(lambda: LDA(topics=3, warm_up=0, assignments="fresh"), of_rows=900), counts),
+    "nmf": (of(lambda: NMF(components=3)), counts),
+    "divergence": (of(lambda: NMF(components=3, loss="kullback-leibler")), counts),
+    "kmeans": (of(lambda: KMeans(clusters=3)), dense),
+    "batch": (of(lambda: KMeans(clusters=3, update_centres="batch")), counts),
+    "glm": (of(GLM), lambda seed: labelled(dense(seed))),
+    "rows": (of(GLM, optimizer=ADAGRAD, replicas=2), lambda seed: labelled(counts(seed))),
+    "rests": (of(lambda: GLM(l2=0.01)), lambda seed: labelled(counts(seed, columns=4000))),
+}
+
+
+@pytest.mark.parametrize(
+    "name", ["lda", "nmf", "rows", *rarely(*sorted(CASES.keys() - {"lda", "nmf", "rows"}))]
+)
+def test_kept_replicas_learn_what_new_ones_would(name: str, monkeypatch: Any) -> None:
+    make, data = CASES[name]
+    parts = [data(seed) for seed in range(4)]
+    state, kept = trained(make, parts, monkeypatch, keep=True)
+    wanted, _ = trained(make, parts, monkeypatch, keep=False)
+    assert kept == 3
+    assert state.tensors.keys() == wanted.tensors.keys()
+    for tensor, array in state.tensors.items():
+        np.testing.assert_array_equal(array, wanted.tensors[tensor])
+    assert state.position["pass"] == wanted.position["pass"] == 4
+
+
+class Centred(bl.Model):
+    """Computes with the number of rows, which it knows from `allocate`."""
+
+    def allocate(self, shapes: Any, rng: Any) -> None:
+        self.sum = self.parameter("sum", 1, shapes.columns)
+        self.rows = shapes.total_rows
+
+    def update(self, block: bl.Block) -> None:
+        self.sum <<= self.sum + colsum(block.X) / float(self.rows)
+
+    def score(self, block: bl.Block) -> Any:
+        return {}
+
+    def predict(self, block: bl.Block) -> Any:
+        return (block.X * self.sum).mat()
+
+
+@pytest.mark.parametrize(
+    ("make", "data", "kept"),
+    [
+        (of(Centred), [dense(0), dense(1), dense(2, rows=90)], 1),  # other rows
+        (of(lambda: KMeans(clusters=3)), [dense(0), sp.csr_array(dense(1))], 0),
+        (of(lambda: KMeans(clusters=3)), [counts(1), counts(0), counts(1)], 1),  # more entries
+        (of(lambda: GLM(class_weight="balanced")), [labelled(dense(s)) for s in range(3)], 0),
+        (of(lambda: LDA(topics=3, assignments="kept")), [counts(0), counts(1)], 0),
+    ],
+)
+def test_replicas_are_made_anew_where_the_plan_differs(
+    make: Any, data: list[Any], kept: int, monkeypatch: Any
+) -> None:
+    state, found = trained(make, data, monkeypatch, keep=True)
+    wanted, _ = trained(make, data, monkeypatch, keep=False)
+    assert found == kept
+    for tensor, array in state.tensors.items():
+        np.testing.assert_array_equal(array, wanted.tensors[tensor])
+
+
+@pytest.mark.parametrize(
+    ("make", "data"),
+    [
+        (lambda: bl.KMeans(3, random_state=0), lambda *given: (dense(*given),)),
+        (lambda: bl.NMF(3, random_state=0), lambda *given: (counts(*given),)),
+        (lambda: bl.GLMRegressor(random_state=0), lambda *given: labelled(counts(*given))),
+    ],
+)
+def test_partial_fit_with_a_kept_learner_learns_what_a_new_one_would(make: Any, data: Any) -> None:
+    """Whatever happens between two calls. Copies have no learner, so each call makes one."""
+    kept, anew = make(), make()
+    for seed, rows in enumerate([100, 100, 100, 60, 60, 1, 100]):
+        if seed == 2:  # attributes follow the user
+            for each in (kept, anew):
+                name = next(
+                    n for n in ("cluster_centers_", "components_", "coef_") if hasattr(each, n)
+                )
+                setattr(each, name, getattr(each, name) * np.float32(1.25))
+        if seed == 4:
+            kept.transform(*data(0)[:1]) if hasattr(kept, "transform") else kept.predict(data(0)[0])
+        if seed == 5:
+            kept = pickle.loads(pickle.dumps(kept))
+        anew = copy.deepcopy(anew)
+        kept.partial_fit(*data(seed, rows))
+        anew.partial_fit(*data(seed, rows))
+        assert kept.n_samples_seen_ == anew.n_samples_seen_
+        for name, array in vars(kept).items():
+            if isinstance(array, np.ndarray):
+                np.testing.assert_array_equal(array, getattr(anew, name), err_msg=name)
+
+
+def test_partial_fit_plans_once(monkeypatch: Any) -> None:
+    made = []
+    make = bl.Learner.__init__
+    monkeypatch.setattr(
+        bl.Learner, "__init__", lambda *given, **named: (made.append(1), make(*given, **named))[1]
+    )
+    model = bl.GLMClassifier()
+    for seed in range(4):
+        model.partial_fit(dense(seed), np.arange(3 * ROWS + 5) % 2, classes=[0, 1])
+    assert len(made) == 1
+    model.set_params(alpha=0.1)
+    model.partial_fit(dense(5), np.arange(3 * ROWS + 5) % 2)
+    assert len(made) == 2
