@@ -6,6 +6,7 @@ numbers were constants, a recording would serve blocks of one size alone.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -19,23 +20,21 @@ Formula = tuple[Any, ...]
 """(name of a number,), or (function of Python's `operator`, argument, argument)."""
 
 
-def _arithmetic(function: Callable[[Any, Any], Any], *, turned: bool = False) -> Any:
+def _arithmetic(function: Callable[..., Any], *, turned: bool = False) -> Any:
     """Return a method that computes `function` of the number and another one.
 
     turned: whether the other one comes first.
     """
 
-    def method(self: BlockNumber, other: Any) -> Any:
-        part: Any = other
+    def method(self: BlockNumber, other: Any, *more: Any) -> Any:
+        part = other
         if type(other) is BlockNumber and other.tape is self.tape:
             part = other.formula
-        elif not isinstance(other, int | float):
-            return NotImplemented
-        if self.tape.records and type(part) in (int, float, tuple):
+        if self.tape.records and type(part) in (int, float, tuple) and not more:
             formula = (function, part, self.formula) if turned else (function, self.formula, part)
             return BlockNumber(self.tape, formula)
         own = self.read()
-        return function(other, own) if turned else function(own, other)
+        return function(other, own, *more) if turned else function(own, other, *more)
 
     return method
 
@@ -49,23 +48,35 @@ def _reading(function: Callable[..., Any]) -> Any:
     return method
 
 
+def _turned(function: Callable[[Any, Any], Any]) -> Any:
+    """Return a method that reads the number and computes `function` of another one and it."""
+    return _reading(lambda own, other: function(other, own))
+
+
 class BlockNumber:
     """A number of the present block, or arithmetic with such numbers, while it is recorded.
 
     It stays a formula until it is read. `Mat.set` takes it as it is; all else reads it.
     """
 
-    __slots__ = ("_then", "formula", "tape")
+    __slots__ = ("_value", "formula", "tape")
 
     def __init__(self, tape: Tape, formula: Formula) -> None:
-        """Compute `formula` of numbers of the block that `tape` records."""
-        self.tape, self.formula, self._then = tape, formula, tape.now
+        """Compute `formula` of numbers of the block that `tape` records.
+
+        Raises ArithmeticError where it has no value for this block.
+        """
+        self.tape, self.formula = tape, formula
+        try:
+            self._value = value_of(formula, tape.now)
+        except ArithmeticError:
+            tape.depend(_names(formula))
+            raise
 
     def read(self) -> Any:
         """Return the number, and note that what follows depends on it."""
-        for name in _names(self.formula):
-            self.tape.depend(name)
-        return value_of(self.formula, self._then)
+        self.tape.depend(_names(self.formula))
+        return self._value
 
     def __reduce__(self) -> Any:
         """Copy and pickle the number."""
@@ -75,7 +86,7 @@ class BlockNumber:
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
         """The type of the number, which `isinstance` asks for."""
-        return type(value_of(self.formula, self._then))
+        return type(self._value)
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the number, such as `is_integer`."""
@@ -85,10 +96,15 @@ class BlockNumber:
         """Return the number as an array of one element."""
         return np.array(self.read(), dtype)
 
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *given: Any, **named: Any) -> Any:
+        """Compute a function of NumPy: a number of Python leaves the precision of arrays."""
+        plain = [each.read() if type(each) is BlockNumber else each for each in given]
+        return getattr(ufunc, method)(*plain, **named)
+
     __add__, __radd__ = _arithmetic(operator.add), _arithmetic(operator.add, turned=True)
     __sub__, __rsub__ = _arithmetic(operator.sub), _arithmetic(operator.sub, turned=True)
     __mul__, __rmul__ = _arithmetic(operator.mul), _arithmetic(operator.mul, turned=True)
-    __pow__, __rpow__ = _arithmetic(operator.pow), _arithmetic(operator.pow, turned=True)
+    __pow__, __rpow__ = _arithmetic(pow), _arithmetic(pow, turned=True)
     __truediv__ = _arithmetic(operator.truediv)
     __rtruediv__ = _arithmetic(operator.truediv, turned=True)
     __floordiv__ = _arithmetic(operator.floordiv)
@@ -102,7 +118,18 @@ class BlockNumber:
     __str__, __repr__, __format__ = _reading(str), _reading(repr), _reading(format)
     __int__, __float__, __index__ = _reading(int), _reading(float), _reading(operator.index)
     __neg__, __pos__, __abs__ = _reading(operator.neg), _reading(operator.pos), _reading(abs)
-    __round__, __divmod__ = _reading(round), _reading(divmod)
+    __round__, __trunc__ = _reading(round), _reading(math.trunc)
+    __floor__, __ceil__ = _reading(math.floor), _reading(math.ceil)
+    __divmod__, __rdivmod__ = _reading(divmod), _turned(divmod)
+    __invert__, __and__, __rand__ = (
+        _reading(operator.inv),
+        _reading(operator.and_),
+        _turned(operator.and_),
+    )
+    __or__, __ror__ = _reading(operator.or_), _turned(operator.or_)
+    __xor__, __rxor__ = _reading(operator.xor), _turned(operator.xor)
+    __lshift__, __rlshift__ = _reading(operator.lshift), _turned(operator.lshift)
+    __rshift__, __rrshift__ = _reading(operator.rshift), _turned(operator.rshift)
 
 
 def value_of(formula: Any, now: Mapping[str, Any]) -> Any:
@@ -113,6 +140,14 @@ def value_of(formula: Any, now: Mapping[str, Any]) -> Any:
         return now[formula[0]]
     function, one, other = formula
     return function(value_of(one, now), value_of(other, now))
+
+
+def has_value(formula: Any, kind: type, now: Mapping[str, Any]) -> bool:
+    """Return whether a formula has a value of this type for a block with the numbers `now`."""
+    try:
+        return type(value_of(formula, now)) is kind
+    except ArithmeticError:
+        return False
 
 
 def _names(formula: Any) -> list[str]:

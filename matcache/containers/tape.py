@@ -6,12 +6,13 @@ containers. Everything else must be the same. The caller ensures that; `differs_
 do the guards of a tape:
 
 - `reads`: numbers of the block that the program read, and not as formulas: see `BlockNumber`.
+- `followed`: formulas that containers are set to, each with the type of its values.
 - `hits`: results that were current before the program ran, so that it did not compute them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import partial
@@ -21,7 +22,7 @@ import numpy as np
 
 from ..errors import source_line
 from ..program.padding import Padding
-from .block_number import BlockNumber, value_of
+from .block_number import BlockNumber, has_value, value_of
 from .dispatch import only_calls
 from .recording import comparable, first_unequal
 from .slots import PatternSlot, Slot
@@ -51,6 +52,7 @@ class Tape:
         self.now = now
         self.steps: list[Step] = []
         self.reads: dict[str, Any] = {}
+        self.followed: list[tuple[Any, type]] = []
         self.hits: list[Slot] = []
         self.refused: str | None = None
         self.result: Any = None
@@ -115,6 +117,7 @@ class Tape:
     def follow(self, mat: Mat, number: BlockNumber) -> None:
         """Set a container to a number of each block."""
         formula = number.formula
+        self.followed.append((formula, number.__class__))
         self.host(lambda: mat.set(value_of(formula, self.now)), (mat.guid, formula))
 
     def host(self, function: Callable[[], None], parts: Any = None) -> None:
@@ -140,10 +143,10 @@ class Tape:
         """Return a number of the block, which stays a formula while the program is recorded."""
         return BlockNumber(self, (name,)) if self.records else self.now[name]
 
-    def depend(self, name: str) -> None:
-        """Note that the program depends on a number of the block."""
-        if self.records:
-            self.reads[name] = self.now[name]
+    def depend(self, names: Iterable[str]) -> None:
+        """Note that the program, or a function of the host, depends on numbers of the block."""
+        if self.cache.tape is self:
+            self.reads |= {name: self.now[name] for name in names}
 
     def hit(self, slot: Slot) -> None:
         """Note a result that was not computed because it is current."""
@@ -228,8 +231,15 @@ class Tape:
 
     # ------------------------------------------------------------- afterwards
 
-    def fits(self) -> bool:
-        """Return whether the results that the run found current are current now."""
+    def fits(self, now: Numbers) -> bool:
+        """Return whether a block with the numbers `now` could do the same.
+
+        The results that the run found current are current now, and formulas have values of the
+        same types.
+        """
+        for formula, kind in self.followed:
+            if not has_value(formula, kind, now):
+                return False
         for slot in self.hits:  # noqa: SIM110 (a generator takes twice as long)
             if not slot.is_current():
                 return False

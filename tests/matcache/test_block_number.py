@@ -93,6 +93,14 @@ def test_arithmetic_is_done_anew_for_each_block(
         lambda n: f"{n:d}",
         lambda n: n * True,
         lambda n: np.float32(2.0) * n,
+        lambda n: np.float32(0.3) ** (n / 7),
+        lambda n: n * np.float32(0.1),
+        lambda n: np.maximum(n, np.float32(0.1)),
+        lambda n: n * 1j,
+        lambda n: pow(n, 2, 5),
+        lambda n: (n >> 1, 1 << n, n & 1, n | 4, 6 ^ n, ~n),
+        lambda n: divmod(10, n),
+        lambda n: (math.trunc(n), math.floor(n), math.ceil(n)),
         lambda n: pickle.loads(pickle.dumps(n)),
     ],
 )
@@ -103,6 +111,7 @@ def test_what_reads_a_number_gets_it_and_the_recording_depends_on_it(
     tape = taped(cache, {"rows": 3}, lambda number: found.append(read(number("rows"))))
     assert tape.reads == {"rows": 3}
     assert found == [read(3)]
+    assert np.asarray(found[0]).dtype == np.asarray(read(3)).dtype
 
 
 def test_it_says_that_it_is_a_number(cache: MatCache) -> None:
@@ -149,3 +158,47 @@ def test_two_runs_with_other_constants_differ(cache: MatCache) -> None:
     ]
     assert tapes[1].differs_from(tapes[0]) is None
     assert tapes[2].differs_from(tapes[0]) is not None
+
+
+def test_a_function_of_the_host_that_reads_it_makes_the_recording_depend_on_it(
+    cache: MatCache,
+) -> None:
+    out = scalar(cache, 0.0, "of a closure")
+
+    def program(read: Any) -> None:
+        rows = read("rows")
+        cache.each_block(lambda: out.set(rows / 2))
+
+    assert taped(cache, {"rows": 3}, program).reads == {"rows": 3}
+
+
+@pytest.mark.parametrize(
+    ("formula", "fitting", "other"),
+    [
+        (lambda rows: 1.0 / (rows - 1), 5, 1),  # no value
+        (lambda rows: 2 ** (rows - 3), 5, 2),  # 0.5, which integers cannot hold
+    ],
+)
+def test_a_recording_fits_blocks_whose_formulas_have_values_of_the_same_type(
+    cache: MatCache, formula: Any, fitting: int, other: int
+) -> None:
+    out = named(cache, "of a formula", (1, 1), np.float64)
+    tape = taped(cache, {"rows": 4}, lambda read: out.set(formula(read("rows"))))
+    assert tape.fits({"rows": fitting})
+    assert not tape.fits({"rows": other})
+
+
+def test_a_program_that_catches_an_error_of_arithmetic_depends_on_the_number(
+    cache: MatCache,
+) -> None:
+    out = scalar(cache, 0.0, "of a single row")
+
+    def program(read: Any) -> None:
+        try:
+            found = 1.0 / (read("rows") - 1)
+        except ZeroDivisionError:
+            found = 0.0
+        out.set(found)
+
+    assert taped(cache, {"rows": 1}, program).reads == {"rows": 1}
+    assert taped(cache, {"rows": 3}, program).reads == {}

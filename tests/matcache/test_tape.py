@@ -110,13 +110,13 @@ def test_it_fits_while_results_that_it_used_are_current(cache: MatCache) -> None
     a.set(1.0)
     first, second = taped(cache, program), taped(cache, program)
     assert first.refused is None and second.refused is None
-    assert first.fits() and second.fits()
+    assert first.fits({}) and second.fits({})
     difference = first.differs_from(second)
     assert difference is not None and "test_tape.py" in difference  # it sums in the first only
     a.set(2.0)
-    assert first.fits() and not second.fits()
+    assert first.fits({}) and not second.fits({})
     first.run({})
-    assert second.fits()  # the sums are current again
+    assert second.fits({})  # the sums are current again
     second.run({})
     np.testing.assert_array_equal(out.numpy(), [[21.0, 21.0]])
 

@@ -45,7 +45,7 @@ class Take:
                 if now[name] != number:
                     break
             else:
-                return self.tape.fits()
+                return self.tape.fits(now)
         return False
 
 
