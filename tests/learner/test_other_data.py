@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import pickle
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -88,6 +90,59 @@ def test_kept_replicas_learn_what_new_ones_would(name: str, monkeypatch: Any) ->
     for tensor, array in state.tensors.items():
         np.testing.assert_array_equal(array, wanted.tensors[tensor])
     assert state.position["pass"] == wanted.position["pass"] == 4
+
+
+def set_alpha(learner: bl.Learner) -> None:
+    learner.model.alpha = 5.0  # type: ignore[attr-defined]
+
+
+def set_optimizer(learner: bl.Learner) -> None:
+    learner.optimizer = AdaGrad(initial=2.0)
+
+
+def set_l2(learner: bl.Learner) -> None:
+    learner.model.l2 = 0.5  # type: ignore[attr-defined]
+
+
+def predict_many(learner: bl.Learner) -> None:
+    """Predict blocks of more entries than those of training."""
+    learner.predict(sp.csr_array(np.ones((ROWS, 4000), np.float32)))
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "other"),
+    [
+        ("lda", set_alpha, counts(1)),
+        ("rows", set_optimizer, labelled(counts(1))),
+        ("rows", set_l2, labelled(counts(1))),
+        ("few", predict_many, labelled(counts(0, columns=4000))),
+    ],
+)
+def test_what_changes_between_two_fits_changes_the_plan(name: str, change: Any, other: Any) -> None:
+    few = sp.csr_array(np.eye(3 * ROWS + 5, 4000, dtype=np.float32))
+    cases = {**CASES, "few": (of(lambda: GLM(l2=0.01)), lambda _: labelled(few))}
+    make, data = cases[name]
+    tensors = []
+    for anew in (False, True):
+        with closing(make(data(0)).fit()) as learner:
+            change(learner)
+            if anew:
+                learner.close()
+            tensors.append(learner.fit(other).state().tensors)
+    for tensor, array in tensors[0].items():
+        np.testing.assert_array_equal(array, tensors[1][tensor], err_msg=tensor)
+
+
+class Narrower(KMeans):
+    """Allocates with shapes that it has changed."""
+
+    def allocate(self, shapes: Any, rng: Any) -> None:
+        super().allocate(dataclasses.replace(shapes, names=None), rng)
+
+
+def test_a_model_may_replace_numbers_of_its_shapes() -> None:
+    with closing(of(lambda: Narrower(clusters=3))(dense(0))) as learner:
+        assert learner.fit().parameter("centres").shape == (7, 3)
 
 
 class Centred(bl.Model):

@@ -13,6 +13,7 @@ from blocklearn.matcache.operations.local import few_occur
 from blocklearn.models import Needs, Shapes
 from blocklearn.optimizers import Optimizer
 
+from ..replicas.parts import Parts
 from ..replicas.replica import Replica
 from ..states.state import State
 from ..teams.team import Team
@@ -29,14 +30,14 @@ def shapes_to_keep(
     None: they cannot, or it is not certain.
 
     wanted: makes new replicas for the other data.
-    optimizer: of the present ones.
+    optimizer: the one that was chosen, or the default one of the data so far.
     state: that both would start from.
     """
     replica, data = team.first, wanted.data
     plain = replica.trains and replica.complete and _in_memory(replica) and len(data.sides) == 1
-    steps = _same_steps(wanted.parts.optimizer, optimizer)
+    same = _same_parts(replica, wanted.parts, optimizer)
     numbers = replica.learned.mats().keys() <= state.tensors.keys()  # others would stay as they are
-    if not (plain and steps and numbers and _blocks_fit(replica, data.training.shape)):
+    if not (plain and same and numbers and _blocks_fit(replica, data.training.shape)):
         return None
     if _counts_anew(replica, wanted.parts.model.needs, data.of_rows):
         return None
@@ -45,10 +46,12 @@ def shapes_to_keep(
         total_rows=data.training.shape.total_rows,
         of_rows=data.of_rows,
         passes=wanted.passes,
+        names=data.names,
+        target_names=data.target_names,
     )
     before, read = replica.shapes, replica.noted.read - INITIAL
-    same = all(getattr(shapes, name) == getattr(before, name) for name in read)
-    return shapes if same else None
+    alike = all(getattr(shapes, name) == getattr(before, name) for name in read)
+    return shapes if alike else None
 
 
 def _in_memory(replica: Replica) -> bool:
@@ -59,7 +62,7 @@ def _in_memory(replica: Replica) -> bool:
 
 def _blocks_fit(replica: Replica, new: BlockShape) -> bool:
     """Return whether blocks of other data are as the planned ones, or have fewer entries."""
-    planned = replica.intakes[0].shape
+    planned = replica.blocks[0]  # scores and predictions may have made more room, but for X alone
     alike = (new.rows, new.columns, new.targets, new.dense) == (
         (planned.rows, planned.columns, planned.targets, planned.dense)
     )
@@ -74,10 +77,18 @@ def _counts_anew(replica: Replica, needs: Needs, of_rows: int | None) -> bool:
     return bool(sums or tokens)
 
 
-def _same_steps(one: Optimizer | None, other: Optimizer | None) -> bool:
-    """Return whether two optimizers make the same steps by block, from a state alone."""
-    if one is None or other is None:
-        return one is other
-    if one.steps_by_pass or one.keeps_rows:
+def _same_parts(replica: Replica, wanted: Parts, optimizer: Optimizer | None) -> bool:
+    """Return whether the replica has these parts, and was planned with their present settings.
+
+    The optimizer may be a new one that makes the same steps by block, from a state alone.
+    """
+    new = wanted.optimizer
+    if new is not None and (new.steps_by_pass or new.keeps_rows):
         return False
-    return type(one) is type(other) and one.model_dump() == other.model_dump()
+    parts = [part for part in (wanted.model, optimizer, *wanted.mixins) if part is not None]
+    before, now = replica.settings, wanted.settings()
+    own = [id(part) for part, _ in before] == [id(part) for part in parts]
+    alike = [(type(part), fields) for part, fields in before] == [
+        (type(part), fields) for part, fields in now
+    ]
+    return own and alike

@@ -56,8 +56,10 @@ class NotedShapes(Shapes):
         object.__setattr__(self, "plain", shapes)
 
     def __getattribute__(self, name: str) -> Any:
-        """Return an attribute of the plain shapes."""
+        """Return an attribute of the plain shapes; `dataclasses.replace` makes plain ones, too."""
         own = super().__getattribute__
+        if name == "__class__":
+            return Shapes
         if name in ("plain", "read", "turn_to") or name.startswith("__"):
             return own(name)
         own("read").add(name)

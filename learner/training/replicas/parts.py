@@ -34,6 +34,11 @@ class Parts:
             "mixins": [mixin.model_dump(mode="json") for mixin in self.mixins],
         }
 
+    def settings(self) -> list[tuple[object, dict[str, Any]]]:
+        """Return each of them with a copy of its fields."""
+        parts = (self.model, self.optimizer, *self.mixins)
+        return [(part, part.model_dump()) for part in parts if part is not None]
+
     def report(self, columns: int, names: Sequence[str] | None) -> list[str]:
         """Return the lines of the mixins about their tables.
 

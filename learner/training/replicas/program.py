@@ -60,6 +60,8 @@ class Program:
     row_tables: states of rows that are read as tables.
     filled: whether an update had work for the optimizer.
     noted: the shapes, as the model gets them.
+    blocks: shapes of the blocks of each side that were planned.
+    settings: of the parts, when they were planned.
     """
 
     def __init__(
@@ -80,7 +82,7 @@ class Program:
         self.model, self.mixins, self.trains = parts.model, parts.mixins, trains
         self.optimizer = parts.optimizer if trains else None
         self.shapes, self.seed, self.device = shapes, execution.seed, device
-        self.noted = NotedShapes.of(shapes)
+        self.noted, self.blocks, self.settings = NotedShapes.of(shapes), blocks, parts.settings()
         self.tables, self.files = execution.tables, files
         self.lent = LentTables(lent if device == "cpu" else {}, shapes.columns)
         backend = make_backend(device, execution.threads_each, index)
