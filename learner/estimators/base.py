@@ -124,6 +124,7 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
             else:
                 learner.fit()
             self._keep(learner)
+            learner.data.let_go()
         self.n_samples_seen_ = seen
         return self
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import gc
 import pickle
+import weakref
 from contextlib import closing
 from typing import Any
 
@@ -211,6 +213,18 @@ def test_partial_fit_with_a_kept_learner_learns_what_a_new_one_would(make: Any, 
         for name, array in vars(kept).items():
             if isinstance(array, np.ndarray):
                 np.testing.assert_array_equal(array, getattr(anew, name), err_msg=name)
+
+
+@pytest.mark.parametrize("make", [lambda: bl.KMeans(3), lambda: bl.GLMRegressor()])
+def test_a_kept_learner_holds_no_rows(make: Any) -> None:
+    model = make()
+    for seed in range(2):
+        X, y = labelled(dense(seed))
+        rows = weakref.ref(X)
+        model.partial_fit(X, y)
+        del X
+        gc.collect()
+        assert rows() is None
 
 
 def test_partial_fit_plans_once(monkeypatch: Any) -> None:

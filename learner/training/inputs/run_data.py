@@ -155,6 +155,10 @@ class RunData:
         if self.of_rows is None and before:
             self.of_rows = before + source.shape.total_rows
 
+    def let_go(self) -> None:
+        """Keep what is known of the training data, but not their rows."""
+        self.train, self.across, self.given = None, None, (None, self.given[1])
+
     @property
     def sides(self) -> list[DataSource]:
         """The training data, in each orientation that a pass visits."""
