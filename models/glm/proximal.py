@@ -39,6 +39,7 @@ TRIALS = 40  # shorter steps in a row
 ROUNDING = 1e-13  # of the objective
 CONSTANT = 1e-14  # share of a column's square about its mean: with less it is constant
 LEAST = 1e-12  # tolerance: below is rounding
+NOISE = 1e-13  # of derivatives of the loss, by rounding
 
 
 class Columns(NamedTuple):
@@ -181,10 +182,18 @@ class _Problem:
     def sweep(self, tolerance: float) -> None:
         """Make a step in each column."""
         begins = not self._units
+        noise = self._noise() if begins else 0.0
         norm = np.sqrt(sum(self._step(column) ** 2 for column in range(self.b.size)))
         if begins:
-            self._first = norm
+            self._first = norm if norm > noise else np.inf  # it may start at the optimum
         self.converged |= bool(norm <= tolerance * self._first)
+
+    def _noise(self) -> float:
+        """Return how far from the optimum a start may seem that is there, by rounding."""
+        bends = self._curve.bends(self._eta, self._Y, self._shape)
+        sizes = abs(self._residuals) + bends * abs(self._eta)
+        squares = np.divide(sizes * sizes, bends, out=np.zeros_like(sizes), where=bends > 0.0)
+        return NOISE * float(np.sqrt((self._shares @ squares).sum()))
 
     def _step(self, column: int) -> float:
         """Make a step in a column; return how far it was from the optimum before."""

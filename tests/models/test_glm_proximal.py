@@ -105,3 +105,15 @@ def test_a_constant_column_has_no_weight() -> None:
     x = np.column_stack([X, np.full(300, 7.0)])
     assert solve(x, SCORES[:, None]).W[-1, 0] == 0.0
     assert solve(x, SCORES[:, None], intercept=False).W[-1, 0] != 0.0
+
+
+@pytest.mark.parametrize("link", ["linear", "logistic", "poisson", "gamma", "squared_hinge"])
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_a_start_at_the_optimum_has_converged(link: Any, offset: float) -> None:
+    """Where the penalty leaves no weight, what is left of the gradient is rounding."""
+    y = (SCORES > 0.0) + (0.0 if link in ("logistic", "squared_hinge") else 1.0 + offset)
+    penalties = Penalties(1e9, 0.0)
+    found = ProximalSolver(X, y[:, None], None, Loss(link), penalties, intercept=True)
+    next(found.passes(1, 1e-4, 1))
+    assert found.converged == (link != "logistic")  # half a row more of each class is no optimum
+    assert not found.W.any()
