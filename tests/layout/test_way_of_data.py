@@ -19,7 +19,7 @@ from blocklearn.learner.training.scoring import TrainingScores
 from blocklearn.models import Block
 
 ROOT = Path(__file__).parents[2]
-MOST = 14  # files before the model's own; `docs/design.md`, section 6, lists them
+MOST = 15  # files before the model's own; `docs/design.md`, section 6, lists them
 
 ARRAYS = ("row_ids", "indptr", "indices", "values", "targets", "weights")
 
