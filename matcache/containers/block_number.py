@@ -70,12 +70,17 @@ class BlockNumber:
         try:
             self._value = value_of(formula, tape.now)
         except ArithmeticError:
-            tape.depend(_names(formula))
+            _depend(tape, formula)
             raise
 
     def read(self) -> Any:
-        """Return the number, and note that what follows depends on it."""
-        self.tape.depend(_names(self.formula))
+        """Return the number, and note that what follows depends on it.
+
+        A function of the host, which runs for each block, gets that of the present one.
+        """
+        if self.tape.calls_host:
+            return value_of(self.formula, self.tape.now)
+        _depend(self.tape, self.formula)
         return self._value
 
     def __reduce__(self) -> Any:
@@ -148,6 +153,12 @@ def has_value(formula: Any, kind: type, now: Mapping[str, Any]) -> bool:
         return type(value_of(formula, now)) is kind
     except ArithmeticError:
         return False
+
+
+def _depend(tape: Tape, formula: Formula) -> None:
+    """Note that a program depends on the numbers in a formula, if it is being recorded."""
+    if tape.records:
+        tape.reads |= {name: tape.now[name] for name in _names(formula)}
 
 
 def _names(formula: Any) -> list[str]:

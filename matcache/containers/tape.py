@@ -12,7 +12,7 @@ do the guards of a tape:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import partial
@@ -57,6 +57,7 @@ class Tape:
         self.refused: str | None = None
         self.result: Any = None
         self._host_sets: set[Slot] | None = None  # what the present host function has set
+        self._repeats = False  # whether it runs again
         self._before = {slot: slot.version for slot in cache.containers()}
         self._own: dict[Slot, int] = {}  # writes that a host function repeats itself
         self._filled: set[Slot] = set()
@@ -139,14 +140,14 @@ class Tape:
         """Whether the program is being recorded, outside of functions of the host."""
         return self.cache.tape is self and self._host_sets is None
 
+    @property
+    def calls_host(self) -> bool:
+        """Whether a function of the host runs for the present block."""
+        return self._host_sets is not None or self._repeats
+
     def read(self, name: str) -> Any:
         """Return a number of the block, which stays a formula while the program is recorded."""
         return BlockNumber(self, (name,)) if self.records else self.now[name]
-
-    def depend(self, names: Iterable[str]) -> None:
-        """Note that the program, or a function of the host, depends on numbers of the block."""
-        if self.cache.tape is self:
-            self.reads |= {name: self.now[name] for name in names}
 
     def hit(self, slot: Slot) -> None:
         """Note a result that was not computed because it is current."""
@@ -254,12 +255,12 @@ class Tape:
         for slot, count, padding in self._written:
             slot.version += count  # first: should this fail, handles on the old contents are stale
             slot.padding = padding
-        self.cache.repeats = True
+        self.cache.repeats = self._repeats = True
         try:
             for again in self._again:
                 again()
         finally:
-            self.cache.repeats = False
+            self.cache.repeats = self._repeats = False
         for mat in self._handles:
             mat.version = mat.slot.version
         for slot, operands in self._lasting:  # a later block may find them current

@@ -160,16 +160,18 @@ def test_two_runs_with_other_constants_differ(cache: MatCache) -> None:
     assert tapes[2].differs_from(tapes[0]) is not None
 
 
-def test_a_function_of_the_host_that_reads_it_makes_the_recording_depend_on_it(
-    cache: MatCache,
-) -> None:
+def test_a_function_of_the_host_gets_the_number_of_each_block(cache: MatCache) -> None:
     out = scalar(cache, 0.0, "of a closure")
 
     def program(read: Any) -> None:
-        rows = read("rows")
-        cache.each_block(lambda: out.set(rows / 2))
+        rows = read("rows") * 2
+        cache.each_block(lambda: out.set(rows / 4))
 
-    assert taped(cache, {"rows": 3}, program).reads == {"rows": 3}
+    tape = taped(cache, {"rows": 3}, program)
+    assert float(out) == 1.5
+    tape.run({"rows": 5})
+    assert float(out) == 2.5
+    assert tape.reads == {}
 
 
 @pytest.mark.parametrize(
