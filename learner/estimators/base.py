@@ -17,7 +17,7 @@ from blocklearn.matcache import ShapeError
 from ..training.states.state import State
 from .callbacks import TellCallbacks
 from .constraints import check_parameters
-from .kept import KeptLearners
+from .kept import KeptLearners, takes
 from .parameters import seed_of, threads_of, whole
 from .scikit import HAS_CALLBACKS, BaseEstimator, CallbackSupportMixin, check_is_fitted
 
@@ -114,10 +114,12 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
             self._learner, data, passes=passes, block_rows=block_rows, model=model,
             optimizer=optimizer, of_rows=whole_stream,
         )  # fmt: skip
-        with self._lender().lent(plan, {}, make) as learner:
-            if not first:
-                stream = self._stream
-                learner.restore(State(stream.tensors | self._tensors(rows), stream.position))
+        state = None if first else self._stream
+        if state is not None:
+            state = State(state.tensors | self._tensors(rows), state.position)
+        with self._lender().lent(plan, {}, make, lambda one: takes(one, state)) as learner:
+            if state is not None:
+                learner.restore(state)
             if learner.team is not None:  # kept by the last call
                 learner.data.of_rows = whole_stream
                 learner.fit(data)

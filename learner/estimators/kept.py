@@ -66,13 +66,24 @@ class KeptLearners:
         weakref.finalize(self, _close, self._kept).atexit = False
 
     @contextmanager
-    def lent(self, plan: Any, tensors: Tensors, make: Callable[[], Learner]) -> Iterator[Learner]:
+    def lent(
+        self,
+        plan: Any,
+        tensors: Tensors,
+        make: Callable[[], Learner],
+        serves: Callable[[Learner], bool] = lambda _: True,
+    ) -> Iterator[Learner]:
         """Lend a learner that predicts from `tensors`; after an error it is closed.
 
         plan: all that a learner is planned for, the shapes of tensors included.
         make: makes another, where all that were kept are of other plans or lent.
+        serves: whether one that was kept serves; else it is closed.
         """
-        one = self._take(plan) or Kept(plan, make())
+        one = self._take(plan)
+        if one is not None and not serves(one.learner):
+            one.learner.close()
+            one = None
+        one = one or Kept(plan, make())
         try:
             one.turn_to(tensors)
             yield one.learner
@@ -110,6 +121,17 @@ class KeptLearners:
         except ValueError:
             return False
         return True
+
+
+def takes(learner: Learner, state: State | None) -> bool:
+    """Return whether a state replaces all numbers of a learner that has trained; None: it begins.
+
+    A solver without a learner leaves no sums of an optimizer, which then begin afresh.
+    """
+    team = learner.team
+    if team is None or state is None:
+        return False
+    return team.first.learned.mats().keys() <= state.tensors.keys()
 
 
 def same_bits(one: NDArray[Any], other: NDArray[Any]) -> bool:

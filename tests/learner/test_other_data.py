@@ -215,6 +215,16 @@ def test_partial_fit_with_a_kept_learner_learns_what_a_new_one_would(make: Any, 
                 np.testing.assert_array_equal(array, getattr(anew, name), err_msg=name)
 
 
+def test_sums_of_an_optimizer_begin_afresh_after_a_fit_by_another_solver() -> None:
+    coefficients = []
+    for keep in (True, False):
+        model = bl.GLMClassifier(alpha=0.01, l1_ratio=0.5, random_state=0)
+        model.partial_fit(*labelled(dense(0)), classes=[0, 1]).fit(*labelled(dense(1)))
+        model = model if keep else copy.deepcopy(model)
+        coefficients.append(model.partial_fit(*labelled(dense(2))).coef_)
+    np.testing.assert_array_equal(*coefficients)
+
+
 @pytest.mark.parametrize("make", [lambda: bl.KMeans(3), lambda: bl.GLMRegressor()])
 def test_a_kept_learner_holds_no_rows(make: Any) -> None:
     model = make()
