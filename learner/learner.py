@@ -250,6 +250,7 @@ class Learner:
             self.optimizer = made("optimizer", OPTIMIZERS, optimizer).model_copy()
         self._untrained = self.parts.copies()
         self.hooks = [*listed(hooks), *checkpoints_of(checkpoint, every_blocks)]
+        self._planned_for: list[Hook] = []  # hooks, when replicas were made
         check_hooks(self.hooks)
         check_folders(self.hooks)
         self.evaluation = evaluation_of(evaluation)
@@ -459,7 +460,8 @@ class Learner:
             state = further(self.state(), self.parts, data.row_names, source)
             before = rows_before(self.progress)
         data.check_columns(source.shape)
-        stays = self.crew.size == 1 and eval is None and state is not None
+        hooks = [*map(id, self.hooks)] == [*map(id, self._planned_for)]  # they plan memory, too
+        stays = self.crew.size == 1 and eval is None and state is not None and hooks
         if self._live.team is not None and not stays:
             self._live.drop()
         self.crew.exchange.renew()  # the next workers get the new data
@@ -755,6 +757,7 @@ class Learner:
         self.data.block_rows = shape.rows
         if side == 0:
             self.data.check_columns(shape)
+        self._planned_for = [*self.hooks]
         team = self.assembly().team(shape, side, self._live.restored, self.crew)
         self._live.open(team, self._shares(), seed=self.execution.seed)
         self.model.show_shapes(self._live.shapes())

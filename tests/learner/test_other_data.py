@@ -106,6 +106,24 @@ def set_l2(learner: bl.Learner) -> None:
     learner.model.l2 = 0.5  # type: ignore[attr-defined]
 
 
+class Doubles(bl.Hook):
+    """Computes with a parameter after each pass."""
+
+    def plan(self, learner: bl.Learner, replica: Any) -> None:
+        self.double(replica)
+
+    def pass_end(self, learner: bl.Learner, progress: Any) -> None:
+        assert learner.team is not None
+        self.double(learner.team.first)
+
+    def double(self, replica: Any) -> Any:
+        return (replica.model.parameters["lambda"] * 2.0).mat()
+
+
+def add_hook(learner: bl.Learner) -> None:
+    learner.hooks.append(Doubles())
+
+
 def predict_many(learner: bl.Learner) -> None:
     """Predict blocks of more entries than those of training."""
     learner.predict(sp.csr_array(np.ones((ROWS, 4000), np.float32)))
@@ -115,6 +133,7 @@ def predict_many(learner: bl.Learner) -> None:
     ("name", "change", "other"),
     [
         ("lda", set_alpha, counts(1)),
+        ("lda", add_hook, counts(1)),
         ("rows", set_optimizer, labelled(counts(1))),
         ("rows", set_l2, labelled(counts(1))),
         ("few", predict_many, labelled(counts(0, columns=4000))),
