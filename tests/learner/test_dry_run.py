@@ -127,7 +127,8 @@ def test_a_plan_for_several_workers_has_the_copies_that_reading_takes() -> None:
     X, Y = np.ones((60, 4), np.float32), np.zeros((60, 1), np.float32)
     learner = bl.Learner("glm", (X, Y), sync_weight=0.5)
     alone, of_two = ({row.name for row in learner.plan(count).rows} for count in (1, 2))
-    assert {"W while it is read", "intercept while it is read"} == of_two - alone
+    copies = {name for name in of_two - alone if not name.startswith("ring of")}  # read ahead
+    assert copies == {"W while it is read", "intercept while it is read"}
 
 
 def test_a_plan_has_bins_where_scores_would_take_more_than_they_may() -> None:
