@@ -37,6 +37,7 @@ TINY = 2**16  # bytes of all arrays of a program that keeps the interpreter's lo
 NOTHING = id(None)
 ONE_WORD = (int64,)
 RUNNERS = [(begin, ONE_WORD), (work, (int64, int64)), (run, ONE_WORD)]  # of several threads
+RUNNERS_ALONE = [(run, ONE_WORD), (run_tiny, ONE_WORD)]
 
 
 class Input(NamedTuple):
@@ -183,7 +184,8 @@ class Program:
         given = [arg for call in calls for arg in call.given if isinstance(arg, np.ndarray)]
         tiny = sum({_place(array): array.nbytes for array in given}.values()) <= TINY
         self._run_alone = run_tiny if tiny else run
-        for kernel, types in RUNNERS if pool.threads > 1 else [(self._run_alone, ONE_WORD)]:
+        # All with the first program: a later one may be laid out in the middle of a training.
+        for kernel, types in RUNNERS if pool.threads > 1 else RUNNERS_ALONE:
             if types not in kernel.overloads:
                 kernel.compile(types)
 

@@ -13,6 +13,7 @@ from numba import njit
 from blocklearn.matcache import MatCache, SparseInput, named
 from blocklearn.matcache.containers.chunks import ROW_CHUNKS, worthwhile
 from blocklearn.matcache.containers.tape import Tape, record
+from blocklearn.matcache.cpu import executor
 from blocklearn.matcache.cpu.addresses import Call, compiled_for
 from blocklearn.matcache.cpu.bounds import ends, even_bounds
 from blocklearn.matcache.cpu.executor import Program
@@ -146,6 +147,31 @@ def test_a_closed_cache_is_named(shifting: Any) -> None:
     cache.close()
     with pytest.raises(RuntimeError, match="after close"):
         program.run()
+
+
+class Noted:
+    """A compiled function that notes what it is compiled for."""
+
+    def __init__(self) -> None:
+        """Nothing is compiled."""
+        self.overloads: dict[Any, None] = {}
+
+    def compile(self, types: Any) -> None:
+        """Note the types."""
+        self.overloads[types] = None
+
+
+@pytest.mark.parametrize("cache", [1], indirect=True)
+def test_the_first_program_of_one_thread_compiles_what_later_ones_run_with(
+    monkeypatch: pytest.MonkeyPatch, shifting: Any
+) -> None:
+    """A large program keeps no lock and a tiny one does: two functions."""
+    cache, _, call = shifting
+    noted = [(Noted(), types) for _, types in executor.RUNNERS_ALONE]
+    monkeypatch.setattr(executor, "RUNNERS_ALONE", noted)
+    Program(cache.backend.pool, [call(1.0, True)], [nothing], [])
+    assert [list(one.overloads) for one, _ in noted] == [[types] for _, types in noted]
+    assert len(noted) == 2
 
 
 class Helpers:
