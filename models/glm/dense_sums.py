@@ -80,7 +80,7 @@ class DenseSums(RowSums):
             x = np.ascontiguousarray(self._X[own]) if single else self._wide(own, room)
             weights = None if self._weights is None else self._weights[own]
             if at is None:
-                self._add_squares(x, weights, into[0][0])
+                add_squares(x, weights, into[0][0])
                 return
             theta, which = at
             eta = x @ theta[:-1].astype(x.dtype, copy=False) + theta[-1]
@@ -88,7 +88,7 @@ class DenseSums(RowSums):
             if weights is not None:
                 bends *= weights[:, None]
             for column in range(count):
-                self._add_squares(x, bends[:, column], into[0][column])
+                add_squares(x, bends[:, column], into[0][column])
 
         size = max(4 * wide, self._chunk)
         found = self._summed(pool, add, [(count, wide, wide)], some, size)[0]
@@ -100,7 +100,7 @@ class DenseSums(RowSums):
     @property
     def _chunk(self) -> int:
         """The number of rows whose numbers stay in the cache."""
-        return max(64, AT_ONCE // max(self.features, self.targets))
+        return rows_at_once(max(self.features, self.targets))
 
     @property
     def _step(self) -> int:
@@ -113,28 +113,8 @@ class DenseSums(RowSums):
         """The number of rows of a Hessian that is a guide."""
         return -(-self.rows // self._step)
 
-    def _add_squares(self, x: Numbers, weights: Array | None, into: Array) -> None:
-        if weights is not None:
-            x = x * np.sqrt(weights, dtype=np.float64).astype(x.dtype)[:, None]
-            edge, corner = (x.T @ np.sqrt(weights).astype(x.dtype)), weights.sum()
-        else:
-            edge, corner = x.sum(axis=0, dtype=np.float64), float(len(x))
-        into[:-1, :-1] += x.T @ x
-        into[-1, :-1] += edge
-        into[:-1, -1] += edge
-        into[-1, -1] += corner
-
     def _wide(self, part: slice, room: Array) -> Array:
-        """Return rows in float64, centred, in the room given."""
-        X = self._X[part]
-        if self.centre is None and X.dtype == np.float64:
-            return np.asarray(X, np.float64)
-        x = room[: len(X)]
-        if self.centre is None:
-            np.copyto(x, X)
-        else:
-            np.subtract(X, self.centre, out=x)
-        return x
+        return widened(self._X[part], self.centre, room)
 
     def _numbers(self, rows: int) -> int:
         return rows * max(self.features, self.targets)
@@ -151,3 +131,33 @@ def centre_of(X: Numbers, many: float) -> Array | None:
     mean = some.mean(axis=0)
     far = abs(mean) > many * some.std(axis=0)
     return np.where(far, mean, 0.0) if far.any() else None
+
+
+def rows_at_once(width: int) -> int:
+    """Return the number of rows whose numbers stay in the cache."""
+    return max(64, AT_ONCE // width)
+
+
+def widened(X: Numbers, centre: Array | None, room: Array) -> Array:
+    """Return rows in float64, less the centre of columns, in the room given."""
+    if centre is None and X.dtype == np.float64:
+        return np.asarray(X, np.float64)
+    x = room[: len(X)]
+    if centre is None:
+        np.copyto(x, X)
+    else:
+        np.subtract(X, centre, out=x)
+    return x
+
+
+def add_squares(x: Numbers, weights: Array | None, into: Array) -> None:
+    """Add the sum of weight (x, 1) (x, 1)' over rows to a matrix; weights: [n], None: 1."""
+    if weights is not None:
+        x = x * np.sqrt(weights, dtype=np.float64).astype(x.dtype)[:, None]
+        edge, corner = (x.T @ np.sqrt(weights).astype(x.dtype)), weights.sum()
+    else:
+        edge, corner = x.sum(axis=0, dtype=np.float64), float(len(x))
+    into[:-1, :-1] += x.T @ x
+    into[-1, :-1] += edge
+    into[:-1, -1] += edge
+    into[-1, -1] += corner

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -22,6 +22,7 @@ from .curves import CURVES, Array, Loss, robust_start
 
 Numbers: TypeAlias = NDArray[np.floating]  # or whole numbers: of any type
 Targets: TypeAlias = Numbers | sp.sparray
+Adder: TypeAlias = Callable[[slice, Array, list[Array]], None]
 
 STRIPES = 16  # most sums that threads make at a time
 MOST_SUMS = 2**25  # numbers of all stripes' sums
@@ -95,35 +96,51 @@ class RowSums(ABC):
         return np.asarray(y.toarray() if isinstance(y, sp.sparray) else y, np.float64)
 
     def _summed(
-        self,
-        pool: Pool,
-        add: Callable[[slice, Array, list[Array]], None],
-        shapes: list[tuple[int, ...]],
-        rows: int,
-        size: int,
+        self, pool: Pool, add: Adder, shapes: Sequence[tuple[int, ...]], rows: int, size: int
     ) -> list[Array]:
-        """Return sums over rows of what `add` adds, divided by `total`.
-
-        add: takes rows, room [at least rows x width], and what to add to. size: rows of a chunk.
-        """
-        room_for = MOST_SUMS // sum(math.prod(shape) for shape in shapes)
-        stripes = max(1, min(STRIPES, 1 + self._numbers(rows) // WORTH, -(-rows // size), room_for))
-        each = -(-rows // (stripes * size)) * size  # rows of a stripe
-        parts = [[np.zeros(shape) for shape in shapes] for _ in range(stripes)]
-
-        def stripe(number: int, thread: int) -> None:
-            limited.lower_here()
-            room = np.empty((min(size, rows), self._width))
-            stop = min(rows, (number + 1) * each)
-            with np.errstate(all="ignore"):
-                for begin in range(number * each, stop, size):
-                    add(slice(begin, min(stop, begin + size)), room, parts[number])
-
-        with limited:
-            pool.run(stripe, stripes)
-        for part in parts[1:]:
-            for into, more in zip(parts[0], part, strict=True):
-                into += more
-        for into in parts[0]:
+        """Return sums over rows of what `add` adds, divided by `total`: see `summed`."""
+        found = summed(pool, add, shapes, Chunks(rows, size, self._numbers(rows), self._width))
+        for into in found:
             into /= self.total
-        return parts[0]
+        return found
+
+
+class Chunks(NamedTuple):
+    """How rows are read.
+
+    rows: their number. at_once: that of a chunk. numbers: of all rows. width: of the room of a row.
+    """
+
+    rows: int
+    at_once: int
+    numbers: int
+    width: int
+
+
+def summed(
+    pool: Pool, add: Adder, shapes: Sequence[tuple[int, ...]], chunks: Chunks
+) -> list[Array]:
+    """Return sums over rows of what `add` adds.
+
+    add: takes rows, room [at least rows x width], and what to add to.
+    """
+    rows, size, numbers, width = chunks
+    room_for = MOST_SUMS // max(1, sum(math.prod(shape) for shape in shapes))
+    stripes = max(1, min(STRIPES, 1 + numbers // WORTH, -(-rows // size), room_for))
+    each = -(-rows // (stripes * size)) * size  # rows of a stripe
+    parts = [[np.zeros(shape) for shape in shapes] for _ in range(stripes)]
+
+    def stripe(number: int, thread: int) -> None:
+        limited.lower_here()
+        room = np.empty((min(size, rows), width))
+        stop = min(rows, (number + 1) * each)
+        with np.errstate(all="ignore"):
+            for begin in range(number * each, stop, size):
+                add(slice(begin, min(stop, begin + size)), room, parts[number])
+
+    with limited:
+        pool.run(stripe, stripes)
+    for part in parts[1:]:
+        for into, more in zip(parts[0], part, strict=True):
+            into += more
+    return parts[0]
