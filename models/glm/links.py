@@ -62,6 +62,7 @@ LinkName = Literal[
     "tweedie",
 ]
 HINGES = ("hinge", "squared_hinge")
+KINKED = ("hinge", "quantile")  # whose losses are straight lines: no gradient of 0 to stop at
 LARGEST = 30.0  # bound of eta where the mean is e^eta: e^30 = 10^13 does not overflow
 NOWHERE = -1e30  # score of a class outside the group: its probability is 0
 

@@ -21,7 +21,10 @@ from blocklearn.matcache.cpu.lapack import pivoted_cholesky, prepare, triangular
 from blocklearn.matcache.cpu.pool import Pool
 
 from .curves import Array, Loss
+from .interior import InteriorSolver
+from .links import KINKED
 from .newton import CONSTANT, NewtonSolver
+from .proximal import Penalties
 from .row_products import SquareSums
 from .row_sums import Numbers, Targets
 
@@ -89,9 +92,17 @@ class WideSolver:
         self._rows, self._corner = order[:rank], L[:rank] + np.diag(np.diagonal(L) == 0.0)
         X = np.empty_like(L)
         X[order] = L
-        sums = SquareSums(X, K, self._Y, self._weights, self._loss)
-        self._inner = NewtonSolver(sums, l2=self._l2, intercept=self._intercept, diagonal=False)
+        self._inner = self._square(X, K)
         yield from self._inner.passes(most, tolerance, threads)
+
+    def _square(self, X: Array, K: Array) -> NewtonSolver | InteriorSolver:
+        """Return a solver for the rows X in place of those given, whose products are K."""
+        given, how = (self._Y, self._weights, self._loss), self._intercept
+        if self._loss.link in KINKED:
+            penalties = Penalties(0.0, self._l2)
+            return InteriorSolver(X, *given, penalties, intercept=how)
+        sums = SquareSums(X, K, *given)
+        return NewtonSolver(sums, l2=self._l2, intercept=how, diagonal=False)
 
     def _multiply(self, pool: Pool) -> Array:
         """Return K = X X', and set the moments of columns."""

@@ -1,0 +1,153 @@
+"""Interior points end at the optimum of straight losses: that of linear and quadratic programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.optimize import linprog, minimize
+
+from blocklearn.models.glm import row_sums
+from blocklearn.models.glm.curves import Loss
+from blocklearn.models.glm.interior import InteriorSolver
+from blocklearn.models.glm.proximal import Penalties
+from blocklearn.models.glm.wide_rows import WideSolver
+
+N, FEATURES = 60, 4
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(N, FEATURES))
+SCORES = X @ [2.0, -1.0, 0.0, 0.5] + RNG.standard_t(2, N)
+WEIGHTS = RNG.integers(0, 4, N).astype(float)
+LOSSES = [Loss("quantile", 0.5), Loss("quantile", 0.9), Loss("hinge")]
+
+
+def target_of(loss: Loss) -> Any:
+    return SCORES if loss.link == "quantile" else (SCORES > 0.0).astype(float)
+
+
+def lines_of(y: Any, loss: Loss, weights: Any) -> Any:
+    """Targets of scores, and what errors above and below 0 cost."""
+    shares = np.ones(len(y)) if weights is None else weights
+    shares = shares / shares.sum()
+    if loss.link == "hinge":
+        return 2.0 * y - 1.0, shares * y, shares * (1.0 - y)
+    return y, shares * loss.shape, shares * (1.0 - loss.shape)
+
+
+def objective(X: Any, lines: Any, penalties: Penalties, W: Any, b: float) -> float:
+    t, up, down = lines
+    errors = t - X @ W - b
+    loss = up @ np.maximum(errors, 0.0) + down @ np.maximum(-errors, 0.0)
+    return float(loss + penalties.of(W))
+
+
+def solved(X: Any, y: Any, weights: Any, loss: Loss, l1: float = 0.0, l2: float = 0.0, **how: Any):
+    threads, options = how.pop("threads", 1), {"intercept": True} | how
+    Y = y if y.ndim == 2 else y[:, None]
+    found = InteriorSolver(X, Y, weights, loss, Penalties(l1, l2), **options)
+    for _ in found.passes(60, 1e-4, threads):
+        if found.converged:
+            break
+    assert found.converged
+    return found
+
+
+def value(X: Any, y: Any, weights: Any, loss: Loss, penalties: Penalties, found: Any) -> float:
+    lines = lines_of(y, loss, weights)
+    return objective(X, lines, penalties, found.W[:, 0].astype(float), float(found.b[0]))
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("l1", [0.0, 0.1])
+def test_without_a_square_it_is_a_linear_program(loss: Loss, weights: Any, l1: float) -> None:
+    y = target_of(loss)
+    t, up, down = lines_of(y, loss, weights)
+    eye = np.eye(N)
+    costs = np.concatenate([np.full(2 * FEATURES, l1), [0.0, 0.0], up, down])
+    ones = np.ones((N, 1))
+    best = linprog(costs, A_eq=np.hstack([X, -X, ones, -ones, eye, -eye]), b_eq=t)
+    found = solved(X, y, weights, loss, l1)
+    assert value(X, y, weights, loss, Penalties(l1, 0.0), found) <= best.fun * (1.0 + 1e-6)
+    wanted = (best.x[:FEATURES] - best.x[FEATURES : 2 * FEATURES]) != 0.0
+    assert not l1 or ((found.W[:, 0] != 0.0) == wanted).all()
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("l2", [1e-4, 1.0])
+def test_with_a_square_it_is_a_quadratic_program(loss: Loss, weights: Any, l2: float) -> None:
+    """The dual has bounds alone where there is no intercept; else the best one is a constant."""
+    y = target_of(loss)
+    t, up, down = lines_of(y, loss, weights)
+
+    def dual(a: Any) -> Any:
+        w = X.T @ a / l2
+        return l2 / 2 * w @ w - t @ a, X @ w - t
+
+    how = {"ftol": 1e-15, "gtol": 1e-12, "maxiter": 20_000, "maxfun": 100_000}
+    bounds = list(zip(-down, up, strict=True))
+    best = minimize(dual, np.zeros(N), jac=True, bounds=bounds, method="L-BFGS-B", options=how)
+    found = solved(X, y, weights, loss, l2=l2, intercept=False)
+    penalties = Penalties(0.0, l2)
+    assert not found.b.any()
+    assert value(X, y, weights, loss, penalties, found) <= -best.fun * (1.0 + 1e-5)
+    moved = solved(X + 1e3, y, weights, loss, l2=l2)
+    assert value(X + 1e3, y, weights, loss, penalties, moved) <= -best.fun * (1.0 + 1e-5)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_targets_types_and_absent_rows_change_nothing(loss: Loss) -> None:
+    y = target_of(loss)
+    both = np.stack([y, y[::-1]], axis=1)
+    found = solved(X, both, WEIGHTS, loss, l2=1e-3)
+    heard = WEIGHTS > 0.0
+    for column, target in enumerate((y, y[::-1])):
+        alone = solved(X[heard], target[heard], WEIGHTS[heard], loss, l2=1e-3)
+        np.testing.assert_array_equal(found.W[:, [column]], alone.W)
+    again = solved(X, sp.csr_array(both), WEIGHTS, loss, l2=1e-3)
+    assert again.W.tobytes() == found.W.tobytes()
+    narrow = solved(X.astype(np.float32), both, WEIGHTS, loss, l2=1e-3)
+    np.testing.assert_allclose(narrow.W, found.W, atol=1e-4)
+
+
+def test_threads_change_no_bits(monkeypatch: Any) -> None:
+    monkeypatch.setattr(row_sums, "WORTH", 100)
+    many = RNG.normal(size=(2000, 40))
+    y = many.sum(axis=1) + RNG.normal(size=2000)
+    one, two = (solved(many, y, None, LOSSES[0], l1=1e-2, threads=n) for n in (1, 2))
+    assert one.W.tobytes() == two.W.tobytes() and one.b.tobytes() == two.b.tobytes()
+
+
+def test_columns_that_tell_nothing_have_no_weight() -> None:
+    other = np.column_stack([X, np.full(N, 0.1), np.zeros(N), X[:, 0]])
+    found = solved(other, SCORES, None, LOSSES[0])
+    assert not found.W[4:6].any() and np.isfinite(found.W).all()
+    wanted = value(
+        X, SCORES, None, LOSSES[0], Penalties(0.0, 0.0), solved(X, SCORES, None, LOSSES[0])
+    )
+    assert value(other, SCORES, None, LOSSES[0], Penalties(0.0, 0.0), found) <= wanted * (1 + 1e-6)
+    np.testing.assert_allclose(found.mean, other.mean(axis=0), atol=1e-12)
+    np.testing.assert_allclose(found.variance, other.var(axis=0), atol=1e-12)
+
+
+def test_targets_all_alike_need_no_pass() -> None:
+    for y, loss in ((np.full(N, 7.0), LOSSES[0]), (np.zeros(N), LOSSES[2])):
+        found = InteriorSolver(X, y[:, None], None, loss, Penalties(0.0, 0.1), intercept=True)
+        assert found.converged and not found.W.any()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_wide_rows_have_the_same_optimum(loss: Loss) -> None:
+    wide = RNG.normal(size=(20, 30)) + 3.0
+    y, weights = target_of(loss)[:20], WEIGHTS[:20]
+    how: Any = {"l2": 0.05, "intercept": True}
+    found = WideSolver(wide, y[:, None], weights, loss, **how)
+    for _ in found.passes(100, 1e-4, 1):
+        if found.converged:
+            break
+    penalties = Penalties(0.0, 0.05)
+    wanted = value(wide, y, weights, loss, penalties, solved(wide, y, weights, loss, l2=0.05))
+    assert abs(value(wide, y, weights, loss, penalties, found) - wanted) <= 1e-5 * wanted
