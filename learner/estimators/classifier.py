@@ -57,19 +57,23 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
         class_weight: a mapping by class, "balanced" or None.
         solver: one of the following, or an optimizer of `blocklearn.optimizers`. "dual" (dual
             ascent) and "newton" are for rows in memory, on the CPU. "dual" takes an L2 penalty
-            only. With an L1 penalty, the steps of "newton" are by coordinate descent. Newton's
-            method is not for "hinge", nor for "squared_hinge" with several classes and
-            class_weight; for sparse X, and for several thousand rows and columns, it begins with
-            the diagonal of a Hessian. "lbfgs" and "conjugate-gradient" make a step for each pass,
-            and find the optimum; at the kinks of "hinge" the second may stop far above it.
+            only. With an L1 penalty, the steps of "newton" are by coordinate descent; with
+            "hinge" they are those of an interior point. Newton's method is not for "hinge" where X
+            is sparse, or has several thousand rows and columns; there other losses begin with the
+            diagonal of a Hessian. It takes neither hinge with several classes and class_weight.
+            Sparse X of up to 64 columns, or a third of whose numbers are not 0, counts as dense if
+            a copy takes at most 256 MiB. "lbfgs" and "conjugate-gradient" make a step for each
+            pass, and find the optimum; at the kinks of "hinge" the second may stop far above it.
             "adagrad", "ftrl", "sgd", "adam" and "rmsprop" make a step for each block, so they need
-            few passes. "auto" is "dual" for "hinge", and for 1,000 sparse rows or more, unless the
-            penalty is tiny for their length, otherwise "newton". If neither is possible, it is
+            few passes. "auto" is "dual" for "hinge" where "newton" is not for it, and for 1,000
+            sparse rows or more, unless the penalty is tiny for their length, otherwise "newton". If
+            neither is possible, it is
             "lbfgs" for a smooth objective, and "adagrad" otherwise and in `partial_fit`.
         max_iter: passes over the data, at most.
         tol: L-BFGS and Newton's method stop when the norm of the gradient falls below tol times
             the first norm. Dual ascent stops when its estimated distance to the optimum falls below
-            tol times the first distance.
+            tol times the first distance, an interior point when the objective is within
+            (tol / 10)^2 of a constant's loss from the optimum.
         batch_size: rows of a block, at most. None: 1024; 4096 where steps take a pass, or AdaGrad
             steps by single rows (sparse X, few targets).
         random_state: seed.

@@ -14,6 +14,7 @@ from blocklearn.models import glm
 from blocklearn.models.glm.dual_problem import NUMBERS, Link, Problem
 from blocklearn.models.glm.links import HINGES
 
+from .hessians import better_dense, keeps_scores, worth_hessian
 from .passes import by_passes
 from .refining import Seen
 from .units import Units
@@ -72,16 +73,18 @@ class DualProblem(Problem):
         return bool(squares <= most * self.l2 * total)
 
 
-def may_ascend(estimator: LinearEstimator, X: Any) -> bool:
+def may_ascend(estimator: LinearEstimator, X: Any, targets: int) -> bool:
     """Return whether "auto" considers dual ascent: on the CPU, X sparse, of enough rows.
 
-    The hinge has no other solver in memory, so there X may be dense, and rows may be few.
+    The hinge has no other solver in memory but with a Hessian. Otherwise X may be dense there, and
+    rows may be few.
     """
     auto = isinstance(estimator.solver, str) and estimator.solver == "auto"
-    if estimator.loss == "hinge":
-        suits = sp.issparse(X) or 8 * X.size <= MOST_BYTES
+    if sp.issparse(X):
+        suits = not better_dense(X) and (estimator.loss == "hinge" or X.shape[0] >= FEW_ROWS)
     else:
-        suits = sp.issparse(X) and X.shape[0] >= FEW_ROWS
+        solved = worth_hessian(max(X.shape), min(X.shape)) and keeps_scores(X, targets)
+        suits = estimator.loss == "hinge" and not solved and 8 * X.size <= MOST_BYTES
     return bool(auto and suits and resolve(estimator.device) == "cpu")
 
 
@@ -95,7 +98,8 @@ def by_dual(
     Returns what is known of the rows, and whether the fit has converged; None: there was no fit.
     """
     named = isinstance(estimator.solver, str) and estimator.solver == "dual"
-    if not named and not may_ascend(estimator, data[0]):
+    X, Y = data[:2]
+    if not named and not may_ascend(estimator, X, 1 if Y.ndim == 1 else Y.shape[1]):
         return None
     estimator._model()  # checks the parameters
     problem = estimator._dual_problem(*data)

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from blocklearn import optimizers
 from blocklearn.matcache import resolve
 from blocklearn.models import GLM, Model, Shapes
-from blocklearn.models.glm.links import LinkName
+from blocklearn.models.glm.links import KINKED, LinkName
 from blocklearn.optimizers import Optimizer
 
 from ..training.inputs.texts import refuse_texts
@@ -39,8 +39,6 @@ Solver = Optimizer | str
 CARRIED = 4096  # rows of a block, where steps are by single rows or by pass
 GRADIENTS = ("sgd", "adagrad", "rmsprop", "adam", "ftrl", "conjugate-gradient", "lbfgs")
 """Optimizers that take gradients, and that a name is enough for."""
-
-KINKED = ("hinge", "quantile")  # losses that have no gradient of 0 to stop at
 
 
 class LinearEstimator(LearnerEstimator):

@@ -11,13 +11,22 @@ import scipy.sparse as sp
 
 from blocklearn.matcache import resolve
 from blocklearn.models import Shapes
-from blocklearn.models.glm.curves import CURVES, Loss
-from blocklearn.models.glm.links import HINGES
+from blocklearn.models.glm.curves import Loss
+from blocklearn.models.glm.interior import InteriorSolver
+from blocklearn.models.glm.links import HINGES, KINKED
 from blocklearn.models.glm.newton import BYTES, NewtonSolver, sums_of
 from blocklearn.models.glm.proximal import Penalties, ProximalSolver
 from blocklearn.models.glm.wide_rows import WideSolver
 
 from .base import Array
+from .hessians import (
+    MOST_NUMBERS,
+    better_dense,
+    dense,
+    keeps_scores,
+    numbers_of,
+    worth_hessian,
+)
 from .moments import Moments
 from .passes import by_passes
 from .refining import Seen
@@ -26,16 +35,10 @@ from .row_weights import times_class_weights
 if TYPE_CHECKING:
     from .linear import LinearEstimator
 
-START = 3e9  # products of a Hessian that are always worth their time
-PASSES = 20  # of either method, about
-READING = 40  # products of a Hessian that take as long as reading a number in a pass
-MOST_HESSIAN = 2**28  # bytes of a Hessian and its factor
 MOST_PAIRS = 2**30  # bytes of what a solver keeps for the columns of W
-SCORES = 6  # numbers of a solver with an L1 penalty for each row and column of W
-MOST_NUMBERS = 2**27  # of X and Y; beyond, many threads gain more from a learner
 
 
-Solver: TypeAlias = NewtonSolver | WideSolver | ProximalSolver
+Solver: TypeAlias = NewtonSolver | WideSolver | ProximalSolver | InteriorSolver
 
 
 @dataclass(frozen=True)
@@ -69,12 +72,14 @@ class NewtonProblem:
             weights = times_class_weights(ones, Y, factors)
             share = ones.sum() / max(weights.sum(), 1e-300)
         l1, l2 = share * fit.l1, share * fit.l2
+        if better_dense(X) and (not l1 or fit.link in KINKED):  # coordinate descent skips zeros
+            X = dense(X)
         return cls(X, Y, own, weights, l1, l2, Loss(fit.link, fit.shape or 0.0))
 
     def obstacle(self, estimator: LinearEstimator) -> str | None:
         """Return why Newton's method cannot solve the problem; None: it can."""
-        if self.loss.link not in CURVES:
-            return f"needs a loss with second derivatives, which loss={estimator.loss!r} lacks"
+        if self.kinked and (self.diagonal or (self.l1 and not worth_hessian(*self.X.shape))):
+            return f"takes loss={estimator.loss!r} of dense rows or few columns only"
         if self.loss.link in HINGES and self.weights is not self.own and self.Y.shape[1] > 1:
             return "takes class_weight of two classes only, where the loss is a hinge"
         if self.weights is not None and not self.weights.any():
@@ -87,20 +92,20 @@ class NewtonProblem:
     def suits(self) -> bool:
         """Whether the rows and what the solver keeps are not too large."""
         (rows, features), k = self.X.shape, self.Y.shape[1]
-        numbers = self.X.nnz if sp.issparse(self.X) else rows * features
-        if self.l1:
-            return bool(numbers + SCORES * rows * k <= MOST_NUMBERS)
-        features = rows if self.wide else features
-        return bool(numbers + rows * k <= MOST_NUMBERS and BYTES * features * k <= MOST_PAIRS)
+        if self.l1 or self.kinked:
+            return keeps_scores(self.X, k)
+        features, numbers = rows if self.wide else features, numbers_of(self.X) + rows * k
+        return bool(numbers <= MOST_NUMBERS and BYTES * features * k <= MOST_PAIRS)
+
+    @property
+    def kinked(self) -> bool:
+        """Whether the loss has no second derivatives."""
+        return self.loss.link in KINKED
 
     @property
     def diagonal(self) -> bool:
         """Whether a Hessian, or products of rows, are not worth their time."""
-        long, short = max(self.X.shape), min(self.X.shape)
-        if sp.issparse(self.X) or 16 * (short + 1) ** 2 > MOST_HESSIAN:
-            return True
-        hessian = long * short**2 / 2 + short**3
-        return bool(hessian > START + PASSES * READING * long * short)
+        return sp.issparse(self.X) or not worth_hessian(max(self.X.shape), min(self.X.shape))
 
     @property
     def wide(self) -> bool:
@@ -109,18 +114,19 @@ class NewtonProblem:
 
     def solver(self, intercept: bool) -> Solver:
         """Return a solver at its start."""
-        X, diagonal = self.X, self.diagonal
+        X, diagonal, penalties = self.X, self.diagonal, Penalties(self.l1, self.l2)
         if self.wide and not self.l1:
             return WideSolver(X, self.Y, self.weights, self.loss, l2=self.l2, intercept=intercept)
+        given = X, self.Y, self.weights, self.loss, penalties
+        if self.kinked:
+            return InteriorSolver(*given, intercept=intercept)
         if sp.issparse(X):
             X = sp.csr_array(X, dtype=np.float32 if X.dtype == np.float32 else np.float64)
             if not X.has_canonical_format:
                 X = X.copy()
                 X.sum_duplicates()
         if self.l1:
-            penalties = Penalties(self.l1, self.l2)
-            given = X, self.Y, self.weights, self.loss, penalties
-            return ProximalSolver(*given, intercept=intercept)
+            return ProximalSolver(X, *given[1:], intercept=intercept)
         how = {"intercept": intercept, "diagonal": diagonal}
         return NewtonSolver(sums_of(X, self.Y, self.weights, self.loss, **how), l2=self.l2, **how)
 

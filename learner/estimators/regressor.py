@@ -41,13 +41,16 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
     - "squared_error": (prediction - y)^2 / 2. For one target, scikit-learn's Ridge(alpha)
       corresponds to n times this alpha.
     - "huber": linear for errors above `shape` (1).
-    - "quantile": the prediction is the quantile `shape` (0.5, the median). For dense X without an
-      L1 penalty, "auto" makes `max_iter` passes of L-BFGS, or stops when no step lowers the loss.
+    - "quantile": the prediction is the quantile `shape` (0.5, the median). With an L1 penalty,
+      scikit-learn's QuantileRegressor(alpha) has the same alpha.
     - "poisson", "gamma", "tweedie": the prediction is exp(score), for counts, for positive numbers,
       and for numbers of which some are 0. `shape` of tweedie is its power, 1 to 2 (1.5).
 
     solver="auto" is dual ascent for the first three losses, an L2 penalty, and 1,000 sparse rows or
-    more, unless the penalty is tiny. Otherwise it is Newton's method, but L-BFGS for "quantile".
+    more, unless the penalty is tiny. Otherwise it is Newton's method. For "quantile" that is an
+    interior point, which needs dense rows; where X is sparse, or has several thousand rows and
+    columns, "auto" is L-BFGS, and AdaGrad with an L1 penalty. Sparse X counts as dense as in
+    `GLMClassifier`.
     "auto" suits columns and targets of any units: for L-BFGS it scales them to standard units where
     they need it, and scales the result back. The objective stays that of the data as they are. So
     for "huber" and "quantile", targets a thousand times as large need an alpha a thousand times

@@ -19,13 +19,14 @@ from sklearn.linear_model import (
     ElasticNet,
     LogisticRegression,
     PoissonRegressor,
+    QuantileRegressor,
     Ridge,
     TweedieRegressor,
 )
 from sklearn.svm import LinearSVC
 
 from blocklearn.learner.estimators.base import LearnerEstimator
-from blocklearn.learner.estimators.dual import DualProblem
+from blocklearn.learner.estimators.dual import DualProblem, may_ascend
 from blocklearn.learner.estimators.newton import NewtonProblem
 from blocklearn.learner.estimators.refining import Seen
 
@@ -144,17 +145,46 @@ def test_a_hinge_of_several_weighted_classes_is_left_to_a_learner() -> None:
         bl.GLMClassifier("squared_hinge", solver="newton", **how).fit(X, CLASSES)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "why"),
-    [
-        (bl.GLMClassifier("hinge"), 'second derivatives.*hinge.*Use solver="adagrad"'),
-        (bl.GLMRegressor("quantile"), 'second derivatives.*quantile.*Use solver="lbfgs"'),
-    ],
-)
-def test_what_it_cannot_solve_is_refused(wrong: Any, why: str) -> None:
-    y = SCORES[:, 0] > 0.0
-    with pytest.raises(ValueError, match=f'{type(wrong).__name__}: solver="newton" .*{why}'):
-        wrong.set_params(solver="newton").fit(X, y)
+@pytest.mark.parametrize("wrong", [bl.GLMClassifier("hinge"), bl.GLMRegressor("quantile")])
+def test_kinks_need_a_hessian(wrong: Any) -> None:
+    rows, y = sp.eye_array(300, 400, format="csr"), SCORES[:, 0] > 0.0
+    with pytest.raises(ValueError, match='solver="newton" takes loss=.* of dense rows or few col'):
+        wrong.set_params(solver="newton").fit(rows, y)
+
+
+@pytest.mark.usefixtures("no_learner")
+@pytest.mark.parametrize("rows", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("q", [0.5, 0.9])
+def test_quantiles_are_those_of_linear_programs(rows: Any, q: float) -> None:
+    for alpha in (0.0, 0.03):
+        peer = QuantileRegressor(quantile=q, alpha=alpha).fit(X, SCORES[:, 0])
+        found = bl.GLMRegressor("quantile", shape=q, alpha=alpha, l1_ratio=1.0)
+        found.fit(rows(X), SCORES[:, 0])
+        np.testing.assert_allclose(found.coef_, peer.coef_, atol=1e-4)
+        np.testing.assert_allclose(found.intercept_, peer.intercept_, atol=1e-4)
+        assert ((found.coef_ == 0.0) == (abs(peer.coef_) < 1e-9)).all()
+
+
+@pytest.mark.usefixtures("no_learner")
+@pytest.mark.parametrize("loss", ["log_loss", "hinge", "squared_hinge"])
+def test_sparse_rows_of_few_columns_are_solved_as_dense_ones(loss: str) -> None:
+    """The same bits come of any container, and of numbers that occur twice."""
+    many = np.repeat(X, 4, axis=0) * (np.arange(1200)[:, None] % 7 > np.arange(6))
+    y = np.repeat(CLASSES, 4)
+    sparse = sp.coo_array(many)
+    halves = sp.coo_array(
+        (np.repeat(sparse.data / 2, 2), tuple(np.repeat(at, 2) for at in sparse.coords)),
+        shape=sparse.shape,
+    )
+    for weights in (None, np.repeat(WEIGHTS, 4)):
+        wanted = bl.GLMClassifier(loss).fit(many, y, sample_weight=weights)
+        for rows in (sparse, sp.csr_array(halves), sp.csc_matrix(sparse)):
+            found = bl.GLMClassifier(loss).fit(rows, y, sample_weight=weights)
+            np.testing.assert_array_equal(found.coef_, wanted.coef_)
+            np.testing.assert_array_equal(found.intercept_, wanted.intercept_)
+    assert not isinstance(NewtonProblem.of(bl.GLMRegressor(), sparse, many[:, 0]).X, sp.sparray)
+    penalised = bl.GLMRegressor(l1_ratio=1.0)  # whose coordinate descent skips zeros
+    assert isinstance(NewtonProblem.of(penalised, sparse, many[:, 0]).X, sp.sparray)
 
 
 def test_streams_are_refused() -> None:
@@ -182,6 +212,23 @@ def test_auto_takes_a_hessian_where_it_is_worth_its_time(
     y = np.broadcast_to(np.float32(1.0), rows)
     found = NewtonProblem.of(bl.GLMRegressor(), X, y)
     assert (found.suits, found.diagonal) == (suits, diagonal)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "labels", "ascends"),
+    [
+        (100_000, 50, 1, False),
+        (100_000, 50, 300, True),
+        (5000, 5000, 1, True),
+        (10**8, 50, 1, False),
+    ],
+)
+def test_a_hinge_of_dense_rows_that_is_too_large_for_newton_has_dual_ascent(
+    rows: int, columns: int, labels: int, ascends: bool
+) -> None:
+    X = np.broadcast_to(np.float32(1.0), (rows, columns))
+    assert may_ascend(bl.GLMClassifier("hinge"), X, labels) == ascends
+    assert not may_ascend(bl.GLMClassifier(), X, labels)
 
 
 @pytest.mark.parametrize(("share", "suits"), [(90.0, True), (110.0, False)])

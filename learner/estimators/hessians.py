@@ -1,0 +1,54 @@
+"""Decide which rows in memory are worth a Hessian of their columns, and a dense copy for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+START = 3e9  # products of a Hessian that are always worth their time
+PASSES = 20  # of either method, about
+READING = 40  # products of a Hessian that take as long as reading a number in a pass
+MOST_HESSIAN = 2**28  # bytes of a Hessian and its factor
+FEW_COLUMNS = 64  # dense rows so short are read as fast as sparse ones
+DENSITY = 1 / 3  # share of numbers that are not 0, from which on the same holds
+MOST_COPIED = 2**28  # bytes of a dense copy
+MOST_NUMBERS = 2**27  # of X and Y; beyond, many threads gain more from a learner
+SCORES = 6  # numbers of a solver with vectors by row, for each row and target
+
+
+def worth_hessian(rows: int, columns: int) -> bool:
+    """Return whether a Hessian of dense columns is worth its time and memory."""
+    if 16 * (columns + 1) ** 2 > MOST_HESSIAN:
+        return False
+    products = rows * columns**2 / 2 + columns**3
+    return products <= START + PASSES * READING * rows * columns
+
+
+def numbers_of(X: Any) -> int:
+    """Return how many numbers of X are stored."""
+    return int(X.nnz if sp.issparse(X) else X.size)
+
+
+def keeps_scores(X: Any, targets: int) -> bool:
+    """Return whether X, and vectors by row of a solver, are not too large."""
+    return bool(numbers_of(X) + SCORES * X.shape[0] * targets <= MOST_NUMBERS)
+
+
+def better_dense(X: Any) -> bool:
+    """Return whether rows are sparse ones that are solved faster as dense ones, in bounded memory.
+
+    >>> better_dense(sp.eye_array(50, format="csr")), better_dense(sp.eye_array(500, format="csr"))
+    (True, False)
+    """
+    if not sp.issparse(X):
+        return False
+    rows, columns = X.shape
+    few = columns <= FEW_COLUMNS or X.nnz >= DENSITY * rows * columns
+    return bool(few and 8 * rows * columns <= MOST_COPIED)
+
+
+def dense(X: Any) -> Any:
+    """Return sparse rows as dense ones, float32 if they are, else float64."""
+    return X.astype(np.float32 if X.dtype == np.float32 else np.float64, copy=False).toarray()
