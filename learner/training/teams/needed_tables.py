@@ -94,16 +94,12 @@ class Resting:
     def settle(self, ids: Ids, rows: NDArray[np.float32]) -> None:
         """See `Rest`."""
         for rest, columns in self._parts if self.now else ():
-            part = np.ascontiguousarray(rows[:, columns])
-            rest.settle_elsewhere(ids, part, self.now)
-            rows[:, columns] = part
+            rest.settle_elsewhere(ids, rows[:, columns], self.now)
 
     def wake(self, ids: Ids, rows: NDArray[np.float32], now: float) -> None:
         """See `Rest`."""
         for rest, columns in self._parts if now else ():
-            part = np.ascontiguousarray(rows[:, columns])
-            rest.wake_elsewhere(ids, part, now)
-            rows[:, columns] = part
+            rest.wake_elsewhere(ids, rows[:, columns], now)
 
 
 class NeededTables:
