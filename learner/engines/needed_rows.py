@@ -1,7 +1,8 @@
 """Merge tables of which each worker fetches only the rows that its next blocks need.
 
 The rows of such a table are the columns of sparse data: a block reads and changes those that occur
-in it. Row r is owned by worker r mod workers. It has the merged row; copies of others may be old.
+in it. Row r is owned by worker r mod workers. It holds the merged row, apart from the tables in
+which its blocks train: these have copies, which may be old.
 
 1. Before a block, a worker asks the owners for its rows: `fetch`.
 2. After some blocks, it gives the owners the rows that these have read: `merge`. An owner adds up
@@ -12,21 +13,24 @@ in it. Row r is owned by worker r mod workers. It has the merged row; copies of 
 Rows may rest: then they change while no block reads them, in closed form, and each replica has a
 clock. At a merge an owner brings all of its rows to these clocks.
 
+Rows of a block lie far apart in a table. So a worker reads and writes them in ascending order, and
+an owner has its own side by side.
+
 Zhao, Canny 2014, "Kylix: A Sparse Allreduce for Commodity Clusters", without adding on the way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from . import row_loops
+from . import row_loops, row_sums
 from .crew import Crew
-from .row_loops import Bounds, Ids
+from .row_loops import Bounds, Ids, Keys
 from .sparse_merging import Swap
 
 Arrays = Sequence[NDArray[np.float32]]
@@ -35,44 +39,25 @@ PIECE = 2**22
 """Numbers that all workers gather at a time."""
 
 
-class Runs(NamedTuple):
-    """Numbers of rows in parts, one for each worker.
+class Dealt(NamedTuple):
+    """Numbers of rows, ascending, and by owner.
 
-    ids: of all parts, one after the other. bounds: [workers + 1], of the parts.
+    ids: ascending. by_owner: those of one owner after the other. places: of each of ids there.
+    bounds: [workers + 1], of the owners.
     """
 
     ids: Ids
+    by_owner: Ids
+    places: Ids
     bounds: Bounds
 
     @staticmethod
-    def by_owner(ids: Ids, workers: int) -> Runs:
+    def to(workers: int, ids: Ids) -> Dealt:
         """Deal ascending numbers of rows to their owners."""
-        found = Runs(np.empty_like(ids), np.empty(workers + 1, np.int64))
-        row_loops.deal(ids, workers, found.bounds, found.ids)
+        bounds = np.empty(workers + 1, np.int64)
+        found = Dealt(ids, np.empty_like(ids), np.empty_like(ids), bounds)
+        row_loops.deal(ids, workers, bounds, found.by_owner, found.places)
         return found
-
-    @staticmethod
-    def of(parts: Sequence[NDArray[Any]]) -> Runs:
-        """Copy the parts of workers."""
-        bounds = np.zeros(len(parts) + 1, np.int64)
-        np.cumsum([part.size for part in parts], out=bounds[1:])
-        return Runs(np.concatenate(parts), bounds)
-
-    @staticmethod
-    def joined(several: Sequence[Runs]) -> Runs:
-        """Join the parts of each worker, in this order."""
-        parts = zip(*(runs.split(runs.ids) for runs in several), strict=True)
-        return Runs.of([np.concatenate(part) for part in parts])
-
-    def without(self, worker: int) -> Runs:
-        """Leave out the part of a worker."""
-        parts = self.split(self.ids)
-        parts[worker] = parts[worker][:0]
-        return Runs.of(parts)
-
-    def split(self, array: NDArray[Any]) -> list[NDArray[Any]]:
-        """Return the parts of an array with an item for each number."""
-        return [array[a:b] for a, b in pairwise(self.bounds.tolist())]
 
 
 class Rest(Protocol):
@@ -97,40 +82,53 @@ class NeededRows:
     - swap: `Exchange.exchange`, or one with the same meaning.
     - rest: brings rows up to date that rest while no block reads them; None: they do not change.
 
-    behind: whether copies of other workers' rows may be old. It is the same on all workers.
+    behind: whether rows of the tables may be old. It is the same on all workers.
     All of them make the same calls.
     """
 
     def __init__(self, crew: Crew, rows: int, swap: Swap, rest: Rest | None = None) -> None:
-        self._crew, self._rows, self._swap, self._rest = crew, rows, swap, rest
-        self._changed = np.zeros(len(range(crew.rank, rows, crew.size)), np.bool_)  # since `gather`
+        self._crew, self._swap, self._rest = crew, swap, rest
+        self._count = len(range(crew.rank, rows, crew.size))  # of own rows
+        self._own = np.empty((0, 0), np.float32)  # own rows of all tables, side by side
+        self._held = np.zeros(self._count, np.bool_)  # which are there; else in the tables
         self._read = np.zeros(-(-rows // 8), np.uint8)  # bits, since the last merge
-        self._wanted: list[Runs] = []  # the rows that each fetch since then was the first to read
-        self._asked: list[Runs] = []  # those of all workers that this one owns
+        self._wanted: list[Ids] = []  # the rows that each fetch since then was the first to read
+        self._asked: list[Keys] = []  # own rows that workers have fetched since then
+        self._counts = np.zeros(crew.size, np.int64)  # of these, by worker
         self.behind = False
-        self._begin()
-
-    def _begin(self) -> None:
-        for wanted in self._wanted:
-            row_loops.clear(wanted.ids, self._read)
-        self._wanted, self._asked = [], []
-        self._kept = np.empty(0, np.int32), np.empty((0, 0), np.float32)  # own ones, as merged
 
     def fetch(self, tables: Arrays, ids: Ids) -> None:
         """Bring rows up to date that the next block reads. ids: each once, ascending."""
-        rank = self._crew.rank
         new = np.empty_like(ids)
-        wanted = Runs.by_owner(new[: row_loops.mark(ids, self._read, new)], self._crew.size)
-        parts = wanted.split(wanted.ids)
-        self._keep(tables, parts[rank])
-        asked = Runs.of(self._swap(parts))
-        self._wanted.append(wanted)
-        self._asked.append(asked)
-        if not self.behind:
-            return
-        asked, wanted = asked.without(rank), wanted.without(rank)
-        rows = asked.split(self._merged(tables, asked.ids))
-        _put(tables, wanted.ids, np.concatenate(self._swap(rows)))
+        wanted = Dealt.to(self._crew.size, new[: row_loops.mark(ids, self._read, new)])
+        asked = self._swap(_split(wanted.by_owner, wanted.bounds))
+        bounds = _bounds([part.size for part in asked])
+        numbers = self._note(np.concatenate(asked), bounds)
+        self._hold(tables, numbers)
+        self._wanted.append(wanted.ids)
+        if self.behind:
+            rows = self._swap(_split(self._own.take(numbers, axis=0), bounds))
+            _put(tables, wanted.ids, np.concatenate(rows), wanted.places)
+
+    def _note(self, asked: Ids, bounds: Bounds) -> Ids:
+        """Note which workers have fetched own rows; return the numbers of these, from 0."""
+        numbers, keys = np.empty_like(asked), np.empty(asked.size, np.int64)
+        row_loops.label(asked, bounds, numbers, keys)
+        self._asked.append(keys)
+        self._counts += np.diff(bounds)
+        return numbers
+
+    def _ids_of(self, numbers: Ids) -> Ids:
+        """Return which rows own rows are."""
+        return numbers * np.int32(self._crew.size) + np.int32(self._crew.rank)
+
+    def _hold(self, tables: Arrays, numbers: Ids) -> None:
+        """Copy own rows from the tables, unless they are held: a block may change these next."""
+        if not self._own.size:
+            self._own = np.empty((self._count, _width(tables)), np.float32)
+        new = np.empty_like(numbers)
+        new = new[: row_loops.flag(numbers, self._held, new)]
+        _take(tables, self._ids_of(new), self._own, new)
 
     def merge(self, tables: Arrays) -> None:
         """Merge the rows that blocks have read since the last merge, at their owners.
@@ -139,91 +137,101 @@ class NeededRows:
 
         Rows that rest change without being read, so all are merged.
         """
-        rank, size, rest = self._crew.rank, self._crew.size, self._rest
-        read, found = Runs.joined(self._wanted), Runs.joined(self._asked)
-        rows, clocks = _taken(tables, read.ids), [0.0] * size
-        if rest is not None:
-            rest.settle(read.ids, rows)
-            clocks = self._crew.gather(rest.now)
-        given = np.concatenate(self._swap(read.split(rows))).reshape(-1, _width(tables))
-        keys = np.sort((found.ids.astype(np.int64) << 32) + np.arange(found.ids.size))
-        arrived = (keys >> 32).astype(np.int32)
-        ids = arrived[np.diff(arrived, prepend=-1) > 0]
-        if rest is not None:
-            ids = np.arange(rank, self._rows, size, dtype=np.int32)
+        read, clocks = np.sort(np.concatenate(self._wanted)), [0.0] * self._crew.size
+        dealt = Dealt.to(self._crew.size, read)
+        rows = np.empty((read.size, _width(tables)), np.float32)
+        _take(tables, read, rows, dealt.places)
+        if self._rest is not None:
+            self._rest.settle(dealt.by_owner, rows)
+            clocks = self._crew.gather(self._rest.now)
+        given = np.concatenate(self._swap(_split(rows, dealt.bounds))).reshape(-1, rows.shape[1])
+        keys, heads = np.sort(np.concatenate(self._asked)), _bounds(self._counts)
         times, kinds = np.unique(clocks, return_inverse=True)
-        work, lacks = np.empty((3, _width(tables))), np.empty(times.size, np.int64)
-        step = max(1, PIECE // _width(tables))
-        for some in (ids[start : start + step] for start in range(0, ids.size, step)):
-            first, last = np.searchsorted(arrived, [some[0], some[-1] + 1])
-            before = self._at(times.tolist(), tables, some)
-            row_loops.merge(some, keys[first:last], found.bounds, given, kinds, before, lacks, work)
-            _put(tables, some, before[0])
-        self._changed[ids // size] = True
-        self._begin()
+        work, lacks = np.empty((3, rows.shape[1])), np.empty(times.size, np.int64)
+        for numbers, some, before in self._changing(tables, keys, times.tolist()):
+            row_sums.merge(numbers, some, heads, given, kinds, before, lacks, work)
+        self._forget([read])
         self.behind = True
 
-    def _at(self, times: list[float], tables: Arrays, ids: Ids) -> NDArray[np.float32]:
-        """Return what own rows are at these times if no block has read them since the last merge.
+    def _changing(
+        self, tables: Arrays, keys: Keys, times: list[float]
+    ) -> Iterator[tuple[Ids, Keys, NDArray[np.float32]]]:
+        """Yield own rows that a merge changes, some at a time: see `row_sums.merge`.
 
-        [times x ids x columns of all tables].
+        They are numbers, keys, and what rows are at these times if no block has read them.
         """
-        found = np.repeat(self._merged(tables, ids)[None], len(times), axis=0)
-        if self._rest is not None:
-            for rows, now in zip(found, times, strict=True):
-                self._rest.wake(ids, rows, now)
-        return found
+        if self._rest is None:
+            numbers = (keys >> 32).astype(np.int32)
+            yield numbers[np.diff(numbers, prepend=-1) > 0], keys, self._own[None]
+            return
+        step = max(1, PIECE // _width(tables))
+        for start in range(0, self._count, step):
+            numbers = np.arange(min(step, self._count - start), dtype=np.int32)
+            self._hold(tables, numbers + np.int32(start))
+            ids, rows = self._ids_of(numbers + np.int32(start)), self._own[start : start + step]
+            found = rows[None] if len(times) == 1 else np.repeat(rows[None], len(times), axis=0)
+            for some, now in zip(found, times, strict=True):
+                self._rest.wake(ids, some, now)
+            first, last = np.searchsorted(keys, [start << 32, (start + step) << 32])
+            yield numbers, keys[first:last] - (start << 32), found
+            if len(times) > 1:
+                rows[:] = found[0]
 
     def gather(self, tables: Arrays) -> None:
         """Give all workers the rows that have changed. After `merge`, before the next `fetch`."""
-        size, rank = self._crew.size, self._crew.rank
-        own = (np.flatnonzero(self._changed) * size + rank).astype(np.int32)
-        step = max(1, PIECE // size // _width(tables))
-        for start in range(0, max(self._crew.gather(own.size)), step):
-            some = own[start : start + step]
-            ids = np.concatenate(self._crew.pooled(some))
-            _put(tables, ids, np.concatenate(self._crew.pooled(_taken(tables, some))))
+        held = np.flatnonzero(self._held).astype(np.int32)
+        step = max(1, PIECE // self._crew.size // _width(tables))
+        for start in range(0, max(self._crew.gather(held.size)), step):
+            some = held[start : start + step]
+            ids = np.concatenate(self._crew.pooled(self._ids_of(some)))
+            rows = np.concatenate(self._crew.pooled(self._own[some]))
+            _put(tables, ids, rows, np.arange(ids.size, dtype=np.int32))
         self.alike()
 
     def alike(self) -> None:
         """Note that all workers have the same tables."""
-        self._changed[:] = False
+        self._forget(self._wanted)
+        self._held[:] = False
         self.behind = False
-        self._begin()
 
-    def _keep(self, tables: Arrays, own: Ids) -> None:
-        """Keep own rows that the next block changes: others may need them as they were merged."""
-        rows, (ids, before) = _taken(tables, own), self._kept
-        if not ids.size:
-            self._kept = own, rows
-            return
-        count = ids.size + own.size
-        self._kept = np.empty(count, np.int32), np.empty((count, rows.shape[1]), np.float32)
-        row_loops.interleave(ids, before, own, rows, *self._kept)
-
-    def _merged(self, tables: Arrays, ids: Ids) -> NDArray[np.float32]:
-        """Return own rows as the last merge has left them, [ids x columns of all tables]."""
-        rows = _taken(tables, ids)
-        row_loops.replace(ids, rows, *self._kept)
-        return rows
+    def _forget(self, read: Sequence[Ids]) -> None:
+        """Begin anew to note who has fetched which rows. read: all that this worker has."""
+        for ids in read:
+            row_loops.clear(ids, self._read)
+        self._wanted, self._asked = [], []
+        self._counts[:] = 0
 
 
-def _taken(tables: Arrays, ids: Ids) -> NDArray[np.float32]:
-    """Return copies of rows of all tables, side by side."""
-    rows, start = np.empty((ids.size, _width(tables)), np.float32), 0
+def _take(tables: Arrays, ids: Ids, rows: NDArray[np.float32], places: Ids) -> None:
+    """Copy rows of all tables to places of `rows`, side by side."""
+    for table, start in _beside(tables):
+        row_loops.take(table, ids, start, rows, places)
+
+
+def _put(tables: Arrays, ids: Ids, rows: NDArray[np.float32], places: Ids) -> None:
+    """Replace rows of all tables by those at places of `rows`, which are side by side."""
+    rows = rows.reshape(ids.size, _width(tables))
+    for table, start in _beside(tables):
+        row_loops.put(table, ids, start, rows, places)
+
+
+def _beside(tables: Arrays) -> Iterator[tuple[NDArray[np.float32], int]]:
+    """Yield each table, and the first of its columns where rows lie side by side."""
+    start = 0
     for table in tables:
-        row_loops.take(table, ids, start, rows)
-        start += table.shape[1]
-    return rows
-
-
-def _put(tables: Arrays, ids: Ids, rows: NDArray[np.float32]) -> None:
-    """Replace rows of all tables by `rows`, which are side by side."""
-    rows, start = rows.reshape(ids.size, _width(tables)), 0
-    for table in tables:
-        row_loops.put(table, ids, start, rows)
+        yield table, start
         start += table.shape[1]
 
 
 def _width(tables: Arrays) -> int:
     return sum(table.shape[1] for table in tables)
+
+
+def _bounds(counts: Sequence[int] | Bounds) -> Bounds:
+    """Return where parts of so many items begin, and the end."""
+    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+
+
+def _split(array: NDArray[Any], bounds: Bounds) -> list[NDArray[Any]]:
+    """Return the parts of an array."""
+    return [array[a:b] for a, b in pairwise(bounds.tolist())]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import blocklearn as bl
-from blocklearn.learner.engines import row_loops
+from blocklearn.learner.engines import row_sums
 from blocklearn.learner.engines.cost import Needs, Network, Sizes, needed_seconds, sparse_seconds
 from blocklearn.learner.engines.crew import Crew
 from blocklearn.learner.engines.exchange import Exchange
@@ -41,7 +41,7 @@ def test_fetched_rows_have_the_bits_of_numpy(workers: int, degrees: tuple[int, .
     st.builds(
         Case,
         st.sampled_from([1, 2, 3, 40, 300]),
-        st.lists(st.integers(1, 4), min_size=1, max_size=3),
+        st.lists(st.sampled_from([1, 2, 4, 9]), min_size=1, max_size=3),
         st.sampled_from([0.0, 0.05, 0.5, 1.0]),
         st.integers(1, 3),
         st.integers(1, 4),
@@ -53,9 +53,10 @@ def test_any_number_of_workers_has_the_bits_of_numpy(workers: int, case: Case) -
     needed_cases.check(results(workers, lambda own: [needed_cases.by_workers(case, own)]), [case])
 
 
-def test_sums_of_many_workers_are_those_in_their_order() -> None:
+@pytest.mark.parametrize("width", [4, 2 * row_sums.NARROW])
+def test_sums_of_many_workers_are_those_in_their_order(width: int) -> None:
     """They are added up in any order only where this changes no bit."""
-    rng, workers, rows, width = np.random.default_rng(0), 40, 60, 4
+    rng, workers, rows = np.random.default_rng(0), 40, 60
     before = rng.normal(size=(rows, width)).astype(np.float32)
     before[:, 0] = 1 + 2.0**-23
     before[:5] = [[-0.0], [0.0], [-0.0], [2.0**-149], [np.float32(3e38)]]
@@ -64,7 +65,7 @@ def test_sums_of_many_workers_are_those_in_their_order() -> None:
     read[:, 2] = read[0] = read[-1] = True
     large = 2.0 ** np.arange(rows)
     for rank, numbers in enumerate(own):
-        numbers[5:, 2:] *= np.ldexp(rng.normal(size=2), rng.integers(-30, 30))
+        numbers[5:, 2:] *= np.ldexp(rng.normal(size=width - 2), rng.integers(-30, 30))
         if rank in (0, workers - 1):  # what others give is lost between these, or not
             numbers[5:, 0] = large[5:] * (1 if rank == 0 else -1)
     total = own[0].astype(np.float64) * read[0][:, None]
@@ -76,12 +77,13 @@ def test_sums_of_many_workers_are_those_in_their_order() -> None:
     ).any()
     ids = [np.flatnonzero(some).astype(np.int32) for some in read]
     given = np.concatenate([numbers[some] for numbers, some in zip(own, ids, strict=True)])
-    keys = np.sort((np.concatenate(ids).astype(np.int64) << 32) + np.arange(len(given)))
-    bounds = np.cumsum([0, *(some.size for some in ids)])
+    ranks = np.repeat(np.arange(workers), [some.size for some in ids])
+    keys = np.sort((np.concatenate(ids).astype(np.int64) << 32) + ranks)
+    heads = np.cumsum([0, *(some.size for some in ids)])
     ids_of = np.arange(rows, dtype=np.int32)
     memory = np.empty(1, np.int64), np.empty((3, width))
     kinds = np.zeros(workers, np.int64)
-    row_loops.merge(ids_of, keys, bounds, given, kinds, before[None], *memory)
+    row_sums.merge(ids_of, keys, heads, given, kinds, before[None], *memory)
     assert before.tobytes() == expected.tobytes()
 
 
@@ -110,6 +112,28 @@ def test_numbers_of_rows_are_sent_once() -> None:
 
     for sent, read in results(2, work):
         assert sent == read > 0
+
+
+def test_owners_hold_merged_rows_apart_from_the_tables() -> None:
+    """A merge changes no table: a block's rows are put there when they are fetched."""
+    case, pause = Case(200, [1, 3], share=0.3), np.empty(0, np.int32)
+
+    def work(own: Exchange) -> None:
+        tables, rows = case.before(), NeededRows(Crew(own), case.rows, own.exchange)
+        for merge in range(case.merges):
+            for ids in case.blocks(0, merge):
+                rows.fetch(tables, ids)
+                needed_cases.trained(tables, ids, own.rank)
+            before = [table.copy() for table in tables]
+            rows.merge(tables)
+            assert all(map(np.array_equal, tables, before))
+        rows.fetch(tables, pause)
+        assert all(map(np.array_equal, tables, before))
+        rows.merge(tables)
+        rows.gather(tables)
+        assert not any(map(np.array_equal, tables, before))
+
+    results(2, work)
 
 
 def test_few_rows_travel() -> None:

@@ -1,0 +1,187 @@
+"""Compiled sums of the rows of several workers, with the bits of sums in order."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blocklearn.matcache.cpu.jit import helper, kernel
+
+from .row_loops import Bounds, Ids, Keys, Table
+
+_kernel, _helper = kernel(), helper()  # no contraction: each product is rounded separately
+
+AT_ONCE = 4
+"""Workers for each that has read a row, above which sums in any order are tried first."""
+
+NARROW = 8
+"""Columns below which they are added up one by one: a vector would be mostly empty."""
+
+LOW = 2**32 - 1
+EXACT = 2.0**29  # 53 digits of float64 less 24 of float32
+
+
+@_kernel
+def merge(
+    numbers: Ids,
+    keys: Keys,
+    heads: Bounds,
+    rows: Table,
+    kinds: Bounds,
+    before: Table,
+    lacks: Bounds,
+    work: NDArray[np.float64],
+) -> None:
+    """Set rows to the means of all workers, as if their float32 were added up in float64 in order.
+
+    A worker that has not read a row counts with what the row of before is for workers of its kind.
+
+    - numbers: of rows, ascending.
+    - keys: of the `rows` that workers have read: number of the row * 2^32 + worker, ascending.
+    - heads: [workers], the place of the next of the `rows` of each, which ascend, too.
+    - kinds: [workers], from 0.
+    - before: [kinds x any x columns], which the numbers count; those of kind 0 become the means.
+    - lacks: [kinds], work: [3 x columns], memory to work in.
+    """
+    workers, width = kinds.size, np.uint64(rows.shape[1])
+    stop, factor = 0, 1.0 / workers
+    for i in range(numbers.size):
+        place, first = np.uint64(numbers[i]), stop
+        while stop < keys.size and keys[stop] >> 32 == numbers[i]:
+            stop += 1
+        few = AT_ONCE * (stop - first + lacks.size) < workers
+        if few:
+            _count_lacks(keys, first, stop, kinds, lacks)
+        if not few or not _add_at_once(keys, first, stop, heads, rows, before, place, lacks, work):
+            _add_in_order(keys, first, stop, heads, rows, kinds, before, place, work)
+        for key in range(first, stop):
+            heads[keys[key] & LOW] += 1
+        for c in range(width):
+            before[0, place, c] = factor * work[0, c]
+
+
+@_helper
+def _count_lacks(keys: Keys, first: int, stop: int, kinds: Bounds, lacks: Bounds) -> None:
+    """Count how many workers of each kind have not read a row."""
+    if lacks.size == 1:
+        lacks[0] = kinds.size - (stop - first)
+        return
+    for kind in range(lacks.size):
+        lacks[kind] = 0
+    for worker in range(kinds.size):
+        lacks[kinds[worker]] += 1
+    for key in range(first, stop):
+        lacks[kinds[keys[key] & LOW]] -= 1
+
+
+@_helper
+def _add_in_order(
+    keys: Keys,
+    first: int,
+    stop: int,
+    heads: Bounds,
+    rows: Table,
+    kinds: Bounds,
+    before: Table,
+    place: int,
+    work: NDArray[np.float64],
+) -> None:
+    """Add up a row in work[0], worker by worker."""
+    width = np.uint64(rows.shape[1])
+    for worker in range(kinds.size):
+        read = first < stop and keys[first] & LOW == worker
+        row = np.uint64(heads[worker]) if read else np.uint64(0)
+        kind = kinds[worker]
+        if worker == 0:
+            for c in range(width):
+                work[0, c] = np.float64(rows[row, c]) if read else before[kind, place, c]
+        elif read:
+            for c in range(width):
+                work[0, c] += np.float64(rows[row, c])
+        else:
+            for c in range(width):
+                work[0, c] += np.float64(before[kind, place, c])
+        first += read
+
+
+@_helper
+def _add_at_once(
+    keys: Keys,
+    first: int,
+    stop: int,
+    heads: Bounds,
+    rows: Table,
+    before: Table,
+    place: int,
+    lacks: Bounds,
+    work: NDArray[np.float64],
+) -> bool:
+    """Add up a row in any order, and return whether all sums are exact: then it is that in order.
+
+    All float32 are multiples of the last digit of the smallest that is not 0. If the largest is at
+    most 2^29 / workers times this one, no sum of them needs more than the 53 digits of float64.
+    """
+    width, workers = np.uint64(rows.shape[1]), stop - first
+    if width < NARROW:
+        exact = True
+        for c in range(width):
+            work[0, c], fits = _add_column(keys, first, stop, heads, rows, before, place, lacks, c)
+            exact &= fits
+        return exact
+    for c in range(width):
+        work[0, c] = -0.0
+        work[1, c] = 0.0
+        work[2, c] = np.inf
+    for kind in range(lacks.size):
+        workers += lacks[kind]
+        for c in range(width):
+            value = np.float64(before[kind, place, c])
+            size = np.abs(value)
+            work[0, c] += lacks[kind] * value if lacks[kind] else -0.0
+            work[1, c] = size if size > work[1, c] else work[1, c]
+            if 0.0 < size < work[2, c]:
+                work[2, c] = size
+    for key in range(first, stop):
+        row = np.uint64(heads[keys[key] & LOW])
+        for c in range(width):
+            value = np.float64(rows[row, c])
+            size = np.abs(value)
+            work[0, c] += value
+            work[1, c] = size if size > work[1, c] else work[1, c]
+            if 0.0 < size < work[2, c]:
+                work[2, c] = size
+    exact = True
+    for c in range(width):
+        exact &= workers * work[1, c] <= EXACT * work[2, c]
+    return exact
+
+
+@_helper
+def _add_column(
+    keys: Keys,
+    first: int,
+    stop: int,
+    heads: Bounds,
+    rows: Table,
+    before: Table,
+    place: int,
+    lacks: Bounds,
+    c: int,
+) -> tuple[float, bool]:
+    """Return the sum of one column, and whether it is exact: see `_add_at_once`."""
+    total, largest, smallest, workers = -0.0, 0.0, np.inf, stop - first
+    for kind in range(lacks.size):
+        if lacks[kind]:
+            value = np.float64(before[kind, place, c])
+            size = np.abs(value)
+            workers += lacks[kind]
+            total += lacks[kind] * value
+            largest = size if size > largest else largest
+            smallest = size if 0.0 < size < smallest else smallest
+    for key in range(first, stop):
+        value = np.float64(rows[np.uint64(heads[keys[key] & LOW]), c])
+        size = np.abs(value)
+        total += value
+        largest = size if size > largest else largest
+        smallest = size if 0.0 < size < smallest else smallest
+    return total, workers * largest <= EXACT * smallest
