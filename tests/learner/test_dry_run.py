@@ -213,8 +213,10 @@ learner: {passes: 1}
     assert code == 0, said
     assert re.search(r"the rows that the next blocks need, at most 2,048: about .* at the end", out)
     assert "chosen by these times: the rows that the next blocks need" in out
+    assert "2,000,000 bytes  own rows of tables, as merged: float32 250,000 x 2\n" in out
     for other in ("learner.replicas=2", "model.l2=0.1", "learner.sync_weight=0.5"):
-        assert "the rows that the next blocks" not in learn(*given, "--set", other)[1]
+        out = learn(*given, "--set", other)[1]
+        assert "the rows that the next blocks" not in out and "own rows of tables" not in out
 
 
 @pytest.mark.parametrize("dry", [True, False])

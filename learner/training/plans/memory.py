@@ -28,6 +28,7 @@ from ..replicas.paged_tables import in_order, tables_of
 from ..replicas.replica import Replica
 from ..settings.execution import Execution
 from ..teams.needed_states import RANGE, rows_at_a_time
+from ..teams.needed_tables import chosen_needs
 from .plan import OF_BLOCKS, ON_HOST, ROW_STATE, DeviceRoom, Of, Plan, Planned
 
 
@@ -88,6 +89,7 @@ def make_plan(
     ]  # fmt: skip
     if keeps_best:
         rows += _of_best(replica, shares, replicas if apart else 1)
+    rows += _of_owner(replica, execution, workers)
     rows += _of_scores(replica, None, "training")
     for feed in feeds_of(data):
         rows += _of_data(replica, feed, replicas, workers)
@@ -202,6 +204,15 @@ def _on_their_way(replica: Replica, state: RowState, workers: int) -> Iterator[P
     if state.wants_gram:
         rows, name = 3 * min(RANGE, state.shape[0]), f"{state.name} being summed up"
         yield Planned(name, (rows, columns), "float32", 4 * rows * columns)
+
+
+def _of_owner(replica: Replica, execution: Execution, workers: int) -> Iterator[Planned]:
+    """Plan the rows of tables that a worker owns: see `NeededRows`."""
+    every, weight = execution.sync_every, execution.sync_weight
+    needs = chosen_needs(replica, len(execution.devices), workers, every, weight)
+    if needs is not None:
+        shape = -(-replica.shapes.columns // workers), needs.row_bytes // 4
+        yield Planned("own rows of tables, as merged", shape, "float32", 4 * shape[0] * shape[1])
 
 
 def _of_best(replica: Replica, shares: Sequence[RowShare], copies: int) -> Iterator[Planned]:

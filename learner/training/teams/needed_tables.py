@@ -57,23 +57,32 @@ def merged_tables(replica: Replica) -> dict[str, Mat]:
     return {name: mat for name, mat in tables.items() if replica.learned.rule(name) == "mean"}
 
 
+def chosen_needs(
+    replica: Replica, replicas: int, workers: int, sync_every: int, sync_weight: float
+) -> Needs | None:
+    """Return what workers exchange if rows travel where blocks need them; None: all that differ do.
+
+    It is decided by sizes, so all workers decide the same.
+
+    replicas: of each worker.
+    """
+    if workers == 1 or replicas > 1 or sync_weight < 1.0:
+        return None
+    needs = needs_of(replica, workers, sync_every)
+    if needs is None or sum(prod(mat.shape) for mat in merged_tables(replica).values()) < FEW:
+        return None
+    sizes = sizes_of(replica, workers, sync_every)
+    if needed_seconds(needs) >= min(sparse_seconds(sizes), dense_seconds(sizes)):
+        return None
+    return needs
+
+
 def needed_tables(
     replicas: Sequence[Replica], crew: Crew, sync_every: int, sync_weight: float
 ) -> NeededTables | None:
-    """Return the tables whose rows travel where blocks need them; None: all that differ do.
-
-    It is decided by sizes, so all workers decide the same.
-    """
-    first = replicas[0]
-    if crew.size == 1 or len(replicas) > 1 or sync_weight < 1.0:
-        return None
-    needs = needs_of(first, crew.size, sync_every)
-    if needs is None or sum(prod(mat.shape) for mat in merged_tables(first).values()) < FEW:
-        return None
-    sizes = sizes_of(first, crew.size, sync_every)
-    if needed_seconds(needs) >= min(sparse_seconds(sizes), dense_seconds(sizes)):
-        return None
-    return NeededTables(first, crew, needs)
+    """Return the tables whose rows travel where blocks need them; None: there are none."""
+    needs = chosen_needs(replicas[0], len(replicas), crew.size, sync_every, sync_weight)
+    return None if needs is None else NeededTables(replicas[0], crew, needs)
 
 
 class Resting:
