@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from blocklearn.datasources import DataSource, HostBlock
-from blocklearn.models import Block, Score
+from blocklearn.models import Score
 from blocklearn.models.score import Tally
 
 from ..engines.crew import Crew
@@ -148,14 +148,13 @@ class TrainingScores:
         """Return whether a score of the present block is due."""
         return side == 0 and program.complete and time.perf_counter() >= self._due
 
-    def take(self, program: Program, block: Block) -> None:
-        """Score this block."""
+    def take(self, program: Program, score: Callable[[], Score], rows: int) -> None:
+        """Score a block of so many rows."""
         begun = time.perf_counter()
         if self._tally is None:
             self._tally = Tally(program.model.score_totals(None))
         self._tally.clear()
-        score = {name: part.read() for name, part in program.score(block).items()}
-        self._tally.add(score, block.rows)
+        self._tally.add({name: part.read() for name, part in score().items()}, rows)
         found = self._tally.figures().items()
         self._progress.train_scores = {
             name: value for name, value in found if math.isfinite(value) and "/" not in name

@@ -20,8 +20,8 @@ def always(monkeypatch: pytest.MonkeyPatch, every_block_is_scored: None) -> list
     found: list[dict[str, float]] = []
     take = TrainingScores.take
 
-    def kept(self: TrainingScores, replica: Any, block: Any) -> None:
-        take(self, replica, block)
+    def kept(self: TrainingScores, *given: Any) -> None:
+        take(self, *given)
         found.append(self._progress.train_scores)
 
     monkeypatch.setattr(TrainingScores, "take", kept)
@@ -98,25 +98,50 @@ def test_the_time_that_it_takes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     clock = [0.0]
     taken: list[float] = []
 
-    class Slow:
+    class Plain:
         complete, model = True, bl.models.LDA(topics=2)
 
-        def score(self, block: Any) -> Any:
-            clock[0] += 1.0
-            return {}
+    def score() -> Any:
+        clock[0] += 1.0
+        return {}
 
     monkeypatch.setattr("time.perf_counter", lambda: clock[0])
     scores = TrainingScores(bl.Progress(1, 1))
-    replica: Any = Slow()
-    block: Any = type("Block", (), {"side": 0, "rows": 0})
+    replica: Any = Plain()
     while clock[0] < 1000:
-        if scores.due(replica, block.side):
+        if scores.due(replica, side=0):
             taken.append(clock[0])
-            scores.take(replica, block)
+            scores.take(replica, score, rows=0)
         clock[0] += 0.5
     assert 9 <= len(taken) <= 11
-    block.side = 1
-    assert not scores.due(replica, block.side)
+    assert not scores.due(replica, side=1)
+
+
+def test_scored_blocks_are_replayed_in_later_trainings() -> None:
+    """The first block of each training is scored. One call has confirmed what another recorded."""
+    called: list[str] = []
+
+    class Noted(bl.models.KMeans):
+        def update(self, block: Any) -> None:
+            called.append("update")
+            super().update(block)
+
+        def score(self, block: Any) -> Any:
+            called.append("score")
+            return super().score(block)
+
+    parts = [labelled(dense=True)[0][start : start + 50] for start in range(0, 300, 50)]
+    model = Noted(clusters=3)
+    learner = bl.Learner(model, parts[0], block_rows=50, threads=1).fit()
+    scored = [learner.progress.train_scores]
+    for part in parts[1:3]:
+        learner.fit(part)
+    called.clear()
+    for part in parts[3:]:
+        learner.fit(part)
+        scored.append(learner.progress.train_scores)
+    assert called == []
+    assert all(scored) and scored[-1] != scored[-2]
 
 
 def test_a_model_that_reads_numbers_is_not_scored(always: list[dict[str, float]]) -> None:

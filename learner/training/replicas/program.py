@@ -6,9 +6,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -43,13 +42,13 @@ from .terms import terms_of
 
 
 class Look(Protocol):
-    """Looks at blocks that a program is about to train on."""
+    """Looks at the scores of blocks that a program is about to train on."""
 
     def due(self, program: Program, side: int) -> bool:
-        """Return whether to look at the present block, which is of this side."""
+        """Return whether to score the present block, which is of this side."""
 
-    def take(self, program: Program, block: Block) -> None:
-        """Look at the block, when the parameters are as the model will read them."""
+    def take(self, program: Program, score: Callable[[], Score], rows: int) -> None:
+        """Score the block, which has so many rows, by parameters as the model will read them."""
 
 
 class Program:
@@ -158,14 +157,15 @@ class Program:
         self._tell_phase()
         self._run(block, record=record)
 
-    def _run(self, block: Block, look: Look | None = None, record: Recording | None = None) -> None:
-        """Run the update of the model and the step of the optimizer."""
+    def _run(self, block: Block, *, begun: bool = False, record: Recording | None = None) -> None:
+        """Run the update of the model and the step of the optimizer.
+
+        begun: whether the optimizer has begun the block.
+        """
         self.model.updates.clear()
         self.model.objective = None
-        if self.optimizer is not None:
-            self.optimizer.begin(block.X)
-        if look is not None:
-            look.take(self, replace(block, resting=self.model.has_resting_rows))
+        if not begun:
+            self._begin(block)
         recording = nullcontext() if record is None else recorded(self.cache, record)
         with self._training(block.side), recording:
             self.model.update(block.reading(self.tables))
@@ -180,6 +180,11 @@ class Program:
             if not self.cache.frozen:  # in the plan; if that is incomplete, in the first block, too
                 check_update_shapes(self.model)
             self.optimizer.step(self.model.updates, self.model.objective)
+
+    def _begin(self, block: Block) -> None:
+        """Let the optimizer make the parameters exact that training on the block will read."""
+        if self.optimizer is not None:
+            self.optimizer.begin(block.X)
 
     @contextmanager
     def _training(self, side: int) -> Iterator[None]:

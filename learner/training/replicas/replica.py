@@ -5,8 +5,9 @@ Longer than 300 lines: blocks arrive, are trained on, scored and predicted from 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakSet
@@ -220,7 +221,7 @@ class Replica(Program):
     def train(self, host: HostBlock, side: int = 0, look: Look | None = None) -> None:
         """Train on the block in `host`, and count the work.
 
-        look: shown the block when the parameters are as the model will read them, if it is due.
+        look: gets the score of the block before it is trained on, if it is due.
         """
         counter, backend = self.counter, self.cache.backend
         counter.start()
@@ -261,14 +262,23 @@ class Replica(Program):
     def _update(self, look: Look | None) -> None:
         now = self.intakes[self._side].numbers
         self._enter(now["pass_"])
-        if look is not None and look.due(self, self._side):
-            self._interpret(None, look)
-        elif (kind := self._kind()) is None:
-            self._interpret(None)
-        elif (tape := self.replays.fitting(now, kind)) is not None:
-            tape.run(now)
-        else:
-            self.replays.interpret(now, kind, self._interpret)
+        begun = look is not None and look.due(self, self._side)
+        if look is not None and begun:
+            look.take(self, partial(self._repeated, self._begin_scored, "score"), now["rows"])
+        self._repeated(partial(self._interpret, begun=begun), "update", begun)
+
+    def _repeated(self, program: Callable[[Tape | None], Result], name: str, *more: Any) -> Result:
+        """Return the result of a program of training on the present block.
+
+        name, more: tell apart programs that launch other things.
+        """
+        optimizer = self.optimizer
+        form = () if optimizer is None else optimizer.form
+        if form is None or not self._records:
+            return program(None)
+        intake = self.intakes[self._side]
+        kind = name, *more, self._side, intake.labelled, self._phase, form
+        return self.replays.result(intake.numbers, kind, program, name=name)
 
     @property
     def prepare(self) -> Callable[[HostBlock], None] | None:
@@ -289,18 +299,16 @@ class Replica(Program):
         found: NDArray[np.int32] = pattern.indices[: pattern.nnz]
         return found if pattern.active is None else pattern.active[: pattern.active_count]
 
-    def _interpret(self, tape: Tape | None, look: Look | None = None) -> None:
-        """Run the update of the present block. tape: records it."""
+    def _interpret(self, tape: Tape | None, *, begun: bool) -> None:
+        """Run the update of the present block, which has `begun`. tape: records it."""
         block = self.intakes[self._side].block(self.key, self._phase)
-        self._run(block if tape is None else NotedBlock.of(block, tape), look)
+        self._run(block if tape is None else NotedBlock.of(block, tape), begun=begun)
 
-    def _kind(self) -> Hashable | None:
-        """Return what the launches of an update may depend on; None: it must be interpreted."""
-        optimizer = self.optimizer
-        form = () if optimizer is None else optimizer.form
-        if form is None or not self._records:
-            return None
-        return self._side, self.intakes[self._side].labelled, self._phase, form
+    def _begin_scored(self, tape: Tape | None) -> Score:
+        """Begin to train on the present block, and return its score. tape: records both."""
+        block = self.intakes[self._side].block(self.key, self._phase)
+        self._begin(block)
+        return self._score(replace(block, resting=self.model.has_resting_rows), tape)
 
     @property
     def _records(self) -> bool:
@@ -333,15 +341,14 @@ class Replica(Program):
     def score_of(self, host: HostBlock) -> Score:
         """Return the model's score of the block in `host`. Read it before the next block."""
         self._receive(host, 0, new=self.model.scores_new_rows)
+        score = partial(self._score, self.intakes[0].block(self.key))
         if not self._records:
-            return self._score(None)
+            return score(None)
         now, kind = self.intakes[0].numbers, ("score", self.intakes[0].labelled)
-        found: Score = self.replays.result(now, kind, self._score, name="score")
-        return found
+        return self.replays.result(now, kind, score, name="score")
 
-    def _score(self, tape: Tape | None) -> Score:
+    def _score(self, block: Block, tape: Tape | None) -> Score:
         """Return the score of the present block. tape: records it."""
-        block = self.intakes[0].block(self.key)
         if tape is None:
             return self.score(block)
         found = computed(self.score(NotedBlock.of(block, tape)))
