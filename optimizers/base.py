@@ -103,6 +103,11 @@ class Optimizer(Fields):
         return None
 
     @property
+    def end_form(self) -> Hashable | None:
+        """What `end_pass` launches depends on; None: unknown. See `form`."""
+        return None
+
+    @property
     def begins_with_all(self) -> bool:
         """Whether the next `begin` changes all rows of parameters and state, on sparse data too."""
         return False

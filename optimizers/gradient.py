@@ -68,6 +68,11 @@ class GradientOptimizer(GradientRule):
         return None if self._reading else tuple([p.sparse for p in self._managed.values()])
 
     @property
+    def end_form(self) -> Hashable | None:
+        """Which rows have missed penalties; None: averages will take the place of iterates."""
+        return None if self.average_from is not None else (self.form, self._time > 0)
+
+    @property
     def begins_with_all(self) -> bool:
         """Whether parameters hold averages, in whose place the iterates come."""
         return self._reading
@@ -137,8 +142,7 @@ class GradientOptimizer(GradientRule):
                 else:
                     self._rows.settle(p)
         if self.keeps_time:
-            self._time = 0.0
-            self._now.set(0.0)
+            self.cache.each_block(self._rewind)
         self._count.set(self._averaged_steps())
         if planning or self._averages:
             for p in self._managed.values():
@@ -148,6 +152,11 @@ class GradientOptimizer(GradientRule):
                     )
                     self._reading = True
             self._swap(0.0)  # in all replicas, whose numbers of steps differ
+
+    def _rewind(self) -> None:
+        """Start the clock of the penalties at 0."""
+        self._time = 0.0
+        self._now.set(0.0)
 
     @property
     def _averages(self) -> bool:

@@ -62,6 +62,11 @@ class StreamingAverage(StatisticsOptimizer):
         """Always the same."""
         return ()
 
+    @property
+    def end_form(self) -> Hashable:
+        """Whether rows have rested."""
+        return bool(self._time)
+
     def begin(self, X: Any) -> None:
         """Bring up to date the rows that the block will read."""
         for p in self._resting.values():
@@ -93,6 +98,9 @@ class StreamingAverage(StatisticsOptimizer):
         if self.cache.reserving or self._time:
             for p in self._resting.values():
                 p.wake_all(self._now)
+        self.cache.each_block(self._rewind)
+
+    def _rewind(self) -> None:
         self._set_clock(0.0)
 
     def end_pass(self) -> None:

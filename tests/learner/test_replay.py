@@ -18,7 +18,7 @@ from blocklearn.learner.training.scoring import TrainingScores
 from blocklearn.matcache import StaleValueError, colsum, total
 from blocklearn.matcache.containers.tape import Tape
 from blocklearn.models import ALS, GLM, LDA, NMF, SVD, Components, GaussianMixture, KMeans, PageRank
-from blocklearn.optimizers import AdaGrad, StreamingAverage
+from blocklearn.optimizers import FTRL, AdaGrad, Optimizer, StreamingAverage
 from tests.support.often import rarely
 
 ROWS = 8
@@ -484,6 +484,33 @@ def test_ends_of_passes_are_replayed_with_the_same_bits(
     passes = one.progress.pass_
     assert all(count >= passes - 5 for count in ends(one))
     assert passes < 6 or all(ends(one))
+
+
+@pytest.mark.parametrize(
+    ("model", "optimizer"),
+    [
+        (GLM(l2=1e-2), AdaGrad()),
+        (GLM(l1=1e-3), AdaGrad(step_per="row")),
+        (GLM(l1=1e-3), FTRL()),
+        (LDA(topics=2, inference="cvb0"), StreamingAverage()),
+    ],
+    ids=["blocks", "rows", "ftrl", "estimates"],
+)
+def test_an_optimizer_ends_passes_from_a_recording(
+    model: bl.Model, optimizer: Optimizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called, end = [], type(optimizer).end_pass
+
+    def noted(self: Any) -> None:
+        called.append(self)
+        end(self)
+
+    monkeypatch.setattr(type(optimizer), "end_pass", noted)
+    X = sp.random_array((3 * ROWS, 4000), density=0.002, rng=0, dtype=np.float32).tocsr()
+    data = (X, np.arange(3 * ROWS) % 2) if isinstance(model, GLM) else X
+    one, other = both(model, data, passes=8, optimizer=optimizer)
+    assert len([each for each in called if each is one.optimizer]) == 3  # the plan, and two passes
+    assert len([each for each in called if each is other.optimizer]) == 9
 
 
 class Counting(Means):

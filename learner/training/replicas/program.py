@@ -230,13 +230,17 @@ class Program:
             self.learned.refreshed(),
         ):
             self.end_model()
-            if self.optimizer is not None:
-                self.optimizer.end_pass()
+            self.end_steps()
 
     def end_model(self) -> None:
         """Let the model finish a pass."""
         self.model.end_pass()
         self.model.settle()
+
+    def end_steps(self) -> None:
+        """Let the optimizer finish a pass."""
+        if self.optimizer is not None:
+            self.optimizer.end_pass()
 
     def _phase_of(self, pass_: int) -> int:
         return bisect_right(self.model.phases(), pass_) - 1

@@ -5,7 +5,7 @@ Longer than 300 lines: blocks arrive, are trained on, scored and predicted from 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -330,13 +330,19 @@ class Replica(Program):
 
     def end_model(self) -> None:
         """Let the model finish a pass; its launches are repeated once two passes did the same."""
-        end, name = super().end_model, "end_pass"
-        if not self._records:
+        self._end(super().end_model, "end_pass")
+
+    def end_steps(self) -> None:
+        """Let the optimizer finish a pass; see `end_model`."""
+        if self.optimizer is not None:
+            self._end(super().end_steps, "optimizer.end_pass", self.optimizer.end_form)
+
+    def _end(self, end: Callable[[], None], name: str, form: Hashable | None = ()) -> None:
+        """Run a program that ends a pass. form: what it launches depends on; None: unknown."""
+        if form is None or not self._records:
             end()
-        elif (tape := self.endings.fitting({}, name)) is not None:
-            tape.run({})
         else:
-            self.endings.interpret({}, name, lambda _: end(), name=name)
+            self.endings.result({}, (name, form), lambda _: end(), name=name)
 
     def score_of(self, host: HostBlock) -> Score:
         """Return the model's score of the block in `host`. Read it before the next block."""
