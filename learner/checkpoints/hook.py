@@ -106,7 +106,7 @@ class Checkpoints(Hook):
             config=config,
             fingerprint=fingerprint,
             saved=lambda progress, path: None,
-            keep_best=watches(learner),
+            keep_best=learner.evaluation.keeps_best,
             again="the same program",
         )
         self._saver.start(learner, progress)
@@ -132,7 +132,7 @@ class Checkpoints(Hook):
         self, learner: Learner, last: checkpoint.Checkpoint
     ) -> tuple[State, dict[str, float]] | None:
         """Read the best model of the earlier run, if the learner keeps it."""
-        if last.best is None or not watches(learner):
+        if last.best is None or not learner.evaluation.keeps_best:
             return None
         try:
             best = checkpoint.read(self.folder / checkpoint.name_of(last.best), learner.crew)
@@ -175,11 +175,6 @@ def check_folders(hooks: Sequence[Hook]) -> None:
                 f"Learner: {folder}: must be the folder of one hook, but two save checkpoints in "
                 "it. Give checkpoint=FOLDER, or hooks=[blocklearn.Checkpoints(FOLDER)], not both."
             )
-
-
-def watches(learner: Learner) -> bool:
-    """Return whether the learner keeps the best model by a score."""
-    return learner.evaluation.keep_best and learner.evaluation.metric is not None
 
 
 def settings_of(learner: Learner) -> dict[str, Any]:

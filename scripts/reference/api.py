@@ -6,6 +6,9 @@ import ast
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+WHOLE = {"Learner": "    options: {inherited_members: true}\n"}
+"""Options of a class whose base has no name of the package: its members are described there."""
+
 ESTIMATORS = "learner.estimators"  # `blocklearn` exports its names, too
 
 
@@ -15,7 +18,7 @@ def api_page(package: str = "") -> str:
     "": those of `blocklearn` itself that have no page of their own.
     """
     path = ".".join(filter(None, ("blocklearn", package)))
-    return "\n".join(f"::: {path}.{name}\n" for name in public_names(package))
+    return "\n".join(f"::: {path}.{name}\n{WHOLE.get(name, '')}" for name in public_names(package))
 
 
 def public_names(package: str) -> list[str]:

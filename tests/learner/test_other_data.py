@@ -15,7 +15,7 @@ import pytest
 import scipy.sparse as sp
 
 import blocklearn as bl
-from blocklearn.learner import learner as learners
+from blocklearn.learner.training import model_in_use
 from blocklearn.learner.training.plans.other_data import shapes_to_keep
 from blocklearn.matcache import colsum
 from blocklearn.models import GLM, LDA, NMF, KMeans
@@ -51,7 +51,7 @@ def trained(make: Any, data: list[Any], monkeypatch: Any, *, keep: bool) -> tupl
         kept += found is not None
         return found
 
-    monkeypatch.setattr(learners, "shapes_to_keep", noted)
+    monkeypatch.setattr(model_in_use, "shapes_to_keep", noted)
     learner = make(data[0]).fit()
     for each in data[1:]:
         learner.fit(each)

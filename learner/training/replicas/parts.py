@@ -25,6 +25,13 @@ class Parts:
         mixins = [mixin.model_copy() for mixin in self.mixins]
         return Parts(self.model.model_copy(), optimizer, mixins)
 
+    @property
+    def shuffled(self) -> bool:
+        """Whether the order of rows matters, so that every pass takes another one."""
+        by_pass = self.optimizer is not None and self.optimizer.steps_by_pass
+        by_pass = by_pass or self.model.steps_by_pass or self.model.rows_in_order
+        return not by_pass and 1 not in self.model.row_states.values()
+
     def json(self) -> dict[str, Any]:
         """Return the fields of each, in values for JSON, in the keys of a configuration."""
         optimizer = self.optimizer

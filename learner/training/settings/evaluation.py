@@ -70,6 +70,11 @@ class Evaluation(Fields):
             found = "lower" if name in LOWER else "higher"
         return self.better or found
 
+    @property
+    def keeps_best(self) -> bool:
+        """Whether the best model is kept, by a score that is watched."""
+        return self.keep_best and self.metric is not None
+
     def improves(self, score: float, best: float) -> bool:
         """Return whether `score` is better than `best`; a NaN is worse than any number."""
         if math.isnan(score) or math.isnan(best):

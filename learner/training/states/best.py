@@ -13,22 +13,19 @@ from .state import State
 
 
 class BestModel:
-    """Keeps a copy of the best state so far, if `evaluation` says so.
-
-    wanted: whether it does.
-    """
+    """Keeps a copy of the best state so far, if `evaluation` says so."""
 
     def __init__(self, live: LiveModel, progress: Progress, evaluation: Evaluation) -> None:
         """live: the model. progress: names the best scores."""
         self._live, self._progress, self._metric = live, progress, evaluation.metric
-        self.wanted = evaluation.keep_best and evaluation.metric is not None
+        self._wanted = evaluation.keeps_best
         self._room: State | None = None
         self.rows: dict[str, np.ndarray[Any, Any]] = {}  # of this worker, if another one leads
         self._kept: tuple[State, dict[str, float]] | None = None  # the state, and its scores
 
     def begin(self) -> None:
         """Allocate the memory for a copy, and take one if the present state is the best."""
-        if self.wanted:
+        if self._wanted:
             self._room = self._live.copy_into(None)
             self.keep()
 
