@@ -35,11 +35,11 @@ from blocklearn.matcache.cuda.kernels import IN_MEMORY, IN_SHARED, library_sourc
 from blocklearn.matcache.notation.elementwise import ELEMENTWISE
 from blocklearn.matcache.notation.operand import apply
 from blocklearn.matcache.operations.sampling import sample_topics
-from tests.support import cuda_host
+from tests.support.backends import needs_compiler
 from tests.support.cubin import ARCHITECTURES, nvrtc, resources
 from tests.support.cuda_device import HostDriver
 
-pytestmark = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
+pytestmark = needs_compiler
 
 
 @pytest.fixture

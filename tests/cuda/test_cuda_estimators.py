@@ -14,12 +14,12 @@ from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.exit_codes import ExitCode
 from blocklearn.matcache import DeviceError
 from blocklearn.matcache.cuda import devices
-from tests.support import cuda_host
+from tests.support.backends import needs_compiler
 from tests.support.cuda_device import HostDriver, stand_ins
 
 pytest.importorskip("sklearn", reason="needs scikit-learn")
 pytestmark = [
-    pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine"),
+    needs_compiler,
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
 ]
 

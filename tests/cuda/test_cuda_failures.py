@@ -18,13 +18,14 @@ from blocklearn.matcache.cuda import Cuda, devices
 from blocklearn.matcache.cuda.cupy_driver import CupyDriver
 from blocklearn.matcache.devices import resolve
 from tests.cuda.test_cuda_learner import counts, drivers  # noqa: F401 (a fixture)
-from tests.support import cuda_host, cupy_standin
+from tests.support import cupy_standin
+from tests.support.backends import needs_compiler
 from tests.support.cuda_device import HostDriver
 from tests.support.cupy_standin import Machine
 from tests.support.learn_command import Learn, command  # noqa: F401 (a fixture)
 from tests.support.own_threads import Started
 
-pytestmark = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
+pytestmark = needs_compiler
 
 
 @pytest.fixture

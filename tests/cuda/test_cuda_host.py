@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from tests.support import cuda_host
+from tests.support.backends import needs_compiler
 
-pytestmark = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
+pytestmark = needs_compiler
 
 TURN = """
 extern "C" __global__ void turn(const int* source, int* out) {

@@ -17,11 +17,11 @@ from blocklearn.matcache.cuda import Cuda, devices
 from blocklearn.matcache.cuda.driver import Driver
 from blocklearn.matcache.cuda.index import sorting
 from tests.cuda.test_cuda_learner import CASES, learnt, trained
-from tests.support import cuda_host
+from tests.support.backends import needs_compiler
 from tests.support.cuda_device import HostDriver, stand_ins
 from tests.support.often import rarely
 
-pytestmark = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
+pytestmark = needs_compiler
 
 
 def filled(X: Any) -> HostBlock:

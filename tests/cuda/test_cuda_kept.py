@@ -13,11 +13,11 @@ from blocklearn.datasources import MatrixSource
 from blocklearn.learner.training.replicas.all_rows import bytes_of
 from blocklearn.learner.training.settings.devices import Kept
 from tests.cuda.test_cuda_learner import ROWS, counts, drivers, labels  # noqa: F401
-from tests.support import cuda_host
+from tests.support.backends import needs_compiler
 from tests.support.cuda_device import HostDriver
 from tests.support.often import rarely
 
-pytestmark = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
+pytestmark = needs_compiler
 
 
 def learner(model: str, shuffle: Any, passes: int, **options: Any) -> Any:

@@ -23,10 +23,11 @@ from blocklearn.matcache.operations.normal_equations import MOST
 from blocklearn.matcache.operations.packing import groups, packed
 from blocklearn.matcache.operations.sampling import CAP, sample_topics
 from tests.support import cuda_host
+from tests.support.backends import needs_compiler
 from tests.support.cubin import ARCHITECTURES, TEXTS, nvrtc, resources
 from tests.support.cuda_gpu import DeviceModule
 
-pytestmark = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
+pytestmark = needs_compiler
 GPU = pytest.param(0, marks=pytest.mark.gpu)  # on a device
 THREADS = [1, 64, -64, GPU]  # of a block; negative: the last one first
 

@@ -27,11 +27,11 @@ from blocklearn.matcache.cuda import devices
 from blocklearn.matcache.emit.cuda_header import TEAMS
 from blocklearn.mixins import MIXINS
 from blocklearn.optimizers import OPTIMIZERS
-from tests.support import cuda_host
+from tests.support.backends import needs_compiler
 from tests.support.cuda_device import HostDriver, stand_ins
 from tests.support.model_variants import OneSided
 
-pytestmark = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
+pytestmark = needs_compiler
 
 
 @pytest.fixture

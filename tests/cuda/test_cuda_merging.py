@@ -18,13 +18,13 @@ from blocklearn.matcache.cuda import Cuda, devices, merging
 from blocklearn.matcache.cuda.wires import connect
 from tests.cuda.test_cuda_learner import CASES, counts, labels, trained
 from tests.learner.test_replicas import Sums
-from tests.support import cuda_host
+from tests.support.backends import needs_compiler
 from tests.support.cuda_device import HostDriver, stand_ins
 from tests.support.cuda_nccl import Library
 from tests.support.model_variants import OneSided
 from tests.support.own_threads import Started
 
-pytestmark = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
+pytestmark = needs_compiler
 
 WIRES = ["NCCL", "copies"]
 

@@ -13,9 +13,8 @@ from blocklearn.matcache.cuda.launcher import Clear, Launcher, Repeated
 from blocklearn.matcache.cuda.repeat import Launches
 from blocklearn.models import Model
 from tests.cuda.test_cuda_learner import CASES, drivers, learnt, trained  # noqa: F401
-from tests.support import cuda_host
+from tests.support.backends import needs_compiler
 
-needs_compiler = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
 OFTEN = ["lda", "als", "glm", "glm, dense, full passes", "nmf"]
 
 

@@ -14,12 +14,12 @@ from blocklearn.matcache import DeviceLostError, MatCache, colsum
 from blocklearn.matcache.cuda import Cuda, devices
 from tests.cuda.test_cuda_merging import MATS, drivers, library, merged  # noqa: F401 (fixtures)
 from tests.learner.test_replicas import Sums
-from tests.support import cuda_host
+from tests.support.backends import needs_compiler
 from tests.support.cuda_device import HostDriver
 from tests.support.cuda_nccl import Library
 from tests.support.own_threads import Started
 
-pytestmark = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
+pytestmark = needs_compiler
 
 SEVERAL = [2, 4, 8]
 ROWS = 50  # of data in blocks of 3: some replicas get a block less

@@ -13,11 +13,12 @@ from blocklearn.matcache.emit.cuda_row_steps import row_steps_source
 from blocklearn.matcache.operations.row_steps import number_of
 from tests.matcache.test_row_steps import RULES, TERMS, by_rows, labelled, steps
 from tests.support import cuda_host
+from tests.support.backends import needs_compiler
 from tests.support.cubin import nvrtc, resources
 from tests.support.often import rarely
 from tests.support.optimizing import FEATURES, ROWS
 
-pytestmark = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
+pytestmark = needs_compiler
 
 
 class OnHost:

@@ -17,11 +17,11 @@ from blocklearn.matcache.cuda import kernels as sources
 from scripts.benchmarks.idle_device import idle_devices
 from tests.cuda.test_cuda_kernels import THREADS, module
 from tests.cuda.test_cuda_learner import drivers  # noqa: F401
-from tests.support import cuda_host
+from tests.support.backends import needs_compiler
 from tests.support.cuda_device import HostDriver
 from tests.support.often import rarely
 
-pytestmark = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
+pytestmark = needs_compiler
 ROWS, COLUMNS, BLOCK = 130, 30, 30
 
 

@@ -19,10 +19,10 @@ from blocklearn.matcache import DeviceError, MemoryPlanError
 from blocklearn.matcache.cuda import advice, devices
 from blocklearn.matcache.cuda.backend import Cuda
 from blocklearn.optimizers import CombinationError
-from tests.support import cuda_host
+from tests.support.backends import needs_compiler
 from tests.support.cuda_device import HostDriver, stand_ins
 
-pytestmark = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
+pytestmark = needs_compiler
 
 FEATURES, ROWS, BLOCK = 3000, 200, 32
 FEW = 20_000  # bytes: a part of every table below

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import blocklearn as bl
 from blocklearn.matcache.cuda import kernels as sources
 from blocklearn.models import ALS, LDA, NMF
-from tests.support import cuda_host
+from tests.support.backends import needs_compiler
 from tests.support.cuda_device import HostDriver
 from tests.support.model_variants import ROWS, counts
 from tests.support.often import rarely
@@ -19,7 +19,7 @@ from tests.support.often import rarely
 from .test_cuda_kernels import THREADS, module
 from .test_cuda_learner import drivers  # noqa: F401
 
-pytestmark = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
+pytestmark = needs_compiler
 MODELS = {
     "nmf": lambda: NMF(components=3),
     "als": lambda: ALS(rank=3),

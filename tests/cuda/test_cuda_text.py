@@ -47,10 +47,9 @@ from blocklearn.matcache.program.instructions import Ending
 from blocklearn.models.als import rows as als_rows
 from blocklearn.models.lda import inference as lda_model
 from tests.support import cuda_host, programs
+from tests.support.backends import needs_compiler
 from tests.support.cubin import ARCHITECTURES, TEXTS, nvrtc, ptx, resources
 from tests.support.cuda_gpu import DeviceModule
-
-needs_compiler = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
 
 
 def sparse(rows: int, columns: int, seed: int = 0) -> Any:

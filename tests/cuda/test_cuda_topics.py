@@ -13,14 +13,14 @@ from blocklearn.matcache import MatCache, from_array, from_sparse, named
 from blocklearn.matcache.cuda import kernels as sources
 from blocklearn.matcache.operations.kept_topics import redraw_topics, type_of_topics
 from blocklearn.models.lda import kept_topics
-from tests.support import cuda_host
+from tests.support.backends import needs_compiler
 from tests.support.cuda_device import HostDriver
 from tests.support.model_variants import counts
 
 from .test_cuda_kernels import GPU, THREADS, module
 from .test_cuda_learner import drivers  # noqa: F401
 
-pytestmark = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
+pytestmark = needs_compiler
 ROWS, WORDS, SWEEPS = 23, 31, 2
 
 

@@ -37,12 +37,13 @@ from tests.matcache.test_algebra import (  # noqa: F401
     test_triangles_are_factors_and_systems,
     test_what_has_no_solution_is_nan,
 )
-from tests.support import cuda_host, cupy_standin
+from tests.support import cupy_standin
+from tests.support.backends import needs_compiler
 from tests.support.cuda_device import HostDriver
 from tests.support.cupy_standin import Cublas, Machine, held
 from tests.support.cupy_standin import memory as bytes_at
 
-pytestmark = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
+pytestmark = needs_compiler
 
 
 @pytest.fixture

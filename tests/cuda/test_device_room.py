@@ -12,10 +12,10 @@ import scipy.sparse as sp
 
 from blocklearn.learner.command_line.cli import main
 from blocklearn.matcache.cuda import devices
-from tests.support import cuda_host
+from tests.support.backends import needs_compiler
 from tests.support.cuda_device import HostDriver
 
-pytestmark = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
+pytestmark = needs_compiler
 
 CONFIG = """
 model: {kind: nmf, components: 3}

@@ -19,10 +19,8 @@ from blocklearn.matcache import MatCache, from_array, from_sparse, rowwise
 from blocklearn.matcache.operations.rounding import rounded
 from blocklearn.models.topic_quality import QUALITY
 from blocklearn.optimizers import Gradient, LinearLoss
-from tests.support import cuda_host
+from tests.support.backends import needs_compiler
 from tests.support.cuda_device import stand_ins
-
-needs_compiler = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
 
 MODELS: dict[str, Callable[[], Any]] = {
     "vb": lambda: bl.models.LDA(topics=8, inference="vb", inner_iterations=3),

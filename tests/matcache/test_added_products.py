@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, ClassVar
 from unittest.mock import patch
 
@@ -26,23 +25,12 @@ from blocklearn.matcache import (
     total,
 )
 from blocklearn.matcache.containers import dispatch
-from blocklearn.matcache.cuda import Cuda, devices
-from tests.support import cuda_host
+from blocklearn.matcache.cuda import devices
+from tests.support.backends import needs_compiler
 from tests.support.cuda_device import HostDriver
 
 ROWS, COLUMNS = 60, 40
 rng = np.random.default_rng(0)
-
-
-BACKENDS = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(
-    not cuda_host.available(), reason="no g++ on this machine"))]  # fmt: skip
-
-
-@pytest.fixture(params=BACKENDS)
-def memory(request: Any) -> Iterator[MatCache]:
-    backend = Cuda(HostDriver()) if request.param == "cuda" else None
-    with MatCache(threads=2, backend=backend) as cache:
-        yield cache
 
 
 def matrix(kind: str) -> Any:
@@ -279,7 +267,7 @@ def test_a_plan_has_no_table_of_sums() -> None:
     assert learner.progress.allocations_after_warmup == 0
 
 
-@pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
+@needs_compiler
 def test_a_training_on_a_device_gives_the_numbers_of_the_cpu(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,20 +30,11 @@ from blocklearn.matcache import (
 from blocklearn.matcache.containers.tape import Tape, record
 from blocklearn.matcache.cpu.tall_qr import LEAST_ROWS
 from blocklearn.matcache.cuda import Cuda
-from tests.support import cuda_host
+from tests.support.backends import needs_compiler
 from tests.support.cuda_device import HostDriver
 
-BACKENDS = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(
-    not cuda_host.available(), reason="no g++ on this machine"))]  # fmt: skip
 SIDES = [1, 2, 7, 33]
 NAN = np.nan
-
-
-@pytest.fixture(params=BACKENDS)
-def memory(request: Any) -> Iterator[MatCache]:
-    backend = Cuda(HostDriver()) if request.param == "cuda" else None
-    with MatCache(threads=2, backend=backend) as cache:
-        yield cache
 
 
 def general(rows: int, columns: int, seed: int = 0) -> Any:
@@ -223,7 +214,7 @@ def test_it_is_planned_and_recorded_like_all_else() -> None:
     np.testing.assert_array_equal(found[2], found[0])
 
 
-@pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
+@needs_compiler
 def test_a_device_replays_what_is_around_it() -> None:
     """Factorizations are no parts of graphs; what comes before and after them is."""
     driver, t = HostDriver(), general(60, 6)

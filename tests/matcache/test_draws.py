@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
@@ -28,15 +28,6 @@ from tests.support.cuda_device import HostDriver
 ROWS, COLUMNS = 3000, 4
 SHAPE = (ROWS, COLUMNS)
 KEY = np.array([[2**40 + 3, 5, 7]])
-BACKENDS = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(
-    not cuda_host.available(), reason="no g++ on this machine"))]  # fmt: skip
-
-
-@pytest.fixture(params=BACKENDS)
-def memory(request: Any) -> Iterator[MatCache]:
-    backend = Cuda(HostDriver()) if request.param == "cuda" else None
-    with MatCache(threads=2, backend=backend) as cache:
-        yield cache
 
 
 def draws_of(cache: MatCache, key: Any = KEY) -> Draws:

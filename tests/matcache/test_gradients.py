@@ -43,7 +43,7 @@ from blocklearn.matcache.cuda import Cuda
 from blocklearn.matcache.notation.elementwise import ELEMENTWISE
 from blocklearn.matcache.notation.operand import apply
 from blocklearn.matcache.program.derivatives import DERIVATIVES
-from tests.support import cuda_host
+from tests.support.backends import needs_compiler
 from tests.support.cuda_device import HostDriver
 
 rng = np.random.default_rng(0)
@@ -159,7 +159,7 @@ def test_of_dense_data_too(name: str) -> None:
     agree(function(*operands(memory(), (DENSE, *args))), function.reference(DENSE, *args))
 
 
-@pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
+@needs_compiler
 @pytest.mark.parametrize("name", ["network", "machine", "rounds"])
 def test_on_a_device(name: str) -> None:
     loss, by, args = LOSSES[name]

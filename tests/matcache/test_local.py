@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -28,21 +25,9 @@ from blocklearn.matcache import (
     rowwise,
     sddmm,
 )
-from blocklearn.matcache.cuda import Cuda
-from tests.support import cuda_host
-from tests.support.cuda_device import HostDriver
 
-BACKENDS = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(
-    not cuda_host.available(), reason="no g++ on this machine"))]  # fmt: skip
 COLUMNS = 900
 KINDS = ["plain", "empty rows", "one huge row", "no entries", "one column", "last column"]
-
-
-@pytest.fixture(params=BACKENDS)
-def memory(request: Any) -> Iterator[MatCache]:
-    backend = Cuda(HostDriver()) if request.param == "cuda" else None
-    with MatCache(threads=2, backend=backend) as cache:
-        yield cache
 
 
 def matrix(kind: str, seed: int = 0) -> sp.csr_array:

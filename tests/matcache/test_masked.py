@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -21,22 +20,8 @@ from blocklearn.matcache import (
     masked_product,
     rowsum,
 )
-from blocklearn.matcache.cuda import Cuda
-from tests.support import cuda_host
-from tests.support.cuda_device import HostDriver
 
 SHAPES = ["plain", "empty rows", "one huge row", "no entries", "one column"]
-
-
-BACKENDS = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(
-    not cuda_host.available(), reason="no g++ on this machine"))]  # fmt: skip
-
-
-@pytest.fixture(params=BACKENDS)
-def memory(request: Any) -> Iterator[MatCache]:
-    backend = Cuda(HostDriver()) if request.param == "cuda" else None
-    with MatCache(threads=2, backend=backend) as cache:
-        yield cache
 
 
 def matrix(shape: tuple[int, int], kind: str, seed: int, dtype: Any = np.float32) -> sp.csr_array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -31,26 +30,14 @@ from blocklearn.matcache import (
     rowwise,
     scalar,
 )
-from blocklearn.matcache.cuda import Cuda
-from tests.support import cuda_host
-from tests.support.cuda_device import HostDriver
 
 NAN, INF = np.nan, np.inf
-BACKENDS = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(
-    not cuda_host.available(), reason="no g++ on this machine"))]  # fmt: skip
 rng = np.random.default_rng(0)
 A = rng.integers(-4, 4, (700, 6)).astype(np.float32)  # with many equal entries
 A[:4] = [[1, NAN, 3, NAN, 0, 9], [-INF] * 6, [INF, 0, INF, 0, 0, 0], [0, 2, 2, 2, -1, -1]]
 X = sp.csr_array(sp.random_array((30, 6), density=0.4, rng=3, dtype=np.float32))
 X.data[:] = rng.integers(-2, 3, X.nnz)
 X.data[X.indptr[7] : X.indptr[8]] = -1.0
-
-
-@pytest.fixture(params=BACKENDS)
-def memory(request: Any) -> Iterator[MatCache]:
-    backend = Cuda(HostDriver()) if request.param == "cuda" else None
-    with MatCache(threads=2, backend=backend) as cache:
-        yield cache
 
 
 def same(got: Any, wanted: Any) -> None:

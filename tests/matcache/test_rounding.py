@@ -39,11 +39,11 @@ from blocklearn.matcache.operations.normal_equations import MOST
 from blocklearn.matcache.operations.rounding import as_table, rounded
 from blocklearn.matcache.operations.sampling import sample_topics
 from blocklearn.models.lda import inference as lda_model
-from tests.support import cuda_host, programs
+from tests.support import programs
+from tests.support.backends import needs_compiler
 from tests.support.cubin import ARCHITECTURES, TEXTS, nvrtc, ptx, resources
 from tests.support.cuda_device import HostDriver
 
-needs_compiler = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
 BACKENDS = [
     "cpu",
     pytest.param("stand-in", marks=needs_compiler),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -23,20 +22,8 @@ from blocklearn.matcache import (
     rowsum,
     take,
 )
-from blocklearn.matcache.cuda import Cuda
-from tests.support import cuda_host
-from tests.support.cuda_device import HostDriver
 
-BACKENDS = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(
-    not cuda_host.available(), reason="no g++ on this machine"))]  # fmt: skip
 KINDS = ["plain", "empty rows", "one huge row", "no entries", "one column"]
-
-
-@pytest.fixture(params=BACKENDS)
-def memory(request: Any) -> Iterator[MatCache]:
-    backend = Cuda(HostDriver()) if request.param == "cuda" else None
-    with MatCache(threads=2, backend=backend) as cache:
-        yield cache
 
 
 def matrix(shape: tuple[int, int], kind: str, seed: int) -> sp.csr_array:

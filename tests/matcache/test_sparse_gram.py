@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blocklearn.matcache import MatCache, ShapeError, from_array, from_sparse, gram
-from blocklearn.matcache.cuda import Cuda
-from tests.matcache.test_selection import BACKENDS, KINDS, matrix
-from tests.support.cuda_device import HostDriver
-
-
-@pytest.fixture(params=BACKENDS)
-def memory(request: Any) -> Iterator[MatCache]:
-    backend = Cuda(HostDriver()) if request.param == "cuda" else None
-    with MatCache(threads=2, backend=backend) as cache:
-        yield cache
+from tests.matcache.test_selection import KINDS, matrix
 
 
 @settings(max_examples=30, deadline=None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -25,20 +24,8 @@ from blocklearn.matcache import (
     together,
     total,
 )
-from blocklearn.matcache.cuda import Cuda
-from tests.support import cuda_host
-from tests.support.cuda_device import HostDriver
 
-BACKENDS = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(
-    not cuda_host.available(), reason="no g++ on this machine"))]  # fmt: skip
 SHAPES = [(1, 1), (700, 1), (1, 5), (7, 6), (2100, 6), (300, 270)]
-
-
-@pytest.fixture(params=BACKENDS)
-def memory(request: Any) -> Iterator[MatCache]:
-    backend = Cuda(HostDriver()) if request.param == "cuda" else None
-    with MatCache(threads=2, backend=backend) as cache:
-        yield cache
 
 
 def matrix(cache: MatCache, shape: tuple[int, int], seed: int = 0, dtype: Any = np.float32) -> Any:

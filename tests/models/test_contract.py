@@ -10,7 +10,8 @@ import pytest
 import blocklearn as bl
 from blocklearn.learner.checking.contract import CHECKS
 from blocklearn.models import MODELS, NMF
-from tests.support import cuda_host, model_variants
+from tests.support import model_variants
+from tests.support.backends import needs_compiler
 from tests.support.cuda_device import HostDriver, stand_ins
 from tests.support.model_variants import (
     VARIANTS,
@@ -72,7 +73,7 @@ def learnt(learner: bl.Learner, data: Any) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
+@needs_compiler
 @pytest.mark.parametrize("name", [*FIRST, *rarely(*(name for name in CASES if name not in FIRST))])
 def test_a_device_learns_what_the_cpu_learns(
     name: str, drivers: list[HostDriver], every_block_is_scored: None

@@ -16,11 +16,10 @@ from blocklearn.matcache import MatCache
 from blocklearn.matcache.cpu.backend import CPU
 from blocklearn.matcache.cuda import Cuda, devices
 from blocklearn.matcache.errors import MemoryPlanError
-from tests.support import cuda_host
+from tests.support.backends import needs_compiler
 from tests.support.cuda_device import HostDriver
 
 USERS, ITEMS = 130, 40
-needs_compiler = pytest.mark.skipif(not cuda_host.available(), reason="no g++ on this machine")
 DEVICES = ["cpu", pytest.param("cuda", marks=needs_compiler)]
 
 
