@@ -9,7 +9,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from ..errors import DataError
-from ..parsing.layout import FIRST, Layout, Place, RowFile, Rows, Sparse
+from ..parsing.layout import FIRST, Place, RowFile, Rows, Sparse
 
 
 class SparseRows:
@@ -18,12 +18,7 @@ class SparseRows:
     def __init__(self, file: RowFile) -> None:
         """Wrap `file`, dense or sparse."""
         self._file = file
-        self._layout = replace(file.layout, dense=False)
-
-    @property
-    def layout(self) -> Layout:
-        """The layout of the file, but sparse."""
-        return self._layout
+        self.layout = replace(file.layout, dense=False)
 
     def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
         """Yield all rows from `start` on."""
@@ -50,18 +45,13 @@ class TargetJoin:
             raise DataError(f"{name}: the rows already have targets of their own.")
         self._rows, self._targets, self._name = rows, targets, name
         found = targets.layout
-        self._layout = replace(rows.layout, targets=found.columns, target_names=found.names)
-
-    @property
-    def layout(self) -> Layout:
-        """The layout of the rows, with targets."""
-        return self._layout
+        self.layout = replace(rows.layout, targets=found.columns, target_names=found.names)
 
     def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
         """Yield all rows."""
         assert start == FIRST
-        pieces = (table(chunk, self._layout.targets) for chunk in self._targets.chunks())
-        waiting, done = np.empty((0, self._layout.targets), np.float32), 0
+        pieces = (table(chunk, self.layout.targets) for chunk in self._targets.chunks())
+        waiting, done = np.empty((0, self.layout.targets), np.float32), 0
         for rows in self._rows.chunks():
             parts = [waiting]
             while sum(map(len, parts)) < len(rows):
@@ -99,12 +89,7 @@ class Unlabelled:
     def __init__(self, file: RowFile) -> None:
         """Wrap `file`, which may have labels or not."""
         self._file = file
-        self._layout = replace(file.layout, targets=0, target_names=None, weighted=False)
-
-    @property
-    def layout(self) -> Layout:
-        """The layout of the file, without labels."""
-        return self._layout
+        self.layout = replace(file.layout, targets=0, target_names=None, weighted=False)
 
     def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
         """Yield all rows from `start` on."""

@@ -67,12 +67,7 @@ class BidmatFile:
                 raise DataError(f"{path}: a {head}, but {paths[0]} is a {heads[0]}.")
         columns = check_columns(paths[0], heads[0].columns, known)
         names = names_beside(paths[0], columns, scratch) if known is None else known.names
-        self._layout = Layout(columns, dense=heads[0].kind == DENSE, names=names)
-
-    @property
-    def layout(self) -> Layout:
-        """The layout that the heads declare."""
-        return self._layout
+        self.layout = Layout(columns, dense=heads[0].kind == DENSE, names=names)
 
     def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
         """Yield all rows from `start` on."""

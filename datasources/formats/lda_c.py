@@ -56,23 +56,18 @@ class LdaCFile:
             columns = len(names)
         else:
             columns = scratch.remember("lda-c.json", self._count)
-        self._layout = Layout(check_columns(paths[0], columns), names=names)
-
-    @property
-    def layout(self) -> Layout:
-        """The layout; columns are words."""
-        return self._layout
+        self.layout = Layout(check_columns(paths[0], columns), names=names)
 
     def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
         """Yield all rows from `start` on."""
         for chunk in line_chunks(self._paths, self._scratch, start):
             parsed = parsed_counts(chunk)
-            entry = first(parsed.X.indices >= self._layout.columns)
+            entry = first(parsed.X.indices >= self.layout.columns)
             if entry >= 0:
                 row = int(np.searchsorted(parsed.X.indptr, entry, side="right")) - 1
                 raise DataError(
                     f"{place_of(chunk, row)}: word {parsed.X.indices[entry]}: must be below "
-                    f"{self._layout.columns:,}, the number of words. Give the list of all words."
+                    f"{self.layout.columns:,}, the number of words. Give the list of all words."
                 )
             yield Rows(parsed.X, chunk.next, remarks={SLOW: parsed.slow} if parsed.slow else {})
 

@@ -36,12 +36,7 @@ class LibffmFile:
             paths[0], features, scratch, known, min_df=1, max_df=1.0, hash_bits=None
         )
         self._vocabulary = Vocabulary(names)
-        self._layout = Layout(len(names), names=names, targets=1)
-
-    @property
-    def layout(self) -> Layout:
-        """The layout, whose columns are named after field and index."""
-        return self._layout
+        self.layout = Layout(len(names), names=names, targets=1)
 
     def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
         """Yield all rows from `start` on."""

@@ -56,18 +56,13 @@ class LibsvmFile:
         columns = census.columns
         if known is not None and columns <= known.columns:
             columns = known.columns  # these files may lack the last ones
-        self._layout = Layout(
+        self.layout = Layout(
             columns=check_columns(paths[0], columns, known),
             names=None if known is None else known.names,
             targets=targets,
             target_names=None if self._classes is None else [*map(spell, self._classes.tolist())],
             notes=["qid is left out: rows are not grouped"] if census.grouped else [],
         )
-
-    @property
-    def layout(self) -> Layout:
-        """The layout that the first reading found."""
-        return self._layout
 
     def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
         """Yield all rows from `start` on."""
@@ -77,7 +72,7 @@ class LibsvmFile:
             yield Rows(parsed.X, chunk.next, self._targets(parsed), remarks=remarks)
 
     def _targets(self, parsed: Parsed) -> npt.NDArray[np.float32] | None:
-        if not self._layout.targets:
+        if not self.layout.targets:
             return None
         if self._classes is None:
             return parsed.labels.reshape(-1, 1)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError
-from ..parsing.layout import FIRST, Layout, Place, RowFile, Rows
+from ..parsing.layout import FIRST, Place, RowFile, Rows
 from ..parsing.scratch import Scratch
 
 MOST_CLASSES = 1 << 20
@@ -37,12 +37,7 @@ class OneHot:
             found = scratch.remember("classes.json", lambda: self._find(name))
             self._classes = np.array(found, np.float32)
         names = [spell(number) for number in self._classes.tolist()]
-        self._layout = replace(file.layout, targets=len(names), target_names=names)
-
-    @property
-    def layout(self) -> Layout:
-        """The layout of the file, with a target for each class."""
-        return self._layout
+        self.layout = replace(file.layout, targets=len(names), target_names=names)
 
     def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
         """Yield all rows from `start` on."""

@@ -20,7 +20,7 @@ class SourceRows:
         """
         shape, self.source = source.shape, source
         self._ids = row_names(source)
-        self._layout = Layout(
+        self.layout = Layout(
             shape.columns,
             dense=shape.dense,
             names=source.names,
@@ -31,14 +31,9 @@ class SourceRows:
             notes=[*getattr(source, "notes", ()), *notes],
         )
 
-    @property
-    def layout(self) -> Layout:
-        """The layout of the source."""
-        return self._layout
-
     def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
         """Yield all rows from `start` on; arrays are valid until the next chunk."""
-        source, layout = self.source, self._layout
+        source, layout = self.source, self.layout
         block = HostBlock(source.shape)
         for index in range(start.offset, source.blocks):
             source.read(0, index, block)

@@ -65,7 +65,7 @@ class TableRows:
                 )
         if len(purposes) < len(others):
             raise DataError(f"{paths[0]}: one column has two roles; see {brief(others)}.")
-        self._layout = Layout(
+        self.layout = Layout(
             check_columns(paths[0], len(self._features), known),
             dense=True,
             names=self._features,
@@ -74,11 +74,6 @@ class TableRows:
             weighted=weights is not None,
             named=ids is not None,
         )
-
-    @property
-    def layout(self) -> Layout:
-        """The layout that the first lines declare."""
-        return self._layout
 
     def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
         """Yield all rows from `start` on."""

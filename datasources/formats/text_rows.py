@@ -48,18 +48,13 @@ class TextRows:
             hash_bits=hash_bits,
         )
         self._vocabulary = Vocabulary(found)
-        self._layout = Layout(
+        self.layout = Layout(
             len(found),
             names=found,
             targets=len(documents.targets),
             target_names=list(documents.targets) or None,
             named=True,
         )
-
-    @property
-    def layout(self) -> Layout:
-        """The layout, from vocabulary and targets."""
-        return self._layout
 
     def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
         """Yield all rows from `start` on."""
@@ -72,8 +67,8 @@ class TextRows:
                 targets.append(document.targets)
             indptr, indices, values, unknown = columns.rows(texts)
             remarks = {UNKNOWN: unknown} if unknown else {}
-            shape = len(targets), self._layout.targets  # also if there are no documents
-            table = np.array(targets, np.float32).reshape(shape) if self._layout.targets else None
+            shape = len(targets), self.layout.targets  # also if there are no documents
+            table = np.array(targets, np.float32).reshape(shape) if self.layout.targets else None
             X = Sparse(indptr, indices, values.astype(np.float32))
             yield Rows(X, after, table, ids=names, remarks=remarks)
 

@@ -60,12 +60,7 @@ class VowpalWabbitRows:
         )
         self._vocabulary = Vocabulary(found)
         targets = 0 if first.label is None else 1
-        self._layout = Layout(len(found), names=found, targets=targets, weighted=True, named=True)
-
-    @property
-    def layout(self) -> Layout:
-        """The layout, from features and labels."""
-        return self._layout
+        self.layout = Layout(len(found), names=found, targets=targets, weighted=True, named=True)
 
     def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
         """Yield all rows from `start` on."""
@@ -74,8 +69,8 @@ class VowpalWabbitRows:
             labels: list[float] = []
             weights, names, based = [], [], 0
             for line, example in examples(chunk):
-                if (example.label is not None) != bool(self._layout.targets):
-                    here, first = ("a", "no") if self._layout.targets == 0 else ("no", "a")
+                if (example.label is not None) != bool(self.layout.targets):
+                    here, first = ("a", "no") if self.layout.targets == 0 else ("no", "a")
                     raise DataError(
                         f"{chunk.path}:{line}: {here} label, but the first example has {first} "
                         "label; either all must have one or none."
@@ -85,7 +80,7 @@ class VowpalWabbitRows:
                 weights.append(example.importance)
                 names.append(example.tag or f"{chunk.path.name}:{line}")
                 bags.add(example.features, example.values)
-            targets = np.array(labels, np.float32).reshape(-1, 1) if self._layout.targets else None
+            targets = np.array(labels, np.float32).reshape(-1, 1) if self.layout.targets else None
             X, unknown = bags.take()
             remarks = {UNKNOWN: unknown.size} if unknown.size else {}
             if based:

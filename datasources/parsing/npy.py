@@ -82,12 +82,7 @@ class NpyFile:
         self._head = Header((head.shape[0], prod(head.shape[1:])), head.dtype, head.fortran)
         columns = check_columns(self._path, self._head.shape[1], known)
         names = None if known is None else known.names
-        self._layout = Layout(columns, dense=True, names=names)
-
-    @property
-    def layout(self) -> Layout:
-        """The layout that the header declares."""
-        return self._layout
+        self.layout = Layout(columns, dense=True, names=names)
 
     def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
         """Yield all rows from `start` on."""
