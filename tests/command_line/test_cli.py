@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from blocklearn.datasources import DataError
-from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.errors import (
     ConfigError,
     DivergedError,
@@ -21,18 +20,10 @@ from blocklearn.learner.errors import (
 from blocklearn.learner.exit_codes import ExitCode, exit_code, message
 from blocklearn.matcache.errors import MemoryPlanError
 from tests.support.beside import CONFIGS
-from tests.support.learn_command import Learn
+from tests.support.learn_command import Learn, learn
 
 LDA = str(CONFIGS / "lda.yaml")
 LEARN = [sys.executable, "-c", "from blocklearn.learner.command_line.cli import main; main()"]
-
-
-def learn(*arguments: str) -> int:
-    """The exit code of `learn`, run in this process."""
-    with pytest.raises(SystemExit) as stop:
-        main(arguments)
-    assert isinstance(stop.value.code, int)
-    return stop.value.code
 
 
 # ---- streams -------------------------------------------------------------------------------------

@@ -15,8 +15,8 @@ import pytest
 
 import blocklearn as bl
 from blocklearn.datasources import read_ratings
-from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.recommendation.factors import factors_of
+from tests.support.learn_command import learn
 
 CONFIG = """
 model: {{kind: als, rank: 4, loss: {loss}}}
@@ -26,13 +26,6 @@ data:
   block_rows: 16
 learner: {{passes: 2, threads: 1, seed: 3{ranking}}}
 """
-
-
-def learn(*arguments: Any) -> int:
-    with pytest.raises(SystemExit) as stop:
-        main([str(argument) for argument in arguments])
-    assert isinstance(stop.value.code, int)
-    return stop.value.code
 
 
 def write_ratings(path: Path, users: int = 30, seed: int = 0) -> None:

@@ -17,7 +17,6 @@ from scipy import sparse
 from blocklearn.datasources import DataError, DataSource, HashedWords, HostBlock, row_names
 from blocklearn.datasources.blocks import BlockSource
 from blocklearn.datasources.source import target_names
-from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.conversion.convert import Conversion, convert
 from blocklearn.learner.conversion.display import ConversionDisplay, Silent
 from blocklearn.learner.conversion.folder import READING
@@ -26,14 +25,7 @@ from blocklearn.learner.exit_codes import ExitCode
 from blocklearn.learner.figures import size
 from tests.formats.test_format_hostile import FILES
 from tests.support.formats import bidmat, example, packed
-from tests.support.learn_command import started, wait_until_ready
-
-
-def learn(*arguments: Any) -> int:
-    with pytest.raises(SystemExit) as stop:
-        main([str(argument) for argument in arguments])
-    assert isinstance(stop.value.code, int)
-    return stop.value.code
+from tests.support.learn_command import learn, started, wait_until_ready
 
 
 def rows_of(source: DataSource) -> dict[str, Any]:

@@ -16,7 +16,6 @@ import blocklearn as bl
 from blocklearn.datasources import DataError
 from blocklearn.datasources.formats import Scratch, open_rows
 from blocklearn.datasources.formats.profile import Profile, share_of_top
-from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.conversion.display import Silent
 from blocklearn.learner.exit_codes import ExitCode
 from blocklearn.learner.inspection.advice import advise
@@ -24,13 +23,7 @@ from blocklearn.learner.inspection.inspect import inspect
 from blocklearn.learner.inspection.lines import lines
 from tests.formats.test_format_hostile import FILES
 from tests.support.formats import example
-
-
-def learn(*arguments: Any) -> int:
-    with pytest.raises(SystemExit) as stop:
-        main([str(argument) for argument in arguments])
-    assert isinstance(stop.value.code, int)
-    return stop.value.code
+from tests.support.learn_command import learn
 
 
 def profile_of(path: Path, memory: int = 1 << 28, **options: Any) -> Profile:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from blocklearn.learner.command_line.cli import main
 from tests.support.beside import CONFIGS
-
-Learn = Callable[..., tuple[int, str, str]]
+from tests.support.learn_command import Learn, learn
 
 
 @pytest.fixture(scope="module")
@@ -26,9 +23,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]:
         given = [part for setting in settings for part in ("--set", setting)]
         config = str(CONFIGS / f"{kind}.yaml")
-        with pytest.raises(SystemExit) as stop:
-            main(["--config", config, "--out", str(folder / name), "-q", *given])
-        assert stop.value.code == 0
+        assert learn("--config", config, "--out", folder / name, "-q", *given) == 0
     return folder
 
 
@@ -37,14 +32,7 @@ def compare(
     runs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Learn:
     monkeypatch.chdir(runs)
-
-    def compare(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as stop:
-            main(["compare", *arguments])
-        assert isinstance(stop.value.code, int)
-        return stop.value.code, *capsys.readouterr()
-
-    return compare
+    return lambda *arguments: (learn("compare", *arguments), *capsys.readouterr())
 
 
 def test_what_differs_and_what_came_of_it(compare: Learn, runs: Path) -> None:

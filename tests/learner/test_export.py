@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.storage import export as exporting
 from blocklearn.learner.storage import model_folder
 from blocklearn.learner.storage.export import export
 from blocklearn.learner.storage.model_folder import Saved
+from tests.support.learn_command import learn
 
 USERS, ITEMS = ["ann", "Zoë", "日本"], ["Alien", "Up"]
 
@@ -254,13 +254,6 @@ def test_a_folder_keeps_other_files(tmp_path: Path) -> None:
 
 
 # ---- the command ---------------------------------------------------------------------------------
-
-
-def learn(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as stop:
-        main(arguments)
-    assert isinstance(stop.value.code, int)
-    return stop.value.code
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

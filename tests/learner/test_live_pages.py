@@ -18,12 +18,12 @@ import pytest
 import scipy.sparse as sp
 
 import blocklearn as bl
-from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.errors import PageError
 from blocklearn.learner.exit_codes import ExitCode
 from blocklearn.learner.files.page_digests import PageDigests, distinct
 from blocklearn.learner.files.paging import PAGE
 from blocklearn.learner.files.table_files import TableFiles
+from tests.support.learn_command import learn
 
 COLUMNS, ROWS, BLOCK = 3000, 200, 32
 
@@ -380,7 +380,7 @@ def test_learn_ends_with_the_code_of_reading_and_writing(
     np.save("y.npy", Y)
     Path("run.yaml").write_text(CONFIG)
     arguments = ["train", "--config", "run.yaml", "-q"]
-    assert code_of([*arguments, "--out", "good"]) == ExitCode.DONE
+    assert learn(*arguments, "--out", "good") == ExitCode.DONE
     *_, last = map(json.loads, Path("good/metrics.jsonl").read_text().splitlines())
     assert last["table_wait_s"] >= 0
     leave, once = PageDigests.leave, iter([flip("W", 8000)])
@@ -391,14 +391,7 @@ def test_learn_ends_with_the_code_of_reading_and_writing(
             flipped(tmp_path / "tables")
 
     monkeypatch.setattr(PageDigests, "leave", harm)
-    assert code_of([*arguments, "--out", "bad"]) == ExitCode.IO
+    assert learn(*arguments, "--out", "bad") == ExitCode.IO
     error = capsys.readouterr().err
     assert "bad-tables/W.float32: page 1 " in error and "resume" in error
     assert not (tmp_path / "tables" / "bad-tables").exists()
-
-
-def code_of(arguments: list[str]) -> int:
-    with pytest.raises(SystemExit) as stop:
-        main(arguments)
-    assert isinstance(stop.value.code, int)
-    return stop.value.code

@@ -14,23 +14,15 @@ from sklearn.datasets import dump_svmlight_file
 
 import blocklearn as bl
 from blocklearn.datasources import DataError, MatrixSource
-from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.exit_codes import ExitCode
 from blocklearn.learner.runs.new_data import converted
 from tests.formats.test_convert import rows_of
 from tests.support.formats import bidmat, example, packed
-from tests.support.learn_command import Learn
+from tests.support.learn_command import Learn, learn
 
 X = abs(example(150, 12)).tocsr()
 Y = np.stack([np.arange(150) % 2, np.arange(150) % 3 == 0], axis=1).astype(float)
 NAMES = [f"c{i}" for i in range(12)]
-
-
-def learn(*arguments: Any) -> int:
-    with pytest.raises(SystemExit) as stop:
-        main([str(argument) for argument in arguments])
-    assert isinstance(stop.value.code, int)
-    return stop.value.code
 
 
 def saved(write: Any, *arguments: Any, **options: Any) -> bytes:

@@ -1,7 +1,6 @@
 """`learn factors`: states of rows in files, in the order of the rows, with their names."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -9,16 +8,9 @@ from pyarrow import parquet
 
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
-from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.exit_codes import ExitCode
 from tests.support.formats import example
-
-
-def learn(*arguments: Any) -> int:
-    with pytest.raises(SystemExit) as stop:
-        main([str(argument) for argument in arguments])
-    assert isinstance(stop.value.code, int)
-    return stop.value.code
+from tests.support.learn_command import learn
 
 
 @pytest.fixture

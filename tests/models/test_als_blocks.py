@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import blocklearn as bl
-from blocklearn.learner.command_line.cli import main
+from tests.support.learn_command import learn
 
 CONFIG = """\
 model: {{kind: als, rank: 4, loss: {loss}}}
@@ -20,13 +20,6 @@ learner: {{passes: 3, threads: 2, seed: 3}}
 """
 IN_MEMORY = "{kind: ratings, path: ratings.csv}"
 IN_BLOCKS = "{kind: blocks, paths: [blocks]}"
-
-
-def learn(*arguments: Any) -> int:
-    with pytest.raises(SystemExit) as stop:
-        main([str(argument) for argument in arguments])
-    assert isinstance(stop.value.code, int)
-    return stop.value.code
 
 
 def write_ratings(path: Path, users: int, seed: int = 0) -> None:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from subprocess import PIPE, Popen
 from threading import Timer
+from typing import Any
 
 import pytest
 
@@ -20,17 +21,18 @@ def command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Learn:
     """Runs `learn` in an empty folder, which is the working directory of the test."""
+    monkeypatch.chdir(tmp_path)
+    return lambda *arguments: (learn(*arguments), *capsys.readouterr())
+
+
+def learn(*arguments: Any) -> int:
+    """The exit code of `learn`, run in this process."""
     from blocklearn.learner.command_line.cli import main
 
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as stop:
-            main(arguments)
-        assert isinstance(stop.value.code, int)
-        return stop.value.code, *capsys.readouterr()
-
-    return run
+    with pytest.raises(SystemExit) as stop:
+        main([str(argument) for argument in arguments])
+    assert isinstance(stop.value.code, int)
+    return stop.value.code
 
 
 @contextmanager
