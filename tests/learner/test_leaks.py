@@ -165,17 +165,17 @@ def test_a_second_training_is_that_of_a_fresh_process(digest: Any, fresh: dict[s
 
 
 def test_learners_in_threads_do_not_disturb_each_other(digest: Any) -> None:
-    """All kinds at once, several times, while another thread multiplies matrices."""
+    """All kinds at once, several times, while another thread multiplies matrices now and then."""
     found: list[tuple[str, str]] = []
     over = threading.Event()
 
     def train(kind: str) -> None:
-        for _ in range(3):
+        for _ in range(2):
             found.append((kind, digest(kind)))
 
     def multiply() -> None:
         a = np.random.default_rng(0).random((300, 300), np.float32)
-        while not over.is_set():
+        while not over.wait(0.01):
             a = a @ a
             a /= a.max()
 
@@ -189,7 +189,7 @@ def test_learners_in_threads_do_not_disturb_each_other(digest: Any) -> None:
         thread.join()
     over.set()
     other.join()
-    assert len(found) == 3 * len(KINDS)
+    assert len(found) == 2 * len(KINDS)
     assert set(found) == set(alone.items())
     assert settings()["blas"] == before
 
