@@ -59,6 +59,14 @@ def every_block_is_scored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("blocklearn.learner.training.scoring.SHARE", math.inf)
 
 
+@pytest.fixture
+def two_threads_of_blas() -> Iterator[None]:
+    """BLAS has more than one thread, also where a variable of the process gives it one."""
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    with threadpoolctl.threadpool_limits(2, "blas"):
+        yield
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _collections_look_at_one_module() -> Iterator[None]:
     """Compiled kernels stay for the life of the process: some thousand of them are millions of

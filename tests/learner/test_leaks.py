@@ -104,7 +104,7 @@ def settings() -> dict[str, Any]:
     }
 
 
-def test_nothing_of_the_process_is_changed(tmp_path: Path) -> None:
+def test_nothing_of_the_process_is_changed(tmp_path: Path, two_threads_of_blas: None) -> None:
     before = settings()
     for kind in range(4):
         cycle(kind, tmp_path)
@@ -164,7 +164,9 @@ def test_a_second_training_is_that_of_a_fresh_process(digest: Any, fresh: dict[s
         assert {kind: digest(kind) for kind in KINDS} == fresh
 
 
-def test_learners_in_threads_do_not_disturb_each_other(digest: Any) -> None:
+def test_learners_in_threads_do_not_disturb_each_other(
+    digest: Any, two_threads_of_blas: None
+) -> None:
     """All kinds at once, several times, while another thread multiplies matrices now and then."""
     found: list[tuple[str, str]] = []
     over = threading.Event()
@@ -205,7 +207,7 @@ GEMM = ctypes.CFUNCTYPE(
 
 @pytest.mark.parametrize("replicas", [1, 2, 3])
 def test_blas_numba_and_replicas_share_the_threads(
-    replicas: int, monkeypatch: pytest.MonkeyPatch
+    replicas: int, monkeypatch: pytest.MonkeyPatch, two_threads_of_blas: None
 ) -> None:
     """Threads that compute are no more than `threads`; products of BLAS use the one they are on,
     and Numba starts none.

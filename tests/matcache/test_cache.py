@@ -652,7 +652,7 @@ def test_two_caches_in_two_threads_do_not_disturb_each_other() -> None:
         np.testing.assert_array_equal(got, wanted[0])
 
 
-def test_blas_gets_its_threads_back() -> None:
+def test_blas_gets_its_threads_back(two_threads_of_blas: None) -> None:
     from threadpoolctl import threadpool_info
 
     def limits() -> list[int]:
