@@ -8,6 +8,8 @@ import json
 import math
 import re
 import shutil
+from collections.abc import Callable
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -98,6 +100,15 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+PageOf = Callable[[str], str]
+
+
+@pytest.fixture(scope="module")
+def page_of(runs: Path) -> PageOf:
+    """The text of the page of a run by its name, made once for all tests."""
+    return cache(lambda name: report(read_run(runs / name)))
+
+
 def check_alone(text: str) -> None:
     """It refers to nothing outside, and runs only its own script."""
     scripts = re.findall(r"<script(?: type=\"([^\"]*)\" id=\"[^\"]*\")?>(.*?)</script>", text, re.S)
@@ -128,8 +139,8 @@ def numbers_of(text: str) -> list[float]:
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_a_page_is_valid_alone_and_complete(runs: Path, name: str) -> None:
-    text = report(read_run(runs / name))
+def test_a_page_is_valid_alone_and_complete(runs: Path, page_of: PageOf, name: str) -> None:
+    text = page_of(name)
     check_alone(text)
     page = Page(text)
     headings = page.texts["h2"]
@@ -147,9 +158,9 @@ def test_a_page_is_valid_alone_and_complete(runs: Path, name: str) -> None:
         assert score in page.texts["span"]
 
 
-def test_topics_are_bars_of_words(runs: Path) -> None:
+def test_topics_are_bars_of_words(page_of: PageOf) -> None:
     for name, words in [("lda", "Topics"), ("nmf", "Parts")]:
-        page = Page(report(read_run(runs / name)))
+        page = Page(page_of(name))
         assert words in page.texts["h2"]
         assert page.classes["topic"] == 40 and "16 more " in " ".join(page.texts["summary"])
         widths = [value for key, value in page.attributes if key == "style"]
@@ -157,22 +168,22 @@ def test_topics_are_bars_of_words(runs: Path) -> None:
     assert "Spectrum of factors" in page.texts["h2"]
 
 
-def test_clusters_are_bars_of_columns(runs: Path) -> None:
-    page = Page(report(read_run(runs / "kmeans")))
+def test_clusters_are_bars_of_columns(page_of: PageOf) -> None:
+    page = Page(page_of("kmeans"))
     assert "Clusters" in page.texts["h2"] and page.classes["topic"] == 40
     shares = [float(text.split("%")[0]) for text in page.texts["small"] if "of rows" in text]
     assert shares == sorted(shares, reverse=True) and sum(shares) == pytest.approx(100, abs=2.1)
 
 
-def test_components_are_bars_of_columns(runs: Path) -> None:
-    page = Page(report(read_run(runs / "gaussian-mixture")))
+def test_components_are_bars_of_columns(page_of: PageOf) -> None:
+    page = Page(page_of("gaussian-mixture"))
     assert "Components" in page.texts["h2"] and page.classes["topic"] == 12
     shares = [float(text.split("%")[0]) for text in page.texts["small"] if "of rows" in text]
     assert shares == sorted(shares, reverse=True) and sum(shares) == pytest.approx(100, abs=0.7)
 
 
-def test_directions_are_bars_of_columns(runs: Path) -> None:
-    page = Page(report(read_run(runs / "svd")))
+def test_directions_are_bars_of_columns(runs: Path, page_of: PageOf) -> None:
+    page = Page(page_of("svd"))
     assert {"Spectrum of factors", "Directions"} <= set(page.texts["h2"])
     assert page.classes["topic"] == 40
     shares = [float(text.split("%")[0]) for text in page.texts["small"] if "of squares" in text]
@@ -182,9 +193,9 @@ def test_directions_are_bars_of_columns(runs: Path) -> None:
     np.testing.assert_allclose(shares, exact, atol=0.051)
 
 
-def test_topics_have_a_map_and_words_by_relevance(runs: Path) -> None:
+def test_topics_have_a_map_and_words_by_relevance(page_of: PageOf) -> None:
     for name, what in [("lda", "topic"), ("nmf", "part")]:
-        page = Page(report(read_run(runs / name)))
+        page = Page(page_of(name))
         assert f"Map of {what}s" in page.texts["h2"]
         assert page.classes["disc"] == 80  # 40 for screens, 40 for phones
         assert page.classes["on-screens"] == page.classes["on-phones"] == 1
@@ -200,9 +211,9 @@ def lists_of(page: Page) -> list[dict[str, Any]]:
     return json.loads(next(text for text in page.texts["script"] if text.startswith("[")))
 
 
-def test_the_slider_has_the_lists_of_all_relevances(runs: Path) -> None:
+def test_the_slider_has_the_lists_of_all_relevances(runs: Path, page_of: PageOf) -> None:
     learner = bl.load(runs / "lda")
-    lists = {each["card"]: each for each in lists_of(Page(report(read_run(runs / "lda"))))}
+    lists = {each["card"]: each for each in lists_of(Page(page_of("lda")))}
     for relevance in (0.0, 0.3, 1.0):
         for topic, words in enumerate(topic_words(learner, 10, relevance)):
             own = lists[f"topic-{topic}"]
@@ -265,20 +276,17 @@ def test_discs_lie_apart_and_their_neighbours_stay(spread: float, box: tuple[int
     np.testing.assert_array_equal(apart(alone, np.array([20.0, 30.0]), box), alone)
 
 
-def test_topics_come_in_order_of_size(runs: Path) -> None:
-    shares = [
-        float(share)
-        for share in re.findall(r"<small>([\d.]+)% of words", report(read_run(runs / "lda")))
-    ]
+def test_topics_come_in_order_of_size(page_of: PageOf) -> None:
+    shares = [float(share) for share in re.findall(r"<small>([\d.]+)% of words", page_of("lda"))]
     assert shares == sorted(shares, reverse=True) and sum(shares) == pytest.approx(100, abs=2)
 
 
-def test_targets_have_figures_and_features(runs: Path) -> None:
-    page = Page(report(read_run(runs / "glm")))
+def test_targets_have_figures_and_features(page_of: PageOf) -> None:
+    page = Page(page_of("glm"))
     assert {"Targets", "Features that weigh most"} <= set(page.texts["h2"])
     assert {"kind.class", "module"} <= set(page.texts["span"]) | set(page.texts["h3"])
     assert page.classes["topic"] == 6
-    path = Page(report(read_run(runs / "glm-path")))
+    path = Page(page_of("glm-path"))
     assert "Paths of regularisation" in path.texts["h2"] and "Targets" not in path.texts["h2"]
 
 
@@ -306,7 +314,7 @@ def test_targets_without_a_score_are_left_out(runs: Path, tmp_path: Path) -> Non
     assert "Targets" in Page(report(read_run(run))).texts["h2"]
 
 
-def test_models_are_shown_with_data(runs: Path) -> None:
+def test_models_are_shown_with_data(runs: Path, page_of: PageOf) -> None:
     wanted = {
         "lda": {"Coherence of topics"},
         "als": {"Ratings", "Errors by popularity", "Lists of some users"},
@@ -315,12 +323,11 @@ def test_models_are_shown_with_data(runs: Path) -> None:
         "glm": {"Held-out predictions"},
     }
     for name, headings in wanted.items():
-        run = read_run(runs / name)
-        assert headings <= set(Page(report(run)).texts["h2"])
-        assert not headings & set(Page(report(run, rows=0)).texts["h2"])
-    page = Page(report(read_run(runs / "lda")))
+        assert headings <= set(Page(page_of(name)).texts["h2"])
+        assert not headings & set(Page(report(read_run(runs / name), rows=0)).texts["h2"])
+    page = Page(page_of("lda"))
     assert page.classes["documents"] == 40 and page.seen["li"] == 120
-    page = Page(report(read_run(runs / "glm")))
+    page = Page(page_of("glm"))
     assert page.texts["h3"][:6].count("kind.class") == 1 and page.classes["curves"] == 6
 
 
@@ -358,8 +365,8 @@ def test_python_writes_the_same_page(runs: Path, tmp_path: Path) -> None:
         bl.write_report(runs / "nmf", tmp_path / "page.html", rows=-1)
 
 
-def test_factors_have_a_spectrum_and_neighbours(runs: Path) -> None:
-    page = Page(report(read_run(runs / "als-implicit")))
+def test_factors_have_a_spectrum_and_neighbours(page_of: PageOf) -> None:
+    page = Page(page_of("als-implicit"))
     assert {"Spectrum of factors", "What is alike", "Ranking"} <= set(page.texts["h2"])
     assert "ndcg@10" in page.texts["span"]
 
@@ -381,11 +388,11 @@ def test_the_command_writes_into_the_run_or_where_it_is_told(
     with pytest.raises(SystemExit) as stop:
         main(["report", str(tmp_path)])
     assert stop.value.code == 66
-    config = str(FOLDER / "als.yaml")
-    learn("--config", config, "--out", str(tmp_path / "als"), "-q", "--set", "learner.report=true")
+    short = ("--config", str(FOLDER / "als.yaml"), "-q", "--set", "learner.passes=1")
+    learn(*short, "--out", str(tmp_path / "als"), "--set", "learner.report=true")
     written = Page((tmp_path / "als" / "report.html").read_text()).texts["h2"]
     assert "Lists of some users" in written
-    learn("--config", config, "--out", str(runs / "als"), "-q", "--overwrite")
+    learn(*short, "--out", str(runs / "als"), "--overwrite")
     assert not (runs / "als" / "report.html").exists()  # of the run before
 
 
