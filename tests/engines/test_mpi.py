@@ -21,6 +21,7 @@ from blocklearn.learner.command_line.launching import launched
 from tests.engines.test_workers import CASES, learnt, trained
 from tests.support import exchange_cases, needed_cases
 from tests.support.learn_command import Learn
+from tests.support.often import first_often
 
 ROOT = Path(__file__).parents[2]
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
@@ -141,44 +142,40 @@ KILLED = {
 """What a worker has done last: its rank, and the checkpoints that its job leaves."""
 
 
-def test_killed_workers_leave_whole_checkpoints(tmp_path: Path) -> None:
-    """The next runs, all in one job, have the bits of replicas, and remove what was left."""
-    folders = {when: tmp_path / when.replace(" ", "-") for when in KILLED}
-    for when, (rank, left) in KILLED.items():
-        run = mpiexec(3, "-m", "tests.support.mpi_parts", folders[when], "--kill", rank, when)
-        assert run.returncode != 0
-        saved = folders[when] / "saved"
-        assert sorted(path.name for path in saved.glob("pass-*")) == left, when
-        assert (saved / ".pass-0002.saving").exists() == (len(left) == 1), when
-    run = mpiexec(3, "-m", "tests.support.mpi_parts", *folders.values())
+@pytest.mark.parametrize("when", first_often(KILLED))
+def test_killed_workers_leave_whole_checkpoints(when: str, tmp_path: Path) -> None:
+    """The next run has the bits of replicas, and removes what was left."""
+    rank, left = KILLED[when]
+    run = mpiexec(2, "-m", "tests.support.mpi_parts", tmp_path, "--kill", rank, when)
+    assert run.returncode != 0
+    saved = tmp_path / "saved"
+    assert sorted(path.name for path in saved.glob("pass-*")) == left
+    assert (saved / ".pass-0002.saving").exists() == (len(left) == 1)
+    run = mpiexec(2, "-m", "tests.support.mpi_parts", tmp_path)
     assert run.returncode == 0, run.stderr
-    expected = learnt(trained(CASES["nmf frobenius"], replicas=3))
-    for when, folder in folders.items():
-        for number in range(3):
-            assert pickle.loads((folder / f"worker-{number}").read_bytes()) == expected, when
-        assert sorted(path.name for path in (folder / "saved").iterdir()) == [
-            "pass-0002", "pass-0003"
-        ], when  # fmt: skip
-        assert len(list((folder / "saved" / "pass-0003").glob("part-*"))) == 3, when
+    expected = learnt(trained(CASES["nmf frobenius"], replicas=2))
+    for number in range(2):
+        assert pickle.loads((tmp_path / f"worker-{number}").read_bytes()) == expected
+    assert sorted(path.name for path in saved.iterdir()) == ["pass-0002", "pass-0003"]
+    assert len(list((saved / "pass-0003").glob("part-*"))) == 2
 
 
 def test_the_command_resumes_from_parts(tmp_path: Path, command: Learn) -> None:
-    """With the best model of all, which is read from parts, too, and with other workers."""
+    """One process reads those of two, with the best model of all, which is in parts, too."""
     worse = "evaluation={metric: divergence, better: higher}"
     nmf = ("nmf", "model.components=3", "data.block_rows=64", worse)
-    run = learn(4, "--out", tmp_path / "four", model=nmf)
+    run = learn(2, "--out", tmp_path / "two", model=nmf)
     assert run.returncode == 0, run.stderr
     assert "the model is the best one: divergence" in run.stderr
     assert "after pass 1" in run.stderr
-    parts = list((tmp_path / "four" / "checkpoints" / "pass-0001").glob("part-*"))
-    assert len(parts) == 4
-    shared = ["--set", "learner.replicas=2", "--set", "learner.passes=3"]
-    run = learn(2, "--out", tmp_path / "four", "--resume", "auto", *shared, model=nmf)
-    assert run.returncode == 0, run.stderr
-    one = [f"--config={ROOT / 'configs' / 'nmf.yaml'}", f"--out={tmp_path / 'one'}", "--quiet"]
-    given = ["learner.passes=3", "learner.sync_every=2", "learner.replicas=4", *nmf[1:]]
-    assert command("train", *one, *(word for each in given for word in ("--set", each)))[0] == 0
-    weights = [(tmp_path / out / "weights.safetensors").read_bytes() for out in ("four", "one")]
+    parts = list((tmp_path / "two" / "checkpoints" / "pass-0001").glob("part-*"))
+    assert len(parts) == 2
+    given = ["learner.passes=3", "learner.sync_every=2", "learner.replicas=2", *nmf[1:]]
+    settings = [word for each in given for word in ("--set", each)]
+    one = [f"--config={ROOT / 'configs' / 'nmf.yaml'}", "--quiet", *settings]
+    assert command("train", *one, f"--out={tmp_path / 'two'}", "--resume=auto")[0] == 0
+    assert command("train", *one, f"--out={tmp_path / 'one'}")[0] == 0
+    weights = [(tmp_path / out / "weights.safetensors").read_bytes() for out in ("two", "one")]
     assert weights[0] == weights[1]
 
 
@@ -233,17 +230,17 @@ def test_workers_share_the_rows_of_commands(tmp_path: Path, command: Learn) -> N
         lists,
     ]
     given = json.dumps([list(map(str, each)) for each in commands])
-    run = mpiexec(3, "-m", "tests.support.mpi_commands", given)
+    run = mpiexec(2, "-m", "tests.support.mpi_commands", given)
     assert run.returncode == 0, run.stderr
     alone = [command(*each) for each in json.loads(given)]
     assert [code for code, *_ in alone] == [0, 0, 0]
     assert [line for line in run.stdout.splitlines() if line.startswith("{")] == [
         alone[1][1].strip()
     ]
-    parts = [np.load(tmp_path / f"p-{number}-of-3.npy") for number in range(3)]
+    parts = [np.load(tmp_path / f"p-{number}-of-2.npy") for number in range(2)]
     assert np.concatenate(parts).tobytes() == np.load(tmp_path / "p.npy").tobytes()
     head, *rows = (tmp_path / "r.csv").read_text().splitlines()
-    texts = [(tmp_path / f"r-{number}-of-3.csv").read_text().splitlines() for number in range(3)]
-    assert [text[0] for text in texts] == [head] * 3
+    texts = [(tmp_path / f"r-{number}-of-2.csv").read_text().splitlines() for number in range(2)]
+    assert [text[0] for text in texts] == [head] * 2
     assert [line for text in texts for line in text[1:]] == rows
-    assert run.stdout.count("p-1-of-3.npy: ") == 1
+    assert run.stdout.count("p-1-of-2.npy: ") == 1
