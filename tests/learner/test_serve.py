@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -331,7 +332,7 @@ def test_requests_beyond_the_limit_are_told_to_come_later(folder: Path) -> None:
         with client.open() as first:
             first.sendall(b"POST /predict HTTP/1.1\r\nHost: a\r\nContent-Length: 19\r\n\r\n{")
             while not client.app.counters.waiting:
-                pass
+                time.sleep(0.001)
             status, answer = client.ask("/predict", {"rows": ["socket"]})
             assert status == 503 and "1 requests are waiting already" in answer["error"]
             assert client.ask("/health")[0] == client.ask("/metrics")[0] == 200
