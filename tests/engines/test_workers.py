@@ -35,8 +35,8 @@ CASES = {
 FIRST = {name.split()[0]: name for name in reversed(CASES)}.values()
 """One variant of each model."""
 
-OFTEN = [(name, 2) for name in CASES] + [(name, 4) for name in FIRST]
-RARELY = [(name, 4) for name in CASES if name not in FIRST]
+OFTEN = [(name, 4 if name in FIRST else 2) for name in CASES]
+RARELY = [(name, 2 if name in FIRST else 4) for name in CASES]
 
 
 def data_of(variant: Variant) -> Any:
