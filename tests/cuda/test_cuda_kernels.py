@@ -26,6 +26,7 @@ from tests.support import cuda_host
 from tests.support.backends import needs_compiler
 from tests.support.cubin import ARCHITECTURES, TEXTS, nvrtc, resources
 from tests.support.cuda_gpu import DeviceModule
+from tests.support.often import rarely
 
 pytestmark = needs_compiler
 GPU = pytest.param(0, marks=pytest.mark.gpu)  # on a device
@@ -534,8 +535,18 @@ def test_every_kernel_has_its_floor() -> None:
     assert not [name for name in names if f"`{re.sub('_(32|64)$', '', name)}`" not in page]
 
 
+TWINS = {
+    "merge of doubles", "states of tokens", "index of many", "gibbs, sums, most in registers",
+    "gibbs, most topics", "kept topics, many sums", "kept topics, most topics",
+    "lists of topics, most topics",
+}  # fmt: skip
+"""Modules that have the text of another, for another type or number of topics: they are slow."""
+
+
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize(
+    "name", [*(each for each in EVERY if each not in TWINS), *rarely(*sorted(TWINS))]
+)
 def test_modules_compile_and_keep_to_registers(name: str, architecture: str) -> None:
     needed = resources(nvrtc(EVERY[name], architecture))
     assert needed
