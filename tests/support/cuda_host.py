@@ -296,7 +296,7 @@ def _many(source: str, threads: int, team: int, backwards: bool) -> str:
             " return many::launch([](void* f) { (*(decltype(body)*)f)(); }, &body); }"
         )
     block = f"#define BL_BLOCK {threads}\n"
-    return COMMON + sizes + MANY + block + source + "\n".join(runs)
+    return sizes + MANY + block + source + "\n".join(runs)
 
 
 def available() -> bool:
@@ -304,35 +304,39 @@ def available() -> bool:
     return shutil.which("g++") is not None
 
 
-def compiled(whole: str) -> ctypes.CDLL:
-    """The library of a C++ text; those of earlier processes are found in a folder."""
+def compiled(text: str) -> ctypes.CDLL:
+    """The library of `COMMON` and a C++ text; a folder keeps those of earlier processes."""
     folder = Path(tempfile.gettempdir()) / "blocklearn-cuda-host"
     folder.mkdir(exist_ok=True)
-    name = hashlib.sha256(f"2{SANITIZERS}{whole}".encode()).hexdigest()[:24]
-    library = folder / f"{name}.so"
-    if not library.exists():
+    common = _compiled(folder, COMMON, ".h", ".h.gch", ["-x", "c++-header"])
+    header = str(common.with_suffix(""))
+    return ctypes.CDLL(str(_compiled(folder, text, ".cpp", ".so", ["-shared", "-include", header])))
+
+
+def _compiled(folder: Path, text: str, given: str, made: str, options: list[str]) -> Path:
+    """What g++ makes of a text, unless an earlier process has made it.
+
+    Headers of the language are half of a small module: so `COMMON` is compiled once, as a header.
+    """
+    name = hashlib.sha256(f"3{SANITIZERS}{COMMON}{text}".encode()).hexdigest()[:24]
+    result = folder / f"{name}{made}"
+    if not result.exists():
+        # no other process writes to these while they are compiled
         part = folder / f"{name}.{os.getpid()}.{threading.get_ident()}.tmp"
-        text = part.with_suffix(".cpp")  # no other process writes to it while it is compiled
-        text.write_text(whole)
-        command = [
-            "g++",
-            "-std=c++17",
-            "-O1",
-            "-w",
-            "-shared",
-            "-fPIC",
-            "-fno-gnu-unique",  # what modules keep under one name is not shared
-            *SANITIZERS,
-            str(text),
-            "-o",
-            str(part),
-        ]
+        source = part.with_suffix(given)
+        source.write_text(text)
+        always = ["-std=c++17", "-O1", "-w", "-fPIC"]
+        always += ["-fno-gnu-unique"]  # what modules keep under one name is not shared
+        command = ["g++", *always, *SANITIZERS, *options, str(source), "-o", str(part)]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
-            raise AssertionError(f"{done.stderr[:3000]}\n{whole[-3000:]}")
-        part.replace(library)
-        text.unlink()
-    return ctypes.CDLL(str(library))
+            raise AssertionError(f"{done.stderr[:3000]}\n{text[-3000:]}")
+        if made.endswith(".gch"):
+            source.replace(result.with_suffix(""))  # g++ looks for the one beside the other
+        else:
+            source.unlink()
+        part.replace(result)
+    return result
 
 
 @cache
@@ -361,10 +365,10 @@ class HostModule:
     ) -> None:
         self.threads, self.team = threads, team
         if threads == 1:
-            whole = COMMON + ONE + source
+            text = ONE + source
         else:
-            whole = _many(source, threads, team, backwards)
-        self.library = compiled(whole)
+            text = _many(source, threads, team, backwards)
+        self.library = compiled(text)
 
     def call(self, name: str, *args: Any, blocks: int = 1) -> None:
         """args: arrays (as pointers), Python ints (as int64), NumPy scalars (as they are)."""
