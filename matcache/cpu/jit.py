@@ -17,13 +17,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import llvmlite.binding as llvm
 from numba import _dynfunc, njit, types  # type: ignore[attr-defined]
-from numba.core import ir
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, Flags
 from numba.core.compiler_machinery import PassManager, register_pass
-from numba.core.lowering import Lower
 from numba.core.typed_passes import (
     IRLegalization,
     NativeLowering,
@@ -40,30 +37,10 @@ from numba.core.untyped_passes import (
 )
 
 from .code_files import kept
-from .entry import entry_text, has_entry
+from .lowering import KernelLower, PlaceLower
 from .sized import Sizes, compile_sized
 
 FOLDER = Path(__file__).parent
-RAISE = ir.Raise | ir.StaticRaise | ir.DynamicRaise
-
-
-class KernelLower(Lower):
-    """Numba's translation to LLVM, with our function for calls from Python."""
-
-    def create_cpython_wrapper(self, release_gil=False):
-        """Add the function by which Python calls the kernel.
-
-        A kernel that raises errors keeps Numba's, which knows their messages.
-        """
-        found = self.fndesc
-        raises = any(any(block.find_insts(RAISE)) for block in self.func_ir.blocks.values())
-        if raises or not release_gil or not has_entry(found.argtypes, found.restype):
-            super().create_cpython_wrapper(release_gil)
-            return
-        shape = self.call_conv.get_function_type(found.restype, found.argtypes)
-        names = found.llvm_func_name, found.llvm_cpython_wrapper_name
-        text = entry_text(*names, found.argtypes, found.restype, [str(one) for one in shape.args])
-        self.library.add_llvm_module(llvm.parse_assembly(text))
 
 
 class LinkedLibrary(JITCodeLibrary):
@@ -101,6 +78,18 @@ class KernelLowering(NativeLowering):
         context.insert_user_function(known, done.fndesc, [state.library])
         state["cr"] = done._replace(cfunc=known)
         return changed
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class PlaceLowering(KernelLowering):
+    """The pass that runs `PlaceLower`."""
+
+    _name = "place_lowering"
+
+    @property
+    def lowering_class(self):
+        """The translation."""
+        return PlaceLower
 
 
 class KnownCalls:
@@ -165,18 +154,18 @@ PASSES = (
     NopythonTypeInference,
     PreLowerStripPhis,
     IRLegalization,
-    KernelLowering,
-    NoPythonBackend,
 )
 
 
 class KernelCompiler(CompilerBase):
     """Numba's compiler for functions of arrays and numbers, whose loops are explicit."""
 
+    lowering = KernelLowering
+
     def define_pipelines(self):
         """Return the passes of a compilation."""
         passes = PassManager("kernel")
-        for one in PASSES:
+        for one in (*PASSES, self.lowering, NoPythonBackend):
             passes.add_pass(one, one.__name__)
         passes.finalize()
         return [passes]
@@ -197,28 +186,45 @@ class KernelCompiler(CompilerBase):
                 gc.enable()
 
 
+class PlaceCompiler(KernelCompiler):
+    """The compiler of functions whose indexes are places, see `PlaceLower`."""
+
+    lowering = PlaceLowering
+
+
 _njit: Any = njit  # some options are not in its stubs
 _OPTIONS: dict[str, Any] = {
     "error_model": "numpy",
-    "pipeline_class": KernelCompiler,
     "no_cfunc_wrapper": True,
     "_nrt": False,
 }
 
 
-def helper(*fastmath: str, inline: bool = False) -> Callable[[Any], Any]:
+def _compiler(places: bool) -> type[KernelCompiler]:
+    return PlaceCompiler if places else KernelCompiler
+
+
+def helper(*fastmath: str, inline: bool = False, places: bool = False) -> Callable[[Any], Any]:
     """Return a decorator of functions that only kernels call; see `kernel`.
 
     inline: whether LLVM must insert them where they are called.
     """
     decorated: Callable[[Any], Any] = _njit(
-        fastmath=set(fastmath), forceinline=inline, no_cpython_wrapper=True, **_OPTIONS
+        fastmath=set(fastmath),
+        forceinline=inline,
+        no_cpython_wrapper=True,
+        pipeline_class=_compiler(places),
+        **_OPTIONS,
     )
     return decorated
 
 
 def kernel(
-    *fastmath: str, keeps_lock: bool = False, sizes: tuple[int, ...] = (), unroll: bool = True
+    *fastmath: str,
+    keeps_lock: bool = False,
+    sizes: tuple[int, ...] = (),
+    unroll: bool = True,
+    places: bool = False,
 ) -> Callable[[Any], Any]:
     """Return a decorator that makes a function a kernel, kept on disk once compiled.
 
@@ -227,13 +233,17 @@ def kernel(
     sizes: numbers that its text calls by `make_size`. Texts that differ in them alone share what
         Numba does.
     unroll: with sizes, whether LLVM may repeat the body of a loop in place of jumping back.
+    places: whether each index is a place; one that counts from the end is a constant, and alone.
 
     A kernel neither makes arrays nor assigns slices. It is compiled anew when its file changes. One
     of this folder, or of one in it, calls helpers of other files: it is also compiled anew when any
     of them changes.
     """
     compile_later: Callable[[Any], Any] = _njit(
-        nogil=not keeps_lock, fastmath=set(fastmath), **_OPTIONS
+        nogil=not keeps_lock,
+        fastmath=set(fastmath),
+        pipeline_class=_compiler(places),
+        **_OPTIONS,
     )
 
     def decorate(function: Any) -> Any:

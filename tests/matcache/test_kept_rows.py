@@ -88,7 +88,7 @@ def test_shares_are_the_exact_probabilities(k: int, together: bool) -> None:
     counts[WORD, z] += 1
     one = 1 / (totals + WORDS * ETA)
     phi = (counts + ETA) * one
-    share = share_left(np.float32(phi[WORD, z]), np.float32(one[z]))
+    share = share_left.py_func(np.float32(phi[WORD, z]), np.float32(one[z]))
     less, others, whole = counts[WORD].copy(), tokens.copy(), totals.copy()
     for left in (less, others, whole):
         left[z] -= 1

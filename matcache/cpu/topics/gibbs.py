@@ -22,7 +22,7 @@ from .vectors import LANES
 
 GROUP = 4  # rows sampled together: 34 ns per token alone, 19 with 4, since their chains overlap
 _f = np.float32
-_plain = helper()
+_plain = helper(places=True)
 
 
 @_plain
@@ -31,7 +31,7 @@ def particles(x):
     return min(np.int64(math.ceil(x)), np.int64(CAP)) if x > 0 else np.int64(0)
 
 
-@kernel()
+@kernel(places=True)
 def count_particles(indptr, rows, values, first):
     """Set first[i] to the number of entry i's first particle, counting all in order."""
     total = np.int64(0)
@@ -40,7 +40,7 @@ def count_particles(indptr, rows, values, first):
         total += particles(values[i])
 
 
-@kernel()
+@kernel(places=True)
 def count_draws(indptr, rows, values, first, each, counted):
     """Add `each` operations for every particle of the block to counted[0]."""
     end = indptr[rows]
@@ -55,7 +55,7 @@ def share(value, sweeps):
     return value / _f(count * sweeps) if count > 0 else _f(0)
 
 
-@kernel()
+@kernel(places=True)
 def topic_counts(chunk, thread, bounds, active, starts, t_pos, values, first, z, sums, out, local):
     """Compute out[c] = column c's particle weights by topic, averaged over sweeps.
 
@@ -165,7 +165,7 @@ def next_sweep(
     chains[c, START], chains[c, STOP] = start, stop
 
 
-@kernel()
+@kernel(places=True)
 def sample_rows(
     chunk, thread, bounds, indptr, indices, values, first, row_ids, key, phi, alpha, burn, z,
     counts, state, u, weights, words, topics,

@@ -33,7 +33,7 @@ from .vectors import LANES, fetch, fetch_line
 AHEAD = 4  # entries between fetching the tokens and the list of one, and drawing them
 SPAN = 4 * LANES  # topics of a group, see `sum_word`
 _f, _i32 = np.float32, np.int32
-_plain = helper()
+_plain = helper(places=True)
 
 
 def widened(k: int) -> int:
@@ -110,7 +110,7 @@ def begin_list(d, tokens, k, lists, places):
     return size
 
 
-@helper(inline=True)
+@helper(inline=True, places=True)
 def search(t, k, scratch):
     """Return the topic in whose part of a word's sum t lies, how far t is in it, and the part."""
     own, width = scratch.own, scratch.width
@@ -131,7 +131,7 @@ def search(t, k, scratch):
     return topic, left, part
 
 
-@helper(inline=True)
+@helper(inline=True, places=True)
 def draw(p, u, known, start, length, one, scratch, total, topics, lists):
     """Draw the topic of token p anew; return the length of its document's list.
 
@@ -228,7 +228,7 @@ def sweep_words(begin, end, sweep, tokens, columns, phi, u, scratch, lists):
             lists.sizes[d] = length
 
 
-@kernel()
+@kernel(places=True)
 def redraw_lists(chunk, thread, bounds, indptr, values, first, row_ids, key, numbers, active,
                  starts, t_rows, t_pos, local, topics, table, one, alpha, extra, counted, sweeps,
                  old, moved, scratch, places, u, held, counts, sizes, due, at, known):  # fmt: skip

@@ -9,16 +9,15 @@ Griffiths, Steyvers (PNAS 2004), eq. 5, given a table of topics that is fixed fo
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
-from ..jit import kernel
+from ..jit import helper, kernel
 from .numbers import grid_of, uniforms
 from .row_vectors import sweep_row, sweep_rows
 from .tokens import Phi, Tokens, end_row, tokens_of
 from .vectors import LANES, fetch_line
 
 _f, _i32 = np.float32, np.int32
-_plain = njit(nogil=True, error_model="numpy")
+_plain = helper(places=True)
 
 AT, STOP, ROW, SWEEP = range(4)  # of a chain: its next token, their end, its row and sweep
 
@@ -75,7 +74,7 @@ def begin_row(d, n, at, tokens, indices, phi, work):
     return start, size
 
 
-@kernel()
+@kernel(places=True)
 def redraw_rows(chunk, thread, bounds, indptr, values, first, row_ids, key, indices, topics, table,
                 one, alpha, extra, counted, sweeps, old, moved, kind, scratch, state, u, words, now,
                 shares):  # fmt: skip

@@ -11,7 +11,7 @@ from ..jit import helper
 from ..random import philox
 
 _f, _i32, _u32, _u64 = np.float32, np.int32, np.uint32, np.uint64
-_plain = helper()
+_plain = helper(places=True)
 
 
 @_plain

@@ -18,7 +18,7 @@ BESIDE = 16  # columns that stay together
 MOVE_AHEAD = 12  # entries between fetching the counts of one, and moving them
 MOVED = 512  # entries whose own are listed at a time
 _f, _i32 = np.float32, np.int32
-_plain = helper()
+_plain = helper(places=True)
 
 
 class Tokens(NamedTuple):
@@ -52,7 +52,7 @@ class Phi(NamedTuple):
     counted: Any
 
 
-@kernel()
+@kernel(places=True)
 def count_tokens(indptr, rows, values, topics, first, moved, each, counted):
     """Set first[i] to the number of entry i's first token, counting all; set `moved` to zero.
 
@@ -97,7 +97,7 @@ def end_row(d, tokens, now, moved, thread):
                 moved[thread, before] -= 1.0
 
 
-@kernel()
+@kernel(places=True)
 def move_counts(chunk, thread, bounds, indptr, rows, indices, values, first, old, new, counts,
                 places):  # fmt: skip
     """Move the tokens of a part of the columns from their old topics to the new ones.
@@ -134,7 +134,7 @@ def move_counts(chunk, thread, bounds, indptr, rows, indices, values, first, old
         begin += own.size
 
 
-@kernel()
+@kernel(places=True)
 def add_moved(moved, totals):
     """Add what threads counted: totals[k] += moved[:, k]."""
     for thread in range(moved.shape[0]):
