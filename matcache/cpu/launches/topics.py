@@ -91,8 +91,9 @@ def _redraw_topics(cache: MatCache, draws: Redraws) -> None:
     counts = cache.result(("sampler counts of rows", k), shape, np.float32, "counts of rows")
     chains = (backend.threads, 4 * chains_of(vectors))
     state = cache.result(("sampler rows", chains), chains, np.int64, "rows in work")
-    call = [*_tokens(cache, draws), X.pattern.offsets()[1], *_tables(draws)]
-    call += [draws.sweeps, draws.old.data()[0], _gains(cache, draws.old, k), kind_of(vectors)]
+    call = [*_tokens(cache, draws), X.pattern.offsets()[1], *_phi(draws)]
+    call += [draws.row_ids.slot.data(), draws.key.slot.data(), draws.sweeps]
+    call += [_gains(cache, draws.old, k), kind_of(vectors)]
     call += [counts.data(), state.data().reshape(backend.threads, 4, -1)]
     call += [slot.data()[0] for slot in (u, words, now, shares)]
     work = Work(fixed=draws.topics.shape[1] * k)
@@ -102,46 +103,45 @@ def _redraw_topics(cache: MatCache, draws: Redraws) -> None:
 @launches("redraw_lists", "cpu", only_calls=True)
 def _redraw_lists(cache: MatCache, draws: Redraws) -> None:
     X, backend = draws.X, cache.backend
-    k, rows = draws.table.shape[1], X.shape[0]
-    u, room = draws.scratch("uniform numbers", np.float32), LANES * rows
-    held, counts = (
-        draws.scratch(f"{name} of lists", dtype, room)
-        for name, dtype in (("topics", np.int32), ("counts", np.float32))
-    )
+    k, rows, room = draws.table.shape[1], X.shape[0], LANES * X.shape[0]
+    u = draws.scratch("uniform numbers", np.float32)
+    held = draws.scratch("topics of lists", np.int32, room)
+    counts = draws.scratch("counts of lists", np.float32, room)
+    of_rows = cache.result(("sampler lists", rows), (4, rows), np.int64, "sizes of lists")
     shape = (backend.threads, 6 * widened(k))
     sums = cache.result(("sampler sums", k), shape, np.float32, "sums of topics")
     places = cache.result(("sampler places", k), (backend.threads, k), np.int32, "places in lists")
-    of_rows = [
-        cache.result(("sampler lists", name, rows), (1, rows), np.int64, f"{name} of lists")
-        for name in ("sizes", "sweeps", "starts", "known")
-    ]
-    call = [*_tokens(cache, draws), X.pattern.numbers(), *turned(cache, X.pattern)]
-    call += [int(isinstance(X.pattern, LocalPattern)), *_tables(draws)]
-    gains = _gains(cache, draws.old, k)
-    call += [draws.sweeps, draws.old.data()[0], gains, sums.data(), places.data()]
-    call += [slot.data()[0] for slot in (u, held, counts, *of_rows)]
+    lists = [held.data()[0], counts.data()[0], of_rows.data()]
+    call = [*_tokens(cache, draws), *_columns(cache, X.pattern), *_phi(draws), *lists]
+    call += [draws.row_ids.slot.data(), draws.key.slot.data(), draws.sweeps]
+    call += [u.data()[0], _gains(cache, draws.old, k), sums.data(), places.data()]
     work = Work(fixed=draws.topics.shape[1] * EACH)
     chunks = 1 << (backend.threads - 1).bit_length()  # more of them would share fewer words
     backend.run(redraw_lists, row_bounds(cache, rows, X.pattern, work, chunks), *call)
 
 
 def _tokens(cache: MatCache, draws: Redraws) -> list[Any]:
-    """Return the first arguments of both samplers, after numbering the tokens of a block."""
-    X, topics = draws.X, draws.topics
+    """Return the record `Tokens`, after numbering the tokens of a block."""
+    X, backend, k = draws.X, cache.backend, draws.table.shape[1]
     indptr, values, first = X.pattern.offsets()[0], X.slot.data()[0], draws.first.data()[0]
-    of_topics, backend = topics.slot.data()[0], cache.backend
-    moved = _gains(cache, draws.old, draws.table.shape[1])
-    numbering = (indptr, X.shape[0], values, of_topics, first, moved)
+    topics, old = draws.topics.slot.data()[0], draws.old.data()[0]
+    numbering = (indptr, X.shape[0], values, topics, first, _gains(cache, draws.old, k))
     backend.call(count_tokens, *numbering, draws.flops_each, backend.operations)
-    return [indptr, values, first, draws.row_ids.slot.data(), draws.key.slot.data()]
+    return [indptr, values, first, topics, old]
 
 
-def _tables(draws: Redraws) -> list[Any]:
-    """Return the tables that both samplers read, and whether phi is made of counts."""
+def _columns(cache: MatCache, pattern: PatternSlot) -> list[Any]:
+    """Return the record `Columns`, but for all numbers of the block in place of one."""
+    active, starts, rows, entries = turned(cache, pattern)
+    local = int(isinstance(pattern, LocalPattern))
+    return [pattern.numbers(), active, local, starts, rows, entries]
+
+
+def _phi(draws: Redraws) -> list[Any]:
+    """Return the record `Phi`."""
     extra = draws.one if draws.extra is None else draws.extra
     tables = (draws.table, draws.one, draws.alpha, extra)
-    counted = int(draws.extra is not None)
-    return [draws.topics.slot.data()[0], *(mat.slot.data() for mat in tables), counted]
+    return [*(mat.slot.data() for mat in tables), int(draws.extra is not None)]
 
 
 @launches("move_counts", "cpu", only_calls=True)

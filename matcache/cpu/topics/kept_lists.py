@@ -20,6 +20,7 @@ from .list_vectors import (
     ALPHA,
     ENDS,
     PHI,
+    SCALES,
     SUMS,
     choose,
     count_up_to,
@@ -81,6 +82,17 @@ class Scratch(NamedTuple):
 
     own: Any
     width: Any
+
+
+@_plain
+def begin_scratch(k, phi, scratch):
+    """Write down the scales of phi and alpha, zero behind the last topic."""
+    own, width = scratch.own, scratch.width
+    for j in range(width):
+        own[SCALES * width + j] = own[ALPHA * width + j] = _f(0)
+    for j in range(k):
+        own[SCALES * width + j] = phi.one[0, j] if phi.counted else _f(1)
+        own[ALPHA * width + j] = phi.alpha[0, j]
 
 
 @_plain
@@ -229,39 +241,39 @@ def sweep_words(begin, end, sweep, tokens, columns, phi, u, scratch, lists):
 
 
 @kernel(places=True)
-def redraw_lists(chunk, thread, bounds, indptr, values, first, row_ids, key, numbers, active,
-                 starts, t_rows, t_pos, local, topics, table, one, alpha, extra, counted, sweeps,
-                 old, moved, scratch, places, u, held, counts, sizes, due, at, known):  # fmt: skip
+def redraw_lists(chunk, thread, bounds,
+                 indptr, values, first, topics, old,
+                 numbers, active, local, starts, t_rows, t_pos,
+                 table, one, alpha, extra, counted,
+                 held, counts, of_rows,
+                 row_ids, key, sweeps, u, moved, scratch, places):  # fmt: skip
     """Draw new topics for the tokens of a chunk of rows: see `redraw_topics`.
 
-    Arguments of kernels are arrays and numbers; they are grouped here.
+    Arguments of kernels are arrays and numbers; they are grouped here. Each of the first lines is a
+    record: `Tokens`, `Columns`, `Phi` and `Lists`.
 
     numbers: the block's numbers of non-zeros and of active columns.
+    held, counts, u: scratch int32, float32 and float32, one number per token.
+    of_rows: scratch int64 [4 x rows].
     scratch: float32 [threads x 6 widened(k)]: scales of phi, alpha, phi of a word, its sums of
         lanes, sums of a document, and the word's sums of all lanes up to each.
-    u, held, counts: scratch float32, int32 and float32, one number per token.
-    sizes, due, at, known: scratch int64, one number per row.
     """
     tokens, phi = Tokens(indptr, values, first, topics, old), Phi(table, one, alpha, extra, counted)
     columns = Columns(numbers[1], active, local, starts, t_rows, t_pos)
-    lists = Lists(held, counts, sizes, at, known, due)
-    own, width = scratch[thread], scratch.shape[1] // 6
-    k, begin, end = alpha.shape[1], bounds[chunk], bounds[chunk + 1]
-    for j in range(width):
-        own[j] = own[width + j] = _f(0)
-    for j in range(k):
-        own[j] = one[0, j] if counted else _f(1)
-        own[width + j] = alpha[0, j]
+    lists = Lists(held, counts, of_rows[0], of_rows[1], of_rows[2], of_rows[3])
+    own = Scratch(scratch[thread], scratch.shape[1] // 6)
+    k, begin, end, due = alpha.shape[1], bounds[chunk], bounds[chunk + 1], lists.due
+    begin_scratch(k, phi, own)
     most = np.int64(0)
     for d in range(begin, end):
         size = begin_list(d, tokens, k, lists, places[thread])
-        due[d] = np.int64(1) if sizes[d] > 0 else np.int64(sweeps) if size > 0 else np.int64(0)
+        due[d] = np.int64(1) if lists.sizes[d] > 0 else np.int64(sweeps if size > 0 else 0)
         most = max(most, due[d])
     for sweep in range(most):
         for d in range(begin, end):
             if sweep < due[d]:
                 start, size = tokens_of(d, tokens)
                 uniforms(u, start, size, sweep, row_ids[d, 0], key)
-        sweep_words(begin, end, sweep, tokens, columns, phi, u, Scratch(own, width), lists)
+        sweep_words(begin, end, sweep, tokens, columns, phi, u, own, lists)
     for d in range(begin, end):
         end_row(d, tokens, topics, moved, thread)

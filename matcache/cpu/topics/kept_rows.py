@@ -75,12 +75,16 @@ def begin_row(d, n, at, tokens, indices, phi, work):
 
 
 @kernel(places=True)
-def redraw_rows(chunk, thread, bounds, indptr, values, first, row_ids, key, indices, topics, table,
-                one, alpha, extra, counted, sweeps, old, moved, kind, scratch, state, u, words, now,
-                shares):  # fmt: skip
+def redraw_rows(chunk, thread, bounds,
+                indptr, values, first, topics, old,
+                indices,
+                table, one, alpha, extra, counted,
+                row_ids, key, sweeps, moved, kind, scratch, state,
+                u, words, now, shares):  # fmt: skip
     """Draw new topics for the tokens of a chunk of rows: see `redraw_topics`.
 
-    Arguments of kernels are arrays and numbers; they are grouped here.
+    Arguments of kernels are arrays and numbers; they are grouped here. Lines of five are records:
+    `Tokens` and `Phi`.
 
     kind: of `kind_of`, for the number of topics.
     scratch: float32 [threads x `parts_of` x padded(k)], see `sweep_rows`.
