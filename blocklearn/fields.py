@@ -25,13 +25,16 @@ from .card import card
 from .synonyms import nearest
 
 PLAIN = {
-    "Input should": "must",
-    "List should": "must",
-    "Input is not a path for <class 'pathlib.Path'>": "must be a path",
+    "a valid boolean": "true or false",
     "a valid integer": "an integer",
     "valid ": "",
+    " greater than or equal to ": " at least ",
+    " less than or equal to ": " at most ",
+    " greater than ": " above ",
+    " less than ": " below ",
+    " after validation": "",
 }
-"""Words of pydantic's messages, and plain ones."""
+"""Words of pydantic's own rules, `Input should be greater than 0`, and plain ones."""
 
 NOT_TRIED = "default_factory_not_called"
 """pydantic's error type for a default that depends on a wrong field; it is not reported."""
@@ -208,8 +211,7 @@ def problems_of(
     problems, values = {}, {}
     for name, group in groupby(found, key=lambda one: one[0]):
         same = list(group)
-        rules = list(dict.fromkeys(rule for _, _, rule in same))
-        problems[name] = " or ".join([*(rule.rstrip(".") for rule in rules[:-1]), rules[-1]])
+        problems[name] = any_of([rule for _, _, rule in same])
         if same[0][1] is not given:
             values[name] = same[0][1]
     return problems, values
@@ -234,19 +236,42 @@ def own_names(of: BaseModel) -> list[str]:
 
 
 def _rule(item: Any, names: Sequence[str]) -> str:
-    """Return pydantic's message as a rule: `must be greater than 0`."""
+    """Return pydantic's message as a rule: `must be above 0`."""
     if _unknown(item) and "url" in item:
         return f"unknown parameter; {answer(str(item['loc'][0]), names)}"
-    text: str = item["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
     if item["type"] == "missing":
         return "must be given."
-    for technical, plain in PLAIN.items():
-        text = text.replace(technical, plain)
+    text = plain_rule(item["msg"])
     text = text if text.endswith((".", "?")) else f"{text}."
     if item["type"] == "literal_error" and isinstance(item["input"], str):
         near = nearest(item["input"], re.findall(r"'([^']*)'", item["ctx"]["expected"]))
         text += f" Did you mean {near!r}?" if near else ""
     return text
+
+
+def plain_rule(message: str) -> str:
+    """Return pydantic's message in plain words: `must be above 0`."""
+    message = re.sub(r"^(Value error|Assertion failed), ", "", message)
+    message = re.sub(r"^Input is not a path for .*", "must be a path", message)
+    rule = re.sub(r"^\w+ should ", "must ", message)
+    if rule == message:  # words of a validator
+        return rule
+    for technical, plain in PLAIN.items():
+        rule = rule.replace(technical, plain)
+    return re.sub(r", unable to (parse|interpret) .*", "", rule)
+
+
+def any_of(rules: Sequence[str]) -> str:
+    """Return the rule that any one of `rules` holds: `must be at least 0 or a list`."""
+    *others, last = dict.fromkeys(rules)
+    known = [rule.rstrip(".") for rule in others]
+    if not known:
+        return last
+    if not all(rule.startswith("must be ") for rule in [*known, last]):
+        return " or ".join([*known, last])
+    first, *others = known
+    listed = ", ".join([first, *(rule.removeprefix("must be ") for rule in others)])
+    return f"{listed} or {last.removeprefix('must be ')}"
 
 
 def _unknown(problem: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from blocklearn.fields import NOT_TRIED
+from blocklearn.fields import NOT_TRIED, any_of, plain_rule
 
 from .schema_names import SchemaNames, suggestion
 from .yaml_tree import Node, Origin
@@ -42,8 +42,8 @@ def explained(error: ValidationError, tree: Node, schema: type[BaseModel]) -> li
         same = list(group)
         first = same[0]
         if any(other.path.startswith(f"{first.path}.") for other in problems):
-            continue  # the item of a list is reported already, not also "should be a number"
-        reasons = " or ".join(dict.fromkeys(problem.reason for problem in same))
+            continue  # the item of a list is reported already, not also "must be a number"
+        reasons = any_of([problem.reason for problem in same])
         named = not first.path or str(first.at) == f"--set {first.path}"
         path = "" if named else f"{first.path}: "
         lines.append(f"{first.at}: {path}{reasons}{first.value}")
@@ -71,9 +71,10 @@ def _problem(item: Any, tree: Node, names: SchemaNames) -> _Problem:
         hint = suggestion(str(context["tag"]), names.kinds(trail))
         reason = f"{context['tag']!r} is not one of: {choices}{hint}"
         return _Problem(node.value["kind"].at, f"{dotted}.kind", reason)
-    reason = item["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    reason = item["msg"]
     for technical, plain in PLAIN_WORDS.items():
         reason = reason.replace(technical, plain)
+    reason = plain_rule(reason)
     if isinstance(node.value, dict | list) or kind in ("value_error", "assertion_error"):
         return _Problem(node.at, dotted, reason)
     return _Problem(node.at, dotted, reason, f", not {_written(node.value)}")

@@ -6,6 +6,8 @@ from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
+from blocklearn.fields import plain_rule
+
 from .errors import RequestError
 
 SHOWN = 3  # faults that a message lists
@@ -135,6 +137,7 @@ def refusal(error: ValidationError) -> RequestError:
     for fault in faults[:SHOWN]:
         where = "".join(f"[{part}]" if isinstance(part, int) else str(part)[:40]
                         for part in fault["loc"])  # fmt: skip
-        lines.append(f"{where or 'body'}: {fault['msg'].removeprefix('Value error, ')}")
+        rule = "is missing" if fault["type"] == "missing" else plain_rule(fault["msg"])
+        lines.append(f"{where or 'body'}: {rule}")
     more = f" {len(faults) - SHOWN:,} more." if len(faults) > SHOWN else ""
     return RequestError(422, "; ".join(lines) + "." + more)

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from blocklearn.datasources.arrays.feature_hashing import MOST_BITS
+from blocklearn.fields import plain_rule
 
 from ..errors import ModelFolderError
 
@@ -235,8 +236,8 @@ def first_field(error: ValidationError, content: Any) -> str:
         place.append(str(part))
     name = ".".join(place) or "content"
     if item["type"] == "missing":
-        return f"{name}: must be there."
-    rule = item["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+        return f"{name}: is missing."
+    rule = plain_rule(item["msg"]).removeprefix("must be ")
     return f"{name}={shown(value)}: must be {rule.rstrip('.')}."
 
 

@@ -172,14 +172,14 @@ learner:
     )
     places = [line for line in found if line.startswith("a.yaml")]
     assert places[0] == "a.yaml:3:3: model.topiks: unknown key (did you mean 'topics'?)"
-    assert places[1].startswith("a.yaml:4:14: model.inference: should be 'vb'")
+    assert places[1].startswith("a.yaml:4:14: model.inference: must be 'vb'")
     assert places[1].endswith('not "gibs"')
     assert places[2:6] == [
-        "a.yaml:5:16: model.alpha.1: should be greater than 0, not -1",
+        "a.yaml:5:16: model.alpha.1: must be above 0, not -1",
         f"a.yaml:7:17: data.train.kind: 'python_docs' is not one of: {kinds}"
         " (did you mean 'python-docs'?)",
-        "a.yaml:8:15: data.block_rows: should be greater than 0 or should be 'auto', not 0",
-        'a.yaml:10:11: learner.passes: should be a valid integer, not "3"',
+        "a.yaml:8:15: data.block_rows: must be above 0 or 'auto', not 0",
+        'a.yaml:10:11: learner.passes: must be an integer, not "3"',
     ]
     assert places[6].startswith(
         "a.yaml:11:3: learner.zzz: unknown key (valid here: device, device_blocks, devices, index,"
@@ -189,7 +189,7 @@ learner:
 
 def test_thousands_of_millions_of_threads_are_refused(write) -> None:
     found = problems([write("model: {kind: glm}\nlearner: {threads: 2147483648}\n")], {}, [])
-    assert any("learner.threads: should be less than or equal to 4096" in line for line in found)
+    assert any("learner.threads: must be at most 4096" in line for line in found)
 
 
 def test_a_kind_that_is_no_word_is_refused(write) -> None:
@@ -268,8 +268,8 @@ def test_numbers_are_not_guessed(write) -> None:
 def test_a_setting_names_its_key_once_and_the_place_inside_its_value(write) -> None:
     settings = [Setting.parse("learner.tables=x"), Setting.parse("model={kind: lda, topics: -1}")]
     assert problems([write(GOOD)], {}, settings) == [
-        "--set learner.tables: should be 'float32' or 'bfloat16', not \"x\"",
-        "--set model: model.topics: should be greater than or equal to 1, not -1",
+        "--set learner.tables: must be 'float32' or 'bfloat16', not \"x\"",
+        "--set model: model.topics: must be at least 1, not -1",
     ]
 
 
@@ -293,7 +293,7 @@ def test_variables_with_mistakes_are_named(write) -> None:
     assert problems([path], {"LEARN__MODEL__TOPICS": "[1"})[0].startswith("LEARN__MODEL__TOPICS:")
     assert problems([path], {"LEARN____": "1"}) == ["LEARN____: the name has an empty part"]
     assert problems([path], {"LEARN__MODEL": "3"}) == [
-        "LEARN__MODEL: model: should be a mapping, not 3"
+        "LEARN__MODEL: model: must be a mapping, not 3"
     ]
 
 
@@ -360,10 +360,10 @@ def test_long_texts_without_aliases(write) -> None:
             "[{indices: x, valuess: y}, {dense: [3]}]",
             [
                 "features.0.valuess: unknown key (did you mean 'values'?)",
-                "features.1.dense: should be a valid string",
+                "features.1.dense: must be a string",
             ],
         ),
-        ("3", ["features: should be a list or should be a mapping, not 3"]),
+        ("3", ["features: must be a list or a mapping, not 3"]),
         (
             "[{column: x}]",
             [

@@ -322,8 +322,8 @@ def test_settings_of_own_classes_are_checked_like_built_in_ones(
         return err.strip()
 
     assert problem("powr: 2").endswith("model.powr: unknown key (did you mean 'power'?)")
-    assert problem("power: 0").endswith("power: should be greater than or equal to 1, not 0")
-    assert problem("power: a").startswith("a.yaml:1:43: model.power: should be a valid integer")
+    assert problem("power: 0").endswith("power: must be at least 1, not 0")
+    assert problem("power: a").startswith("a.yaml:1:43: model.power: must be an integer")
 
 
 @pytest.mark.parametrize(

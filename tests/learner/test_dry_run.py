@@ -149,7 +149,7 @@ def test_replicas_for_devices_are_counted(learn: Any) -> None:
     assert learn(*auto, "-q", "--out", "m", "--set", "learner.passes=1")[0] == 0
     assert "replicas: 1\n" in Path("m/config.yaml").read_text()
     code, _, err = learn("--config", "lda.yaml", "--dry-run", "--set", "learner.replicas=many")
-    assert code == 78 and "learner.replicas: should be" in err and "'auto'" in err
+    assert code == 78 and "learner.replicas: must be" in err and "'auto'" in err
 
 
 def test_state_of_rows_in_files_does_not_count_and_is_removed(learn: Any) -> None:

@@ -106,7 +106,7 @@ def test_better_is_known_by_the_name(metric: str, better: Any, lower: bool) -> N
     [
         ({"patience": 3}, "patience needs a metric that is watched"),
         ({"metric": "novelty"}, "metric=novelty: unknown score; set better"),
-        ({"every_blocks": 0}, "greater than 0"),
+        ({"every_blocks": 0}, "above 0"),
         ({"metrics": "auc"}, "metrics"),
     ],
 )

@@ -135,7 +135,7 @@ def test_other_mistakes_are_told_beside_an_unknown_field() -> None:
     problems = error.value.problems
     assert set(problems) == {"alpha", "topcis", "topics"}
     assert problems["topcis"] == "unknown parameter; did you mean topics?"
-    assert problems["topics"] == "must be greater than or equal to 1."
+    assert problems["topics"] == "must be at least 1."
 
 
 def test_state_continues_to_the_same_bits() -> None:
@@ -253,7 +253,7 @@ def test_dense_and_sparse_data_are_told_apart(data: Any) -> None:
 
 def test_state_of_a_model_stays_valid() -> None:
     model = bl.models.LDA(topics=3)
-    with pytest.raises(ValueError, match="greater than or equal to 1"):
+    with pytest.raises(ValueError, match="at least 1"):
         model.topics = -5
 
 

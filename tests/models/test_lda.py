@@ -239,7 +239,7 @@ def test_how_sampling_begins_depends_on_topics_and_assignments() -> None:
 
 def test_a_wrong_number_of_topics_is_the_only_error() -> None:
     """Defaults that depend on it are not reported, too."""
-    with pytest.raises(ValueError, match=r"^LDA: topics=0: must be greater than or equal to 1\.$"):
+    with pytest.raises(ValueError, match=r"^LDA: topics=0: must be at least 1\.$"):
         bl.models.LDA(topics=0)
     with pytest.raises(ValueError, match=r"unknown parameter") as error:
         bl.models.LDA(topics=0, warm=1)
