@@ -195,7 +195,7 @@ def _places(tree: Node, given: Any) -> Iterator[Place]:
     for group, key in keys:
         section, node = given, tree
         for part in key.split("."):
-            if isinstance(section, list):
+            if isinstance(section, list) and part.isdigit():
                 assert isinstance(node.value, list)
                 section, node = section[int(part)], node.value[int(part)]
             elif isinstance(section, dict) and part in section:

@@ -68,7 +68,10 @@ class SchemaNames:
         if meant(word, valid):
             return suggestion(word, valid)
         homes = list(self.homes(word, tree))
-        return f" (did you mean {homes[0]!r}?)" if homes else suggestion(word, valid)
+        if not homes:
+            return suggestion(word, valid)
+        what = "" if "." in homes[0] else "the section "
+        return f" (did you mean {what}{homes[0]!r}?)"
 
     def homes(self, word: str, tree: Node | None = None) -> Iterator[str]:
         """Yield dotted names such as `optimizer.rate` that mean `word`, one for each section.

@@ -297,6 +297,20 @@ def test_variables_with_mistakes_are_named(write) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "text, told",
+    [
+        ("data: []", "a.yaml:2:7: data: must be a mapping"),
+        ("data: {train: []}", "a.yaml:2:15: data.train: must be a mapping"),
+        ("mixins: {kind: l1}", "a.yaml:2:9: mixins: must be a list"),
+        ("learner: {checkpoint: 3}", "unknown key (did you mean the section 'checkpoint'?)"),
+    ],
+)
+def test_a_section_of_the_wrong_form_is_named(text: str, told: str, write) -> None:
+    found = problems([write(f"model: {{kind: glm}}\n{text}\n")], {}, [])
+    assert any(told in line for line in found), found
+
+
 @pytest.mark.parametrize("text", ["a", "=1", "a..b=1", ".a=1", "a.=1"])
 def test_settings_of_a_wrong_form(text: str) -> None:
     with pytest.raises(ValueError, match="section.key=value"):
