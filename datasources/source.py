@@ -215,8 +215,8 @@ def check_source(source: DataSource) -> None:
     if blocks * shape.rows < shape.total_rows:
         raise DataError(
             f"{name}: blocks={blocks:,} of shape.rows={shape.rows:,} rows: must hold all of "
-            f"shape.total_rows={shape.total_rows:,}. Correct the number that is wrong; there are "
-            f"{-(-shape.total_rows // shape.rows):,} blocks of so many rows."
+            f"shape.total_rows={shape.total_rows:,}. Correct the number that is wrong: so many "
+            f"rows make {-(-shape.total_rows // shape.rows):,} blocks."
         )
 
 

@@ -83,7 +83,7 @@ def accept_sparse(matrix: Any, name: str) -> CSR:
         try:
             matrix.check_format(full_check=True)
         except ValueError as error:
-            raise DataError(f"{name} is no valid {matrix.format} matrix: {error}") from error
+            raise DataError(f"{name} is not a valid {matrix.format} matrix: {error}") from error
     if matrix.format != "csr":
         with np.errstate(over="ignore"):  # the check below names row and column
             matrix = matrix.astype(np.float32).tocsr()  # first float32: sums of bytes would wrap

@@ -168,8 +168,8 @@ def hash_features(
         rows = len(next(iter(found.values()))[0])
         if len(found[name][0]) != rows:
             raise DataError(
-                f"hash_features: column {name!r} has {len(found[name][0])} rows, the first column "
-                f"has {rows}."
+                f"hash_features: column {name!r} has {len(found[name][0])} rows: must have {rows}, "
+                "as many as the first column."
             )
     pairs = list(interactions)
     crossed = [cross(found, *pair) for pair in pairs]
@@ -189,11 +189,13 @@ def cross(columns: Mapping[str, Hashes], a: str, b: str) -> Hashes:
     for name in (a, b):
         if name not in columns:
             raise DataError(
-                f"hash_features: an interaction of {name!r}, but the columns are "
+                f"hash_features: interactions: {name!r}: must be one of the columns "
                 f"{', '.join(columns)}."
             )
     if a == b:
-        raise DataError(f"hash_features: an interaction of {a!r} with itself says nothing new.")
+        raise DataError(
+            f"hash_features: interactions: {a!r} with itself: must be two different columns."
+        )
     (first, there), (second, here) = (columns[name] for name in sorted((a, b)))
     return mix(first + second * GOLDEN), there & here
 
@@ -219,7 +221,9 @@ def interactions(A: Any, B: Any, hash_bits: int = 20, *, seed: int = 0, signed: 
     if not isinstance(left, CSR) or not isinstance(right, CSR):
         raise DataError("interactions: A and B must be sparse; scipy.sparse.csr_array(A) makes it.")
     if A.shape[0] != B.shape[0]:
-        raise DataError(f"interactions: A has {A.shape[0]} rows and B has {B.shape[0]}.")
+        raise DataError(
+            f"interactions: A has {A.shape[0]} rows, but B has {B.shape[0]}: must be as many."
+        )
     lengths = np.diff(left.indptr) * np.diff(right.indptr)
     indptr = np.cumsum(np.r_[0, lengths])
     hashes = np.empty(indptr[-1], np.uint64)

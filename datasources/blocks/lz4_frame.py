@@ -30,10 +30,10 @@ def decode_frame(packed: memoryview, into: memoryview) -> None:
     """
     source, target = np.frombuffer(packed, np.uint8), np.frombuffer(into, np.uint8)
     if len(packed) < 7 or number(packed, 0) != MAGIC:
-        raise ValueError("there is no LZ4 frame")
+        raise ValueError("it does not begin with an LZ4 frame")
     flags = packed[4]
     if flags >> 6 != 1 or flags & 0b11:
-        raise ValueError(f"an LZ4 frame with the flags {flags:#010b}")
+        raise ValueError(f"its LZ4 frame has the flags {flags:#010b}, which are not supported")
     block_sums, content_sum = flags & 0b10000, flags & 0b100
     at = 14 if flags & 0b1000 else 6  # the size of the contents is not needed
     if len(packed) <= at or packed[at] != xxhash.xxh32_intdigest(packed[4:at]) >> 8 & 0xFF:
@@ -45,7 +45,7 @@ def decode_frame(packed: memoryview, into: memoryview) -> None:
             raise ValueError("its LZ4 frame is cut off")
         if size & STORED:
             if end - begin > len(into) - done:
-                raise ValueError(f"more than {len(into)} bytes")
+                raise ValueError(f"it holds more than {len(into)} bytes")
             target[done : done + end - begin] = source[begin:end]
             done += end - begin
         else:
@@ -62,7 +62,7 @@ def decode_frame(packed: memoryview, into: memoryview) -> None:
         at += 4
     if done != len(into) or at != len(packed):
         raise ValueError(
-            f"{done} bytes, not {len(into)}, of {at} compressed ones, not {len(packed)}"
+            f"it holds {done} bytes in {at} compressed ones: must be {len(into)} in {len(packed)}"
         )
 
 

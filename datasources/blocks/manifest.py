@@ -82,18 +82,20 @@ class Part(BaseModel, extra="forbid", strict=True):
         """Raise `ValueError` if numbers contradict each other."""
         found, kind = self.blocks.rows, self.kind
         if len(self.files) != stripes:
-            raise ValueError(f"it has {len(self.files)} files in {stripes} folders")
+            raise ValueError(
+                f"it has {len(self.files)} files: must be {stripes}, one for each stripe"
+            )
         self.blocks.check(kind, codec, self.files)
         if sum(found) != self.rows or not 1 <= min(found) <= max(found) <= self.block_rows:
             raise ValueError(
-                f"its blocks have {min(found)} to {max(found)} rows, {sum(found)} in all, but the "
-                f"data {self.rows} and a block at most {self.block_rows}"
+                f"its blocks have {min(found)} to {max(found)} rows, {sum(found)} in all: must "
+                f"be 1 to {self.block_rows} each, and {self.rows} in all"
             )
         if self.fields != kind.fields():
-            raise ValueError(f"its fields are {self.fields}, but must be {kind.fields()}")
+            raise ValueError(f"its fields are {self.fields}: must be {kind.fields()}")
         if len(self.sums.targets) != self.targets:
             raise ValueError(
-                f"there are sums of {len(self.sums.targets)} of {self.targets} targets"
+                f"it has sums of {len(self.sums.targets)} targets: must be {self.targets}"
             )
 
 
@@ -143,7 +145,7 @@ class Manifest(BaseModel, extra="forbid", strict=True):
         for what, names in self.names.items():
             count = names.count if isinstance(names, NamesFile) else 2**names.hash_bits
             if count != sizes[what]:
-                raise ValueError(f"there are {count} names of {sizes[what]} {what}")
+                raise ValueError(f"it has {count} names for {sizes[what]} {what}")
         if self.columns and (self.columns.rows, self.columns.columns) != (
             self.rows.columns, self.rows.rows
         ):  # fmt: skip

@@ -181,7 +181,8 @@ def accept_ids(ids: Names | None, first: int, count: int) -> Any:
     given = np.asarray(ids) if isinstance(ids, np.ndarray) else list(ids)  # type: ignore[arg-type]
     if len(given) != count:
         raise DataError(
-            f"BlockWriter: {count} rows from row {first} on, but {len(given)} ids; give each one."
+            f"BlockWriter: {len(given)} ids for the {count} rows from row {first} on: must be one "
+            "for each row."
         )
     numbers = count > 0 and isinstance(given[0], int | np.integer)
     try:

@@ -31,13 +31,13 @@ def check_exchangeable(kind: Kind, rows: int) -> None:
     """Raise `DataError` if rows and columns of such data cannot be exchanged."""
     if kind.dense:
         raise DataError(
-            "BlockWriter: both orientations are for sparse data, but these are dense; a model of "
-            "dense rows needs one orientation."
+            "BlockWriter: both orientations are for sparse data, but these are dense. Write one "
+            "orientation: models of dense rows need no other."
         )
     if rows > MAX_COLUMNS:
         raise DataError(
-            f"BlockWriter: {rows:,} rows cannot be columns of the other orientation, of which "
-            f"there are at most {MAX_COLUMNS:,}."
+            f"BlockWriter: {rows:,} rows: must be at most {MAX_COLUMNS:,} for both orientations. "
+            "Write one orientation."
         )
 
 

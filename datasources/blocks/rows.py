@@ -101,7 +101,8 @@ def accept_rows(
     for name in ("targets", "weights"):
         if name in arrays and len(arrays[name]) != count:
             raise DataError(
-                f"BlockWriter: {count} rows from row {first} on, but {len(arrays[name])} {name}."
+                f"BlockWriter: {len(arrays[name])} {name} for the {count} rows from row {first} "
+                "on: must be one for each row."
             )
     width = arrays["targets"].shape[1] if targets is not None else 0
     kind = Kind(found if dense is not None else 0, width, weights is not None)

@@ -85,13 +85,14 @@ class BlockSource(Closing, Described):
         part = dataset.manifest.part(side)
         if part is None:
             raise DataError(
-                f"{paths[0]}: the dataset has one orientation, but its columns are asked for as "
-                "rows; convert the data again, with both orientations."
+                f"{paths[0]}: the dataset has one orientation, but the model reads its columns "
+                "as rows, too; convert the data again, with both orientations."
             )
         if block_rows is not None and block_rows < part.block_rows:
             raise DataError(
-                f"{paths[0]}: blocks of {part.block_rows:,} rows, but at most {block_rows:,} are "
-                "asked for; convert the data again, with as many rows per block as the other data."
+                f"{paths[0]}: blocks of {part.block_rows:,} rows: must have at most "
+                f"{block_rows:,}, as those of the other data. Convert the data again, with that "
+                "many rows per block."
             )
         self._dataset, self._part = dataset, part
         files, codec = dataset.files(side), dataset.manifest.codec

@@ -42,7 +42,9 @@ class TargetJoin:
     def __init__(self, rows: RowFile, targets: RowFile, name: Any) -> None:
         """Join two files. name: of the file with the targets, in messages."""
         if rows.layout.targets:
-            raise DataError(f"{name}: the rows already have targets of their own.")
+            raise DataError(
+                f"{name}: targets for rows that have targets of their own. Leave out one of them."
+            )
         self._rows, self._targets, self._name = rows, targets, name
         found = targets.layout
         self.layout = replace(rows.layout, targets=found.columns, target_names=found.names)
@@ -58,13 +60,19 @@ class TargetJoin:
                 piece = next(pieces, None)
                 if piece is None:
                     count = done + sum(map(len, parts))
-                    raise DataError(f"{self._name}: targets of {count:,} rows, but data have more.")
+                    raise DataError(
+                        f"{self._name}: targets for {count:,} rows, but the data have more rows: "
+                        "must be one for each row."
+                    )
                 parts.append(piece)
             waiting = np.concatenate(parts)
             yield replace(rows, targets=waiting[: len(rows)], next=None)
             waiting, done = waiting[len(rows) :], done + len(rows)
         if len(waiting) or next(pieces, None) is not None:
-            raise DataError(f"{self._name}: more rows of targets than the {done:,} rows.")
+            raise DataError(
+                f"{self._name}: targets for more than the {done:,} rows of the data: must be one "
+                "for each row."
+            )
 
 
 def table(rows: Rows, columns: int) -> npt.NDArray[np.float32]:

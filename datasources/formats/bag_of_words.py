@@ -37,7 +37,7 @@ def bag_of_words(
     Raises `DataError`.
     """
     if len(paths) > 1:
-        raise DataError(f"{paths[1]}: a bag of words is one file; convert one by one.")
+        raise DataError(f"{paths[1]}: a bag of words is one file; convert each by itself.")
     path = paths[0]
     size, body = read_head(path, scratch)
     columns = check_columns(path, size.columns, known)

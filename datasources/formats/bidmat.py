@@ -64,7 +64,10 @@ class BidmatFile:
         heads = [read_head(path) for path in paths]
         for path, head in zip(paths, heads, strict=True):
             if (head.columns, head.kind == DENSE) != (heads[0].columns, heads[0].kind == DENSE):
-                raise DataError(f"{path}: a {head}, but {paths[0]} is a {heads[0]}.")
+                raise DataError(
+                    f"{path}: a {head}, but {paths[0]} is a {heads[0]}: all files must have as "
+                    "many columns, and all be dense or all sparse."
+                )
         columns = check_columns(paths[0], heads[0].columns, known)
         names = names_beside(paths[0], columns, scratch) if known is None else known.names
         self.layout = Layout(columns, dense=heads[0].kind == DENSE, names=names)

@@ -109,7 +109,9 @@ class CsvTexts:
         """
         for record in self._records(number, FIRST, Scratch(self._scratch.folder)):
             return record._replace(fields=[field.strip() for field in record.fields])
-        raise DataError(f"{self._paths[number]}: has no documents and no names of columns.")
+        raise DataError(
+            f"{self._paths[number]}: is empty: must have a line of names, and documents."
+        )
 
     def _records(self, number: int, start: Place, scratch: Scratch) -> Iterator[Record]:
         """Yield all records from `start` on, without empty lines."""

@@ -125,7 +125,9 @@ def find_files(
     found: list[tuple[str, Any]] = [pair for name in names for pair in expand(name, format)]
     kinds = list(dict.fromkeys(kind for kind, _ in found))
     if len(kinds) > 1:
-        raise DataError(f"{names[0]}: files of several formats: {', '.join(kinds)}; name one kind.")
+        raise DataError(
+            f"{names[0]}: files of several formats: {', '.join(kinds)}; name files of one format."
+        )
     if format is None and kinds == ["csv"] and not {*options}.isdisjoint(OF_RATINGS):
         kinds = ["ratings"]
     if format is None and kinds[0] in TABLES and not {*options}.isdisjoint(OF_TEXTS):
@@ -202,6 +204,6 @@ def format_of(path: AnyPath) -> str:
             return name
     endings = ", ".join(ending for known in FORMATS.values() for ending in known.suffixes)
     raise DataError(
-        f"{path}: unknown format. Its name must end with {endings} (perhaps with .gz); or "
-        f"let `learn convert --format {'|'.join(FORMATS)}` make a block dataset of it."
+        f"{path}: unknown format. Its name must end with {endings} (perhaps with .gz). "
+        f"Otherwise name its format: `learn convert --format {'|'.join(FORMATS)}`."
     )

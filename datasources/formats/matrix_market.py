@@ -24,7 +24,9 @@ def matrix_market(paths: Sequence[Path], scratch: Scratch, known: Known | None =
     from `vocab.txt` beside the file, if it exists. Raises `DataError`.
     """
     if len(paths) > 1:
-        raise DataError(f"{paths[1]}: a Matrix Market file is a whole matrix; convert one by one.")
+        raise DataError(
+            f"{paths[1]}: a Matrix Market file is a whole matrix; convert each by itself."
+        )
     path = paths[0]
     head = read_head(path, scratch)
     size = head.size

@@ -64,7 +64,7 @@ class NpzArchive:
                 raise ValueError("its shape is not two integers")
             rows, columns = section.read(2).tolist()
             if rows < 1 or columns < 1:
-                raise ValueError(f"a matrix of {rows} rows and {columns} columns")
+                raise ValueError(f"{rows} rows and {columns} columns: must be at least one of each")
             return rows, columns
 
     def text(self, name: str) -> str:
@@ -113,7 +113,7 @@ def scipy_npz(paths: Sequence[Path], scratch: Scratch, known: Known | None = Non
     exists. Raises `DataError`.
     """
     if len(paths) > 1:
-        raise DataError(f"{paths[1]}: an .npz file is a whole matrix; convert one by one.")
+        raise DataError(f"{paths[1]}: an .npz file is a whole matrix; convert each by itself.")
     path, archive = paths[0], NpzArchive(paths[0], scratch.tell)
     kind, (rows, columns) = archive.text("format"), archive.shape()
     check_columns(path, columns, known)
@@ -172,7 +172,10 @@ def coo_entries(archive: NpzArchive, rows: int, columns: int) -> Iterator[Entrie
     name = str(archive.path)
     with archive.sections("row", "col", "data") as (row, column, value):
         if not row.size == column.size == value.size:
-            raise DataError(f"{name}: {row.size} rows, {column.size} columns, {value.size} values.")
+            raise DataError(
+                f"{name}: {row.size} row numbers, {column.size} column numbers and {value.size} "
+                "values: must be as many of each."
+            )
         for first in range(0, row.size, CHUNK_NUMBERS):
             count = min(CHUNK_NUMBERS, row.size - first)
             found = [section.read(count) for section in (row, column, value)]

@@ -28,7 +28,7 @@ class OneHot:
         """Find the classes. name: of the file, in messages."""
         if file.layout.targets != 1:
             raise DataError(
-                f"{name}: {file.layout.targets} targets; classes must be numbers of one target."
+                f"{name}: {file.layout.targets} targets: must be one, with a class of each row."
             )
         self._file, self._name = file, name
         if known is not None:
@@ -89,11 +89,14 @@ def numbers_of(name: Any, classes: Sequence[str]) -> npt.NDArray[np.float32]:
 def check_classes(name: Any, count: int, largest: float) -> None:
     """Raise `DataError` for too many classes, or too large class numbers."""
     if count > MOST_CLASSES:
-        raise DataError(f"{name}: more than {MOST_CLASSES:,} different labels; are they classes?")
+        raise DataError(
+            f"{name}: more than {MOST_CLASSES:,} different labels: too many for classes. If they "
+            "are numbers to predict, leave out `classes`."
+        )
     if largest > EXACT:
         raise DataError(
-            f"{name}: a label of {largest:,.0f}; beyond {EXACT:,} float32 cannot tell labels from "
-            "their neighbours; number the classes from 0."
+            f"{name}: label {largest:,.0f}: must be at most {EXACT:,}, the largest that float32 "
+            "tells from its neighbours. Number the classes from 0."
         )
 
 

@@ -54,7 +54,10 @@ class TableRows:
         purposes = set(others)
         self._features = [name for name in self._file.names if name not in purposes]
         if known is not None and isinstance(known.names, HashedWords):
-            raise DataError(f"{paths[0]}: the model hashes words, but a table has numbers.")
+            raise DataError(
+                f"{paths[0]}: a table of numbers, but the model was trained on hashed words. Give "
+                "it texts."
+            )
         if known is not None and known.names is not None:
             self._features = list(known.names)
         hint = "" if known is None else COUNTED
@@ -64,7 +67,10 @@ class TableRows:
                     f"{paths[0]}: no column {name!r}; there are {brief(self._file.names)}{hint}."
                 )
         if len(purposes) < len(others):
-            raise DataError(f"{paths[0]}: one column has two roles; see {brief(others)}.")
+            raise DataError(
+                f"{paths[0]}: a column is named twice among {brief(others)}: must have one role, "
+                "as target, weight, id or left out."
+            )
         self.layout = Layout(
             check_columns(paths[0], len(self._features), known),
             dense=True,

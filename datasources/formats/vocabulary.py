@@ -75,7 +75,10 @@ def choose_words(
     if known is not None and known.names is not None:
         return known.names
     if known is not None:
-        raise DataError(f"{name}: text, but the model does not know the words of its columns.")
+        raise DataError(
+            f"{name}: text, but the model does not know the words of its columns: it was not "
+            "trained on texts. Give it data like those."
+        )
     if hash_bits is not None:
         if (min_df, max_df) != (1, 1.0):
             raise DataError(

@@ -61,7 +61,7 @@ def counts_of(
     corpus = count_texts(named, known) if kind == "texts" else count_words(named, known)
     if not corpus.counts.nnz:
         unknown = f"; the model knows none of their {corpus.dropped:,} words" * (known is not None)
-        raise DataError(f"X: {corpus.counts.shape[0]:,} documents without a word{unknown}.")
+        raise DataError(f"X: no words in its {corpus.counts.shape[0]:,} documents{unknown}.")
     return corpus.counts, corpus.vocabulary
 
 

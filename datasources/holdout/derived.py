@@ -95,8 +95,8 @@ class DerivedSource(MadeSource):
         as_large = self._shape.nnz == before.nnz  # has room for all non-zeros of the source's block
         if source.shape != (replace(before, nnz=source.shape.nnz) if as_large else before):
             raise DataError(
-                f"{self._source}: its blocks would have other sizes for {parts} replicas, and "
-                f"{type(self).__name__} is made from it. Pass shuffle=True."
+                f"{self._source}: must have blocks of the same size for {parts} replicas, because "
+                f"a {type(self).__name__} reads them. Pass shuffle=True."
             )
         other = copy(self)
         other._source = source

@@ -125,6 +125,8 @@ class HugeCTRRaw(HugeCTRKeys):
             integers=not self.float_label_dense,
         )
         if not layout.size:
-            raise DataError(f"{self.path}: records without labels, dense features and slots.")
+            raise DataError(
+                f"{self.path}: records without a number: must have labels, dense features or slots."
+            )
         part = raw_part(self.path, layout)
         return HugeCTRSource([part], layout, *self.key_columns(layout), reading)

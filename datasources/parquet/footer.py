@@ -35,13 +35,13 @@ def read_footer(file: Any, size: int) -> bytes:
     length = int.from_bytes(tail[-8:-4], "little")
     if tail[-4:] != MAGIC:
         raise DataError(
-            f"not a whole Parquet file: of its {size:,} bytes the last four are {tail[-4:]!r} and "
-            f"not {MAGIC!r}, so its end is cut off; write or copy it again."
+            f"not a whole Parquet file: its {size:,} bytes end with {tail[-4:]!r}, not {MAGIC!r}, "
+            "so it was cut off. Write or copy it again."
         )
     if length > size - 12:
         raise DataError(
-            f"not a whole Parquet file: its last bytes name a footer of {length:,} bytes, but all "
-            f"of it has {size:,}; write or copy it again."
+            f"not a whole Parquet file: its last bytes announce a footer of {length:,} bytes, but "
+            f"the file has {size:,}. Write or copy it again."
         )
     if length + 8 > len(tail):
         file.seek(size - 8 - length)

@@ -53,14 +53,17 @@ def read_metadata(folder: str, patience: Patience, hdfs: HdfsDriver | None = Non
         except FileNotFoundError:
             sizes = None
         except (KeyError, TypeError) as error:
-            raise DataError(f"{join(folder, SIZES)}.json: it has no {SIZES!r}.") from error
+            raise DataError(f"{join(folder, SIZES)}.json: must have {SIZES!r}.") from error
     if not are_sizes(sizes, len(names["cats"])):
         raise DataError(
             f"{place}: {SIZES} is {sizes}, but must be one size, 1 or more, for each of the "
             f"{len(names['cats'])} cats."
         )
     if not files or not (names["cats"] or names["conts"]):
-        raise DataError(f"{place}: {len(files)} files, no cats and no conts: nothing to read.")
+        raise DataError(
+            f"{place}: {len(files)} files, {len(names['cats'])} cats, {len(names['conts'])} conts: "
+            "must be at least one file, and one of cats or conts."
+        )
     counted = sizes or [None] * len(names["cats"])  # None: counted when the files are opened
     cats = [Sparse(name, None, size) for name, size in zip(names["cats"], counted, strict=True)]
     return Described(

@@ -48,7 +48,10 @@ def read_array(path: Path, scratch: Scratch, banner: list[str]) -> Any:
     A symmetric matrix has only the numbers on and below the diagonal.
     """
     if len(banner) != 5 or banner[0] != "%%matrixmarket" or banner[4] not in SYMMETRIES:
-        raise DataError(f"{path}:1: {' '.join(banner)[:60]!r} is not the banner of a real matrix.")
+        raise DataError(
+            f"{path}:1: {' '.join(banner)[:60]!r}: must be a line such as %%MatrixMarket matrix "
+            "array real general."
+        )
     lines = array_lines(path, scratch)
     number, line = next(lines, (1, b""))
     words = line.split()
@@ -56,7 +59,9 @@ def read_array(path: Path, scratch: Scratch, banner: list[str]) -> Any:
         raise DataError(f"{path}:{number}: {show(line)}: must be the numbers of rows and columns.")
     rows, columns = map(int, words)
     if banner[4] != "general" and rows != columns:
-        raise DataError(f"{path}:{number}: {banner[4]}, but {rows} x {columns} is not square.")
+        raise DataError(
+            f"{path}:{number}: {rows} x {columns}: must be square, as it is {banner[4]}."
+        )
     values = []
     for number, line in lines:
         try:
@@ -66,7 +71,9 @@ def read_array(path: Path, scratch: Scratch, banner: list[str]) -> Any:
     skew = banner[4].startswith("skew")
     needed = rows * columns if banner[4] == "general" else rows * (rows + (-1 if skew else 1)) // 2
     if len(values) != needed:
-        raise DataError(f"{path}: {len(values):,} numbers, but it declares {needed:,}; cut off?")
+        raise DataError(
+            f"{path}: {len(values):,} numbers, but it declares {needed:,}; is it cut off?"
+        )
     if banner[4] == "general":
         return np.array(values, np.float32).reshape(columns, rows).T
     table = np.zeros((rows, rows), np.float32)

@@ -70,11 +70,12 @@ def check_banner(place: str, banner: list[str], line: bytes) -> None:
 def check_size(place: str, size: Size, symmetry: str) -> None:
     """Raise `DataError` for sizes that no matrix can have."""
     if not size.rows or not size.columns:
-        raise DataError(f"{place}: a matrix of {size.rows} rows and {size.columns} columns.")
+        raise DataError(
+            f"{place}: {size.rows} rows and {size.columns} columns: must be at least one of each."
+        )
     if symmetry != "general" and size.rows != size.columns:
         raise DataError(
-            f"{place}: {symmetry}, but with {size.rows} rows and {size.columns} columns it is not "
-            "square."
+            f"{place}: {size.rows} x {size.columns}: must be square, as it is {symmetry}."
         )
 
 

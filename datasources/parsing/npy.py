@@ -43,10 +43,11 @@ def read_header(stream: IO[bytes], kinds: str = "biuf") -> Header:
             shape, fortran, dtype = read(stream)
         except BAD_HEADER as error:
             raise ValueError(f"its header is damaged: {error}") from error
-    if dtype.kind not in kinds or any(size < 0 for size in shape):
-        raise ValueError(
-            f"an array of dtype {dtype} and shape {shape}, but not what is needed here"
-        )
+    if any(size < 0 for size in shape):
+        raise ValueError(f"its header is damaged: shape {shape}")
+    if dtype.kind not in kinds:
+        wanted = "text" if set(kinds) <= set("SU") else "numbers"
+        raise ValueError(f"an array of {dtype}: must be {wanted}")
     return Header(shape, dtype, fortran)
 
 
@@ -59,7 +60,7 @@ class NpyFile:
     def __init__(self, paths: Sequence[Path], scratch: Scratch, known: Known | None = None) -> None:
         """Read the header."""
         if len(paths) > 1:
-            raise DataError(f"{paths[1]}: an .npy file is a whole matrix; convert one by one.")
+            raise DataError(f"{paths[1]}: an .npy file is a whole matrix; convert each by itself.")
         self._path, self._scratch = paths[0], scratch
         with self._path.open("rb") as file:
             try:

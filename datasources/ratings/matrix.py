@@ -89,7 +89,8 @@ def assemble(
     matrix = sparse.csr_array((values, columns, indptr), shape=(len(user_ids), len(item_ids)))
     if not np.isfinite(values).all():
         raise DataError(
-            f"{table.path}: {table.value}s whose {duplicates} is too large for a float32."
+            f"{table.path}: the {duplicates} of repeated {table.value}s is too large for a "
+            "float32. Divide them by a number, or merge by `duplicates: last`."
         )
     dropped = table.users.codes.size - order.size
     return Ratings(matrix, user_ids, item_ids, times, dropped, unrated=table.values is None)
@@ -154,8 +155,8 @@ def repeated(table: Table, order: npt.NDArray[np.int64], starts: npt.NDArray[np.
     )
     before, here = table.places([int(record) for record in records[:2]])
     return (
-        f"{here}: user {user!r} and item {item!r} come together again, after {before}; of all "
-        f"pairs, {again.size:,} come more than once. {table.merge}"
+        f"{here}: user {user!r} and item {item!r} are a pair again, after {before}. Pairs with "
+        f"several records: {again.size:,}. {table.merge}"
     )
 
 

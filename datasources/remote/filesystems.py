@@ -120,7 +120,7 @@ def open_azure(container: str, options: dict[str, str], patience: Patience) -> f
     account = options.get("account") or os.environ.get("AZURE_STORAGE_ACCOUNT")
     if not account:
         raise DataError(
-            f"az://{container}: which account? Set AZURE_STORAGE_ACCOUNT or write "
+            f"az://{container}: must name an account. Set AZURE_STORAGE_ACCOUNT, or write "
             f"az://{container}/path?account=NAME."
         )
     return fs.AzureFileSystem(

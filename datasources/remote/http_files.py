@@ -47,7 +47,9 @@ class HttpFiles:
 
     def put(self, file: Path, path: str) -> None:
         """Raise `DataError`: web servers take no files."""
-        raise DataError(f"{self.name(path)}: a web server takes no files; write to a store.")
+        raise DataError(
+            f"{self.name(path)}: files cannot be written to a web server. Write to a store, such as s3://."
+        )
 
     def remove(self, path: str) -> None:
         """Raise `DataError`, as `put` does."""
@@ -60,9 +62,9 @@ class HttpFiles:
         start, stop, size = self._range(status.path, reply)
         if (start, stop, size) != (offset, offset + length, status.size):
             raise RemoteError(
-                f"{self.name(status.path)}: bytes {start}-{stop} of {size} came, but "
-                f"{offset}-{offset + length} of {status.size} were asked for; the file has changed "
-                "or the server does not understand ranges."
+                f"{self.name(status.path)}: bytes {offset}-{offset + length} of {status.size} were "
+                f"requested, but {start}-{stop} of {size} came; the file has changed, or the "
+                "server does not support ranges."
             )
         if f"{size} {validator(reply)}" != status.identity:
             raise changed(self.name(status.path))

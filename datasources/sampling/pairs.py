@@ -97,8 +97,8 @@ class PairSource(MadeSource):
         both = min(one[0], other[0])
         if (one[1][:both] != other[1][:both]).any():
             raise DataError(
-                f"{self._source}: its rows and its columns are not the same pages in the same "
-                "order; of a graph no rows are held out."
+                f"{self._source}: its rows and its columns must be the same pages in the same "
+                "order. Do not hold out rows of a graph."
             )
         first = place * self._half
         return first, min(first + self._half, max(one[0], other[0])), *one, *other

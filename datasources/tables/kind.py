@@ -84,19 +84,19 @@ class TableData(MemoryKind):
             raise ValueError("no features: name columns in `categorical` or `numeric`")
         check_apart(self.targets, [*self.categorical, *self.numeric])
         if self.ids is not None and self.stream:
-            raise ValueError("ids: with `stream`, rows have no names; leave one of them out")
+            raise ValueError("ids: must be left out with `stream`, whose rows have no names")
         if self.classes and len(self.targets) > 1:
-            raise ValueError(f"classes: `targets` has {len(self.targets)} columns, must have one")
+            raise ValueError(f"classes: `targets` has {len(self.targets)} columns: must have one")
         for a, b in self.interactions:
             for name in (a, b):
                 if name not in self.categorical:
-                    raise ValueError(f"interactions: {name!r} is not among `categorical`")
+                    raise ValueError(f"interactions: {name!r}: must be one of `categorical`")
             if a == b:
-                raise ValueError(f"interactions: {a!r} with itself says nothing new")
+                raise ValueError(f"interactions: {a!r} with itself: must be two different columns")
         if isinstance(self.standardize, dict):
             for name in self.numeric:
                 if self.standardize.get(name, (0.0, 0.0))[1] <= 0.0:
-                    raise ValueError(f"standardize: {name!r} has no [mean, deviation > 0]")
+                    raise ValueError(f"standardize: {name!r}: must have [mean, deviation > 0]")
         return self
 
     @property

@@ -111,7 +111,7 @@ def read_csv(path: Path, delimiter: str, names: list[str], text: set[str]) -> It
         if value.lower() in MISSING:
             rule = "leave the fields of missing numbers empty, and say `nulls: zero`."
         raise DataError(
-            f"{path}:{line}: column {header[int(column)]!r} is {value!r}, no number; {rule}"
+            f"{path}:{line}: column {header[int(column)]!r} is {value!r}, not a number; {rule}"
         ) from error
 
 

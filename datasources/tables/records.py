@@ -44,8 +44,8 @@ def field_of(record: Record, row: int, name: str) -> Any:
     if name in record:
         return record[name]
     near = get_close_matches(name, list(record), n=1)
-    hint = f" Did you mean it by {near[0][:40]!r}?" if near else " null stands for no value."
-    raise DataError(f"rows[{row}]: {name!r} is missing: must be there.{hint}")
+    hint = f" Did you mean it by {near[0][:40]!r}?" if near else " Write null if it has no value."
+    raise DataError(f"rows[{row}]: {name!r} is missing.{hint}")
 
 
 def _number(value: Any, row: int, name: str) -> float | None:

@@ -36,7 +36,7 @@ def read_json_lines(path: Path, field: str = "text") -> Iterator[tuple[str, str]
         try:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise DataError(f"{path}:{number}: no valid JSON: {error}") from error
+            raise DataError(f"{path}:{number}: not valid JSON: {error}") from error
         text = record.get(field) if isinstance(record, dict) else None
         if not isinstance(text, str):
             raise DataError(
@@ -68,6 +68,6 @@ def decode(data: bytes, path: Path, line: int) -> str:
     except UnicodeDecodeError as error:
         line += data.count(b"\n", 0, error.start)
         raise DataError(
-            f"{path}:{line}: byte {data[error.start]:#04x} is no UTF-8; convert the file, for "
+            f"{path}:{line}: byte {data[error.start]:#04x} is not UTF-8; convert the file, for "
             f"example with iconv -f latin1 -t utf-8."
         ) from error

@@ -211,7 +211,7 @@ def test_more_rows_than_written(tmp_path: Path) -> None:
     source = BlockSource([tmp_path], block_rows=6)
     assert source.shape.rows == 6
     np.testing.assert_array_equal(collect(source).X, X.toarray())
-    with pytest.raises(DataError, match="4 rows, but at most 3.*convert"):
+    with pytest.raises(DataError, match="4 rows: must have at most 3.*Convert"):
         BlockSource([tmp_path], block_rows=3)
 
 

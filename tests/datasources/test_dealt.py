@@ -114,5 +114,5 @@ def test_what_is_made_has_room_for_blocks_of_other_sizes_or_is_refused() -> None
     assert whole.shape != source.shape
     part = dealt(EntryFilter(source, 0.4, seed=1, held=False), 2)
     assert part.shape.nnz == whole.shape.nnz
-    with pytest.raises(DataError, match="would have other sizes for 2 replicas"):
+    with pytest.raises(DataError, match="must have blocks of the same size for 2 replicas"):
         dealt(NegativeSource(source, draws=1, power=0.0, seed=1), 2)

@@ -322,7 +322,10 @@ def replace_file(path: Path, contents: bytes) -> None:
         ({"dense_dim": 3, "slot_size_array": [4]}, "not a whole number of records of 20 bytes"),
         ({"slot_size_array": [4, 1]}, "record 1 .* without a column in slot 1"),
         ({"slot_num": 2, "slot_size_array": [4]}, "2 slots, but slot_size_array has 1 sizes"),
-        ({"label_dim": 0, "slot_num": 0, "hash_bits": 4}, "without labels, dense features and"),
+        (
+            {"label_dim": 0, "slot_num": 0, "hash_bits": 4},
+            "without a number: must have labels, dense",
+        ),
         ({"slot_num": 1, "vocabulary_size": 2**31 - 1, "dense_dim": 1}, "2,147,483,648 columns"),
         ({"slot_size_array": [2**31 - 1, 5]}, "2,147,483,652 columns: must be 1 to"),
         ({"dense_dim": 2, "slot_size_array": []}, "dense feature 1 that is not finite"),

@@ -392,7 +392,7 @@ def test_hugectr_metadata(tmp_path, where):
         ({"slot_size_array": [1]}, r"slot_size_array is \[1\]"),
         ({"slot_size_array": [0, 3]}, "must be one size, 1 or more"),
         ({"cats": [{"name": "C1"}]}, "not HugeCTR's metadata: KeyError 'col_name'"),
-        ({"file_stats": []}, "nothing to read"),
+        ({"file_stats": []}, "0 files, .* must be at least one file"),
         ({"file_stats": None}, "not HugeCTR's metadata"),
         ({"cats": [{"col_name": "C9"}]}, "no column 'C9'; it has label, I1, C1, C2"),
     ],

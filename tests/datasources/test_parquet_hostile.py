@@ -161,7 +161,9 @@ def test_truncated_anywhere(tmp_path):
         with pytest.raises(DataError, match=r"x.parquet: .*(not a whole Parquet file|its footer)"):
             ParquetSource(path, Sparse("i", "v", 50))
     path.write_bytes(b"PAR1junkPAR1")
-    with pytest.raises(DataError, match="name a footer of 1,802,401,130 bytes, but all of it has"):
+    with pytest.raises(
+        DataError, match="announce a footer of 1,802,401,130 bytes, but the file has"
+    ):
         ParquetSource(path, Sparse("i", "v", 50))
 
 

@@ -135,7 +135,7 @@ def test_matrices_have_numbers_for_ids(tmp_path: Path) -> None:
         assert table(ratings) == {("0", "1"): 3, ("2", "1"): 0}
     twice = sp.coo_array(([3.0, 1.0], ([2, 2], [1, 1])), shape=(4, 3))
     sp.save_npz(tmp_path / "t.npz", twice)
-    with pytest.raises(DataError, match="t.npz: entry 1: user '2' and item '1' come together"):
+    with pytest.raises(DataError, match="t.npz: entry 1: user '2' and item '1' are a pair again"):
         read_ratings(tmp_path / "t.npz")
     rows = sp.csr_array(np.ones((2, 3)))
     for name, array in [("indices", [0, 1, 2, 0, 1, 3]), ("indptr", [0, 100, 6])]:
@@ -176,8 +176,8 @@ def test_duplicates_are_an_error_that_names_both_lines(tmp_path: Path) -> None:
     with pytest.raises(DataError) as error:
         read_ratings(path)
     assert str(error.value) == (
-        f"{path}:5: user 'a' and item 'b' come together again, after {path}:2; of all pairs, 2 "
-        "come more than once. Choose how to merge them with duplicates: last, sum or mean."
+        f"{path}:5: user 'a' and item 'b' are a pair again, after {path}:2. Pairs with several "
+        "records: 2. Choose how to merge them with duplicates: last, sum or mean."
     )
 
 

@@ -269,9 +269,12 @@ def test_blocks_of_a_file_do_not_matter(tmp_path: Path) -> None:
         (b"a,x,x,y\nr,1,2,3\n", "column 'x' is twice"),
         (
             b"a,x,y\nr,1,1\nr,one,1\n",
-            r":3: column 'x' is 'one', no number; name columns of text",
+            r":3: column 'x' is 'one', not a number; name columns of text",
         ),
-        (b"a,x,y\nr,1,1\nr,NA,1\n", "'NA', no number; leave the fields of missing numbers empty"),
+        (
+            b"a,x,y\nr,1,1\nr,NA,1\n",
+            "'NA', not a number; leave the fields of missing numbers empty",
+        ),
         (b"a,x,y\nr,1,1\nr,1\n", "Row #3: Expected 3 columns, got 2"),
         (b"a,x,y\nr,1,1\nr,,1\n", "column 'x': row 1 is empty; set `nulls: zero`"),
         (b"a,x,y\nr,1,1\nr,1,\n", "column 'y': row 1 is empty; leave such rows out"),
@@ -318,8 +321,8 @@ def test_fields_may_be_split_at_anything(tmp_path: Path) -> None:
 
 def test_mistakes_in_the_configuration_have_their_place(learn: Learn) -> None:
     for setting, message in [
-        ("data.train.interactions=[[country, add]]", "'add' is not among `categorical`"),
-        ("data.train.interactions=[[ad, ad]]", "'ad' with itself says nothing new"),
+        ("data.train.interactions=[[country, add]]", "'add': must be one of `categorical`"),
+        ("data.train.interactions=[[ad, ad]]", "'ad' with itself: must be two different columns"),
         ("data.train={categorical: [], numeric: []}", "no features: name columns in"),
         ("data.train.numeric=[price, click]", "'click' is a target and a feature: must be one of"),
         ("data.train.categoric=[ad]", "unknown key (did you mean 'categorical'?)"),

@@ -126,7 +126,7 @@ def test_json_lines(tmp_path: Path) -> None:
             read_counts(path)
     for wrong in ['{"text":', "[" * 100_000]:
         path.write_text(lines[0] + "\n" + wrong)
-        with pytest.raises(DataError, match=r"docs\.jsonl:2: no valid JSON"):
+        with pytest.raises(DataError, match=r"docs\.jsonl:2: not valid JSON"):
             read_counts(path)
 
 
@@ -137,7 +137,7 @@ def test_folder_of_texts(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("ignored")
     assert dense(read_counts(tmp_path)) == {"b.txt": {"path": 2}, "sub/a.txt": {"socket": 1}}
     (tmp_path / "c.txt").write_bytes(b"fine\nfine\nbad \xff")
-    with pytest.raises(DataError, match=r"c\.txt:3: byte 0xff is no UTF-8"):
+    with pytest.raises(DataError, match=r"c\.txt:3: byte 0xff is not UTF-8"):
         read_counts(tmp_path)
 
 

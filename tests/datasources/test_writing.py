@@ -148,5 +148,5 @@ def test_a_folder_is_complete_or_has_no_manifest(
 
 
 def test_a_web_server_takes_no_files(file: Path) -> None:
-    with pytest.raises(DataError, match="a web server takes no files"):
+    with pytest.raises(DataError, match="files cannot be written to a web server"):
         put(file, stored("http://127.0.0.1:1/a"), QUICK)

@@ -93,8 +93,8 @@ def test_targets_from_a_file_of_their_own(tmp_path: Path) -> None:
     found = rows_of(BlockSource([tmp_path / "dst"]))
     np.testing.assert_array_equal(found["X"], X.toarray())
     np.testing.assert_array_equal(found["targets"], Y.toarray())
-    for rows, message in [(4999, "targets of 4,999 rows, but data have more"),
-                          (5001, "more rows of targets than the 5,000 rows")]:  # fmt: skip
+    for rows, message in [(4999, "targets for 4,999 rows, but the data have more"),
+                          (5001, "targets for more than the 5,000 rows")]:  # fmt: skip
         np.save(tmp_path / "z.npy", np.ones(rows))
         with pytest.raises(DataError, match=message):
             convert(Conversion([str(tmp_path / "x.npz")], [tmp_path / "d"],

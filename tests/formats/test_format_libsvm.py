@@ -124,7 +124,7 @@ def test_classes_become_targets(tmp_path: Path) -> None:
     assert chunk.targets.tolist() == [[0, 1], [1, 0], [0, 1]]
     path.write_text("1,2 1:1\n")
     (tmp_path / "b").mkdir()
-    with pytest.raises(DataError, match="2 targets; classes must be numbers of one"):
+    with pytest.raises(DataError, match="2 targets: must be one, with a class of each row"):
         OneHot(path, LibsvmFile([path], Scratch(tmp_path / "b")), scratch)
 
 
@@ -162,7 +162,7 @@ def test_parts_are_one_file_after_the_other(tmp_path: Path) -> None:
         ("", "a.svm: has no rows"),
         ("# only this\n", "a.svm: has no rows"),
         ("1\n2\n", "a.svm: no features in its 2 rows"),
-        ("1,2 1:1\n16777217000 1:1\n", "a.svm: a label of 16,777,217,024; beyond 16,777,216"),
+        ("1,2 1:1\n16777217000 1:1\n", "a.svm: label 16,777,217,024: must be at most 16,777,216"),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, text: str, message: str) -> None:

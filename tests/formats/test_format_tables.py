@@ -127,7 +127,11 @@ def test_rows_with_empty_fields_are_left_out(tmp_path: Path) -> None:
         ("a,b\n1,1e39\n", {}, "a.csv:2: column 'b' is 1e+39, but every number"),
         ("a,a\n1,2\n", {}, "the column 'a' occurs twice"),
         ("a,b\n1,2\n", {"targets": ["c"]}, "no column 'c'; there are 'a', 'b'"),
-        ("a,b\n1,2\n", {"targets": ["a"], "weights": "a"}, "one column has two roles"),
+        (
+            "a,b\n1,2\n",
+            {"targets": ["a"], "weights": "a"},
+            "a column is named twice",
+        ),
         ("a,b\n1,2\n", {"targets": ["a", "b"]}, "0 columns: must be 1 to"),
         ("a,b\n1,2\n", {"separator": "::"}, "separator='::': must be one ASCII character"),
         ('a,b\n1,"2\n', {}, "a.csv:2: cannot be divided into fields"),

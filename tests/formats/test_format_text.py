@@ -167,7 +167,7 @@ def test_a_folder_and_several_files_of_texts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "a.csv: has no documents and no names of columns"),
+        ("", "a.csv: is empty: must have a line of names"),
         ("body,y\n", "a.csv: has a header but no documents."),
         ("text,y\nword,1\n", "a.csv: no column 'body'; there are 'text', 'y'. `text` says which"),
         ("boddy,y\nword,1\n", "Did you mean 'boddy'? `text` says which column has the texts."),

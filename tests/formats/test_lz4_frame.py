@@ -70,9 +70,9 @@ def test_checksums_of_other_writers_are_compared() -> None:
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        (b"", "no LZ4 frame"),
-        (header(0x60)[:6], "no LZ4 frame"),
-        (b"x" + header(0x60)[1:] + END, "no LZ4 frame"),
+        (b"", "not begin with an LZ4 frame"),
+        (header(0x60)[:6], "not begin with an LZ4 frame"),
+        (b"x" + header(0x60)[1:] + END, "not begin with an LZ4 frame"),
         (header(0x61, bytes(4)) + END, "flags"),  # a dictionary
         (header(0xA0) + END, "flags"),  # another version
         (header(0x60)[:-1] + b"?" + END, "header"),
@@ -80,7 +80,7 @@ def test_checksums_of_other_writers_are_compared() -> None:
         (header(0x60) + stored(b"abcd")[:-1], "cut off"),
         (header(0x60) + stored(b"abcd"), "cut off"),
         (header(0x60) + stored(b"abcde") + END, "more than 4 bytes"),
-        (header(0x60) + stored(b"abc") + END, "3 bytes, not 4"),
+        (header(0x60) + stored(b"abc") + END, "holds 3 bytes in 18 compressed ones: must be 4"),
         (header(0x60) + stored(b"abcd") + END + b"?", "compressed ones"),
         (header(0x60) + struct.pack("<I", 3) + b"\x10a\x00" + END, "damaged"),  # no distance
         (header(0x60) + struct.pack("<I", 4) + b"\x10a\x00\x00" + END, "damaged"),  # distance 0

@@ -89,9 +89,9 @@ def accepted(
 
 CONTRADICTIONS = (
     "not a blocklearn", "newer blocklearn", "not the manifest", "must be as many as",
-    "were written", "its fields", "its blocks have", " files in ", "there are",
+    "were written", "its fields", "its blocks have", " files: must", "it has",
     "two orientations", "as config, targets and names say", "reads format",
-    "position of an optimizer", "no parameter",
+    "optimizer's number of steps", "no parameter",
 )  # fmt: skip
 """What messages say where a field does not fit others."""
 

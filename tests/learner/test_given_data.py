@@ -61,7 +61,7 @@ def test_new_texts_are_counted_over_the_words_of_the_model() -> None:
         learner.predict(new), learner.predict(sp.csr_array([[1.0, 0, 0, 1, 0]]))
     )
     for wrong in (["unknowns only"], [["unknowns"]]):
-        with pytest.raises(DataError, match=r"1 documents without a word; the model knows none"):
+        with pytest.raises(DataError, match=r"no words in its 1 documents; the model knows none"):
             learner.predict(wrong)
     with pytest.raises(DataError, match="word number 5, but the model knows 5 words"):
         learner.predict([[(5, 1)]])
@@ -75,7 +75,7 @@ def test_new_texts_are_counted_over_the_words_of_the_model() -> None:
         ([[(0, 1)], [3]], "document 1: must be a list of pairs"),
         ([[(0.5, 1)]], "document 0: numbers of words must be 0, 1"),
         ([[(-1, 1)]], "document 0: numbers of words must be 0, 1"),
-        (["", "--"], "2 documents without a word"),
+        (["", "--"], "no words in its 2 documents"),
     ],
 )
 def test_damaged_documents_are_named(wrong: Any, told: str) -> None:
