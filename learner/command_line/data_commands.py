@@ -72,7 +72,7 @@ def convert(
     verbose: VerboseOption = False,
     **settings: Any,
 ) -> None:  # fmt: skip
-    """Make a block dataset of files.
+    """Convert files to a block dataset.
 
     Formats: CSV, ratings, LIBSVM, LIBFFM, Vowpal Wabbit, Matrix Market, LDA-C, UCI bag of words,
     text, JSON lines, SciPy npz, NumPy npy, BIDMat, Parquet, or another block dataset.

@@ -60,7 +60,9 @@ def topics(
 
 def factors(
     run: RunArgument,
-    state: Annotated[str, typer.Argument(metavar="STATE", help="Such as users or items, of ALS.")],
+    state: Annotated[
+        str, typer.Argument(metavar="STATE", help="Name of the state: users or items of ALS.")
+    ],
     out: Annotated[
         Path,
         typer.Option(

@@ -46,7 +46,7 @@ def predict(
         typer.Option(
             "--pairs",
             metavar="FILE",
-            help="Users and items, a pair per record: predict ratings of pairs, not rows.",
+            help="Predict the ratings of these pairs: a user and an item per record.",
         ),
     ] = None,
     out: Annotated[
@@ -65,8 +65,8 @@ def predict(
             min=0.0,
             max=1.0,
             metavar="SHARE",
-            help="Topics: only those with this share of a row or more, such as 0.01; a table has a "
-            "row for each.",
+            help="Topics: write only those with this share of a row or more, such as 0.01, each in "
+            "a row of its own.",
         ),
     ] = None,
     overwrite: OverwriteOption = False,

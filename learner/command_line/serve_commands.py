@@ -38,10 +38,10 @@ def serve(
 ) -> None:
     """Answer requests in JSON over HTTP.
 
-    Endpoints: predict, topics, recommend, similar, health, metrics, as far as the model has them.
-    `curl http://127.0.0.1:8000/` lists them, with examples.
+    Endpoints: health, metrics, and those of predict, topics, recommend and similar that the model
+    supports. `curl http://127.0.0.1:8000/` lists them, with examples.
 
-    SIGTERM and Ctrl-C stop the service when its requests are answered; its exit code is then 0.
+    After SIGTERM or Ctrl-C it answers the requests that it has, and ends with exit code 0.
     """
     try:
         import starlette  # noqa: F401

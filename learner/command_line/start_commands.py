@@ -46,15 +46,16 @@ class Start(StrEnum):
 
 
 LINKS = (
-    "FILE: a table of links, with a column of pages they are on and one of pages they lead to; or "
-    "a square matrix, .npz or .mtx: a row for each page that has links."
+    "FILE: a table of links with two columns, the page of a link and the page it leads to; or a "
+    "square matrix (.npz, .mtx) with a row for each page that has links."
 )
 WHAT = {
     Start.lda: "Find topics of texts.\n\n"
-    "FILE: a folder, .txt, .jsonl, or a table with a column of texts.",
+    "FILE: texts (a folder, .txt, .jsonl, or a table with a column of texts), or counts (.npz, "
+    ".mtx, .ldac).",
     Start.nmf: "Find parts of texts, or of other counts.\n\nFILE: as for `learn lda`.",
     Start.als: "Learn from ratings or purchases.\n\nFILE: a table of users and items.",
-    Start.ranking: "Learn what to recommend, from what users have.\n\n"
+    Start.ranking: "Learn to recommend from what users bought, clicked or own.\n\n"
     "FILE: a table of users and items.",
     Start.glm: "Learn to predict a number or a class.\n\n"
     "FILE: a table, or LIBSVM text; the column to predict is called target, label or class, or is "
@@ -68,7 +69,7 @@ WHAT = {
     Start.word_vectors: "Learn a vector for each word of texts.\n\n"
     "FILE: a folder, .txt, .jsonl, or a table with a column of texts.",
     Start.pagerank: f"Score pages by the links that lead to them.\n\n{LINKS}",
-    Start.components: f"Find pages that links join.\n\n{LINKS}",
+    Start.components: f"Find groups of pages that are connected by links.\n\n{LINKS}",
     Start.triangles: f"Count triangles of pages that all link to each other.\n\n{LINKS}",
 }
 
@@ -96,7 +97,7 @@ def init(
 ) -> None:
     """Look at data, and write a configuration with comments.
 
-    It runs as it is: `learn --config YAML`.
+    Run it with `learn --config YAML`.
     """
     from blocklearn.durable import write_file
 

@@ -43,7 +43,7 @@ SetOption = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="One value, e.g. model.topics=200. Wins over LEARN__MODEL__TOPICS and the files.",
+        help="Set one value, such as model.topics=200. Overrides files and LEARN__MODEL__TOPICS.",
     ),
 ]
 OutOption = Annotated[
@@ -68,7 +68,10 @@ ResumeOption = Annotated[
     Resume | None, typer.Option("--resume", help="Resume from the newest checkpoint, if any.")
 ]
 DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Check everything, print memory and time, stop.")
+    bool,
+    typer.Option(
+        "--dry-run", help="Check everything, print the memory and time that a run needs, stop."
+    ),
 ]
 LogFormatOption = Annotated[
     LogFormat, typer.Option("--log-format", help="Progress as lines or as JSON events.")
@@ -92,7 +95,9 @@ def train(
     log_format: LogFormatOption = LogFormat.text,
     plot: Annotated[
         Path | None,
-        typer.Option("--plot", metavar="FILE", help="Plot of a regularisation path."),
+        typer.Option(
+            "--plot", metavar="FILE", help="Draw the scores of a regularisation path to this file."
+        ),
     ] = None,
 ) -> None:
     """Train a model as the configuration says."""

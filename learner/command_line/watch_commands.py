@@ -67,7 +67,9 @@ def compare(
 def doctor(
     places: Annotated[
         list[str] | None,
-        typer.Option("--fs", metavar="URL", help="A file or folder that should be readable."),
+        typer.Option(
+            "--fs", metavar="URL", help="Also check that this file or folder can be read."
+        ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     verbose: VerboseOption = False,

@@ -27,12 +27,14 @@ class Settings:
     """Settings of the dataset; for blocks see `BlockWriter`."""
 
     block_rows: int = setting(1024, "Rows per block.", min=1)
-    codec: Literal["raw", "lz4"] = setting("lz4", "Compression of blocks.")
+    codec: Literal["raw", "lz4"] = setting("lz4", "How blocks are compressed.")
     both_orientations: bool = setting(False, "Store columns as rows too, for ALS.")
-    format: str | None = setting(None, "Format of SRC, if its name does not tell.", "NAME")
+    format: str | None = setting(None, "Format of the files, if their names do not tell.", "NAME")
     sparse: bool = setting(False, "Do not store the zeros of dense data.")
-    classes: bool = setting(False, "Replace the target by a 0/1 target per class.")
-    target_files: list[str] | None = setting(None, "Targets of the rows, any format.", "FILE")
+    classes: bool = setting(False, "Replace the target by one target of 0 and 1 for each class.")
+    target_files: list[str] | None = setting(
+        None, "Files of any format with the targets of the rows.", "FILE"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
