@@ -29,6 +29,8 @@ def topic_words(
             f"Learner.topics: model={type(model).__name__}: must be a model with topics, such as "
             "LDA or NMF."
         )
+    if top < 1:
+        raise ValueError(f"Learner.topics: top={top}: must be at least 1.")
     with MatCache(threads=1, reserving=True) as cache:
         copy = model.model_copy()
         copy.attach(cache)
