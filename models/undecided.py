@@ -30,5 +30,5 @@ def not_chosen(model: object, what: str) -> ValueError:
     """Return the error for `allocate` of a model that leaves a setting open."""
     return ValueError(
         f"{type(model).__name__}: {what}: must be chosen before training. Call "
-        "blocklearn.choose(learner), or use an estimator or `learn train`, which do it."
+        "blocklearn.choose(learner), or use an estimator or `learn train`, which choose it."
     )

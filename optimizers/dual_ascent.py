@@ -237,9 +237,9 @@ class DualAscent(Optimizer):
             )
         if update.dual is None:
             raise CombinationError(
-                "dual-ascent needs losses whose second derivatives are bounded, and this model has "
-                f"others, or gives none of them dual steps ({update.losses.__name__}). Use adagrad "
-                "or lbfgs."
+                f"dual-ascent needs dual steps, which the losses of this model "
+                f"({update.losses.__name__}) do not give. Their second derivatives must be "
+                "bounded. Use adagrad or lbfgs."
             )
         if update.block.X.pattern is None:
             raise CombinationError(

@@ -24,6 +24,6 @@ class StatisticsOptimizer(Optimizer):
         for name, terms in self.terms.items():
             raise CombinationError(
                 f"{terms[0].kind} on {name!r}: {kind} takes updates as estimates of a parameter, "
-                "not as gradients of an objective that terms could be added to. Leave it out, or "
-                "set its weight to 0 to have it reported only."
+                "and a term can only be added to gradients. Leave the mixin out, or set its weight "
+                "to 0 to report it only."
             )

@@ -264,8 +264,8 @@ class GradientOptimizer(GradientRule):
             return {"XT": update.X.T, "R": update.R, "mask": update.mask, "D": update.D}
         if p.sparse and self._before > 0 and p.rests:
             raise CombinationError(
-                f"{self.name}: the updates of {p.name!r} were sparse, and now one is dense. Keep "
-                "to one kind: rows that missed a penalty would miss it for good."
+                f"{self.name}: the updates of {p.name!r} were sparse, and now one is dense. Make "
+                "all sparse or all dense: otherwise rows that missed a penalty never get it."
             )
         g = update.at(p.w) if isinstance(update, Gradient) else update
         for term in p.terms:

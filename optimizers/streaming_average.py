@@ -144,8 +144,9 @@ class StreamingAverage(StatisticsOptimizer):
         self._set_clock(float(paused.get("time", 0.0)))
         if self._time and not self._resting:
             raise CombinationError(
-                "streaming-average: the state is from the middle of a pass, and rows rest in it; "
-                "here they do not. Continue with the same block_rows, data and mixins."
+                "streaming-average: the state is from the middle of a pass in which some rows wait "
+                "for their updates, but here rows do not wait. Continue with the same block_rows, "
+                "data and mixins."
             )
         if "time" not in paused:  # no row rested then
             for p in self._resting.values():

@@ -93,7 +93,7 @@ class MatCache(Closing):
         backend: belongs to the cache from now on; None: a new CPU backend.
         """
         if reserving and not enabled:
-            raise ValueError("MatCache: enabled=False: must be True if reserving; nothing to plan.")
+            raise ValueError("MatCache: enabled=False: must be True beside reserving=True.")
         # a Backend; launches use more of it than that interface
         self.backend: Any = make_backend("cpu", threads) if backend is None else backend
         self.enabled = enabled
@@ -149,8 +149,8 @@ class MatCache(Closing):
         if self.reserving:
             if self.sealed:
                 raise AllocationAfterWarmupError(
-                    f"{slot.label} at {slot.where}: a block that is not full, as the last one of a "
-                    "pass, needs a container that full blocks do not. "
+                    f"{slot.label} at {slot.where}: a block that is not full, such as the last one "
+                    "of a pass, needs a container that full blocks do not. "
                     f"{what_changed(key, self._entries)}"
                 )
             self._planned.append(slot)

@@ -93,7 +93,7 @@ class PriorTable(Fields):
             for word, row in zip(listed, values, strict=True):
                 if word in seen:
                     raise ModelConfigError(
-                        f"LDA: eta: {path}: the word {word!r} is there twice: must be there once."
+                        f"LDA: eta: {path}: the word {word!r} has two rows: must have one."
                     )
                 seen.add(word)
                 if word in columns:

@@ -348,7 +348,7 @@ def mean_of(shapes: Shapes) -> float:
     mean = shapes.value_sums.total / (shapes.total_rows * shapes.columns)
     if not SCALES[0] <= mean <= SCALES[1]:
         raise ModelConfigError(
-            f"NMF: the mean of the data is {mean:g}, but it works on means from {SCALES[0]:g} to "
-            f"{SCALES[1]:g}; " + ("scale the data." if mean else "there is nothing to explain.")
+            f"NMF: the mean of the data is {mean:g}: must be {SCALES[0]:g} to {SCALES[1]:g}. "
+            + ("Scale the data." if mean else "All numbers are 0.")
         )
     return mean

@@ -102,8 +102,8 @@ class RowState(NeededRows):
         if self.updating:
             raise ShapeError(
                 f"{self.name}.table at {source_line()}: must not be read in an update of its own "
-                f"rows (block.side {self.side}), while they change. Read {self.name}.rows, or sum "
-                "what is wanted of all rows in a parameter."
+                f"rows (block.side {self.side}), while they change. Read {self.name}.rows, or add "
+                "up what you need of all rows in a parameter."
             )
         if not self.whole:
             raise ShapeError(

@@ -449,7 +449,7 @@ def test_without_a_cache_results_are_not_kept() -> None:
         assert memory.stats().bytes == held
         assert not x.pattern.dependents
         assert memory.stats().allocations > 5
-    with pytest.raises(ValueError, match="nothing to plan"):
+    with pytest.raises(ValueError, match="must be True beside reserving=True"):
         MatCache(enabled=False, reserving=True)
 
 

@@ -517,7 +517,7 @@ def test_mistakes_are_named() -> None:
         Target(link="logistic")
     with pytest.raises(ValueError, match="softmax takes `columns`"):
         Target(link="softmax", column=0)
-    with pytest.raises(TargetError, match="target 7, but the data have 3"):
+    with pytest.raises(TargetError, match="target 7: must be below 3"):
         fit(GLM(targets=[Target(column=7)]), X, Y)
     with pytest.raises(TargetError, match="have no names of targets"):
         fit(GLM(targets=[Target(column="y")]), X, Y)

@@ -122,7 +122,7 @@ def test_tables_name_their_words(tmp_path: Path) -> None:
         (PRIOR - 0.1, r"word 0, topic 0 has 0.0: must be numbers above 0"),
         (np.where(PRIOR > 1, np.nan, PRIOR), r"word 0, topic 1 has nan: must be numbers above 0"),
         ("word,a,b,c\nw1,1,1,1\n", r"p.csv: 3 columns beside 'word': must be 4"),
-        ("word,a,b,c,d\nw1,1,1,1,1\nw1,1,1,1,1\n", r"the word 'w1' is there twice"),
+        ("word,a,b,c,d\nw1,1,1,1,1\nw1,1,1,1,1\n", r"the word 'w1' has two rows"),
         ("word,a,b,c,d\nx,1,1,1,1\n", r"none of its 1 words is in the data"),
         ("word,a,b,c,d\nw1,1,,1,1\n", r"word 1, topic 1 has nan: must be numbers above 0"),
         ("name,a,b,c,d\nw1,1,1,1,1\n", r"p.csv: 5 columns beside 'word': must be 4"),

@@ -242,7 +242,7 @@ def test_what_does_not_go_together_is_refused() -> None:
     with pytest.raises(CombinationError, match="inc-norm makes columns sum to 1"):
         learnt(LDA(topics=K, inference="cvb0"), 0.1, optimizer=IncNorm())
     learnt(LDA(topics=K, inference="cvb0"), 0.0, optimizer=IncNorm())
-    with pytest.raises(CombinationError, match="l1 on 'H': NMF multiplies this table"):
+    with pytest.raises(CombinationError, match="l1 on 'H': must have `slopes`"):
         learnt(NMF(components=K), None, mixins=[L1(parameters=["H"])])
     with pytest.raises(CombinationError, match="cosine-similarity on 'pull': NMF assigns"):
         learnt(NMF(components=K), None, mixins=[CosineSimilarity(parameters=["pull"])])

@@ -108,5 +108,5 @@ def test_scores_of_training_count_rows_that_rest_at_what_they_are() -> None:
 
 def test_a_state_with_rows_that_rest_needs_rows_that_rest() -> None:
     replica = learner(counts(), passes=1).fit().team.first  # type: ignore[union-attr]
-    with pytest.raises(CombinationError, match="rows rest in it"):
+    with pytest.raises(CombinationError, match="some rows wait for their updates"):
         replica.learned.resume({"steps": 2, "phase": 0, "time": -1.5})
