@@ -228,7 +228,7 @@ class Learner(ModelInUse):
         check_folders(self.hooks)
         self.evaluation = evaluation_of(evaluation)
         if self.evaluation.metric is not None and eval is None:
-            raise ValueError("Learner: evaluation.metric is a score of the eval data; pass eval=X.")
+            raise ValueError("Learner: evaluation.metric: needs held-out data. Pass eval=X.")
         if not isinstance(engine, Crew):
             engine = crew_of(engine, workers, self._task, threads)
         crew = engine
@@ -352,7 +352,8 @@ class Learner(ModelInUse):
         check_whole("passes", passes)
         if share_of(eval) is not None:
             raise ValueError(
-                f"Learner.fit: eval={eval}: must be data: shares are of the first data."
+                f"Learner.fit: eval={eval}: must be data. A share is held out of the first data "
+                "only."
             )
         data = self.data
         if not self._live.has_numbers:

@@ -186,7 +186,7 @@ def check_folder(folder: Path) -> None:
     ]:
         if (current(folder) / file).exists():
             raise ModelFolderError(
-                f"{folder}: {told} (it has a {file}), but must be a folder of checkpoints alone. "
+                f"{folder}: {told} (it has a {file}): must be a folder of nothing but checkpoints. "
                 + ("Give the folder that it is in." if file == MANIFEST else "Give another path.")
             )
 

@@ -137,7 +137,7 @@ class Checkpoints(Hook):
         try:
             best = checkpoint.read(self.folder / checkpoint.name_of(last.best), learner.crew)
         except (ModelFolderError, ModelMissingError) as error:
-            log.warning("the best model so far is lost: %s", error)
+            log.warning("the checkpoint of the best model cannot be read: %s", error)
             return None
         return best.state, best.scores
 
@@ -172,8 +172,8 @@ def check_folders(hooks: Sequence[Hook]) -> None:
     for folder in folders:
         if folders.count(folder) > 1:
             raise ValueError(
-                f"Learner: {folder}: must be the folder of one hook, but two save checkpoints in "
-                "it. Give checkpoint=FOLDER, or hooks=[blocklearn.Checkpoints(FOLDER)], not both."
+                f"Learner: {folder}: two hooks save checkpoints here: must be one. Give "
+                "checkpoint=FOLDER, or hooks=[blocklearn.Checkpoints(FOLDER)], not both."
             )
 
 

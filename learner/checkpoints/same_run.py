@@ -66,8 +66,8 @@ def check_same(
     workers, before = new.get(WORKERS), old.get(WORKERS)
     if workers != before and old.get(REPLICAS) != new.get(REPLICAS) and _each(old) == _each(new):
         log.warning(
-            "going on with workers=%s, but the run had %s: from here on, the model differs in its "
-            "bits from that of a run with the same number all along",
+            "continuing with workers=%s, but the run had %s: from here on, the model differs in "
+            "its last bits from that of a run whose number of workers stays the same",
             workers, before,
         )  # fmt: skip
         old |= {name: new.get(name) for name in (REPLICAS, DEVICES)}

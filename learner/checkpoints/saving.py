@@ -164,7 +164,7 @@ def choose_model(learner: Learner, settings: Evaluation, folder: Path) -> Iterat
             kept = checkpoint.read(folder / checkpoint.name_of(best.position), learner.crew)
         except (ModelFolderError, ModelMissingError) as error:
             learner.progress.lost = f"{found}: {error}"
-            log.warning("the best model is lost, the model is the last one: %s", error)
+            log.warning("the best model cannot be read, so the last one is kept: %s", error)
             yield f"the model is the last one; the best one had {found}, but is lost"
             return
         learner.restore(kept.state)

@@ -214,7 +214,9 @@ class LearnerConfig(Section):
     @model_validator(mode="after")
     def _one_folder(self) -> Self:
         if isinstance(self.tables, TablePlaces) and self.table_folder is not None:
-            raise ValueError("table_folder: must be null beside places. Write it as tables.folder")
+            raise ValueError(
+                "table_folder: must be null where tables is a mapping. Use tables.folder"
+            )
         return self
 
     @model_validator(mode="after")
@@ -260,8 +262,8 @@ class RunConfig(Section, Referring):
     def _has_what_is_watched(self) -> Self:
         if self.evaluation.metric is not None and self.data.eval is None:
             raise ValueError(
-                f"evaluation.metric={self.evaluation.metric}: must come with data that it is a "
-                "score of. Set data.eval, such as {kind: holdout, share: 0.05}"
+                f"evaluation.metric={self.evaluation.metric}: needs held-out data to score. Set "
+                "data.eval, such as {kind: holdout, share: 0.05}"
             )
         return self
 

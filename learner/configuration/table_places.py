@@ -34,13 +34,13 @@ class TablePlaces(Section):
     def _memory_has_a_folder(self) -> Self:
         if self.memory is not None and self.folder is None and self.device is None:
             raise ValueError(
-                f"memory={self.memory}: needs a folder for tables that are larger. Set "
+                f"memory={self.memory}: needs a folder for rows that do not fit. Set "
                 "tables.folder, or memory_limit.host to limit the whole process"
             )
         if self.device is not None and self.folder is not None:
             raise ValueError(
-                f"device={self.device} and folder: tables of a GPU lie there and in memory, not in "
-                "files. Leave out one of them"
+                f"device={self.device}: must be left out beside folder: tables are either on a GPU "
+                "and in memory, or in files. Leave out one of them"
             )
         return self
 

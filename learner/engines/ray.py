@@ -184,7 +184,7 @@ class RayWorkers(MeetingExchange):
                 stopped = ray.get(self._wake(rank), timeout=ANSWER)
                 stacks = ray.get(self._workers[rank - 1].stacks.remote(), timeout=ANSWER)
             except ray.exceptions.RayError as error:
-                log.error("worker %d does not tell its stacks: %s", rank, first_line(error))
+                log.error("the stacks of worker %d could not be read: %s", rank, first_line(error))
                 continue
             how = "was stopped by a signal, and continues for now" if stopped else "hangs"
             log.error(

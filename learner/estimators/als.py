@@ -127,7 +127,8 @@ class ALS(FactorEstimator):
         check_is_fitted(self)
         if hasattr(self, "user_ids_"):
             raise ValueError(
-                "ALS: cannot change users by number that were fitted with ids; fit on a matrix."
+                "ALS: the users were fitted with ids, so they cannot be changed by number. Fit on "
+                "a matrix."
             )
         ids = numbers_of(userids)
         known = as_csr(user_items, "user_items", (ids.size, len(self.item_factors_)))
@@ -148,7 +149,7 @@ class ALS(FactorEstimator):
         count = max(int(ids.max()) + 1, len(self.item_factors_))
         if count > len(self.item_factors_) and hasattr(self, "feature_names_in_"):
             raise ValueError(
-                "ALS: cannot add items by number to items that were fitted with names; fit on a "
+                "ALS: the items were fitted with names, so none can be added by number. Fit on a "
                 "matrix without names, or update known items only."
             )
         found = self._predictions(known, side=1)

@@ -265,7 +265,7 @@ def check_tensors(saved: Saved, model: Model, file: Place) -> None:
     for name in {**wanted, **tensors}:
         field = f"{file}: tensors.{name}"
         if name not in tensors:
-            raise ModelFolderError(f"{field}: must be there. {REMEDY}")
+            raise ModelFolderError(f"{field}: is missing. {REMEDY}")
         if name not in wanted:
             raise ModelFolderError(f"{field}: must be one of {', '.join(wanted)}. {REMEDY}")
         if tensors[name].shape != wanted[name]:

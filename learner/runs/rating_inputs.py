@@ -165,7 +165,7 @@ def ranking_scores_of(learner: Learner, run: Path, held_out: DataSource) -> dict
     try:
         seen = training_data(learner, run)
     except (FileNotFoundError, DataError) as error:
-        say(f"ranking is not scored, because of the training data: {error}")
+        say(f"ranking is not scored, as the training data cannot be read: {error}")
         return {}
     hook = RankingEvaluation(**ranking.model_dump())
     users, relevant = hook.sample(held_out, config.learner.seed)

@@ -13,8 +13,8 @@ def warn_of_secrets(config: RunConfig) -> None:
     """Warn of secrets that are written out; files of the run omit them."""
     for key, url in left_out(config.written()):
         log.warning(
-            "%s: a secret is written out in this URL; files of the run have *** in its place. "
-            "Write ${NAME} there, and set the variable of this name",
+            "%s: this URL contains a secret; files of the run have *** in its place. Write "
+            "${NAME} there, and set the environment variable NAME",
             f"{key}={url}",
         )
 
@@ -25,8 +25,8 @@ def warn_of_other_passes(config: RunConfig, last: Checkpoint) -> None:
     parting = config.model.parts_at(told, passes)
     if parting is not None and last.position > (parting, 0):
         log.warning(
-            "%s: learner.passes was %d and is %d, and pass %d, which is done, was one for a run of "
-            "%d: the model will differ from that of a new run of %d passes. To train that one, use "
-            "--overwrite",
+            "%s: learner.passes was %d and is now %d. Pass %d, which is done, was planned for %d "
+            "passes, so the model will differ from that of a new run of %d passes. --overwrite "
+            "starts a new run",
             config.out, told, passes, parting + 1, told, passes,
         )  # fmt: skip

@@ -58,7 +58,7 @@ def train_again(config: RunConfig, options: RunOptions, crew: Crew) -> Learner |
                 options.say(f"{error}; {again}")
             crew.restart(wanted.fewest_workers, wanted.replace_seconds)
             if crew.size != wanted.workers:
-                options.say(f"going on with {crew.size} of {wanted.workers} workers")
+                options.say(f"continuing with {crew.size} of {wanted.workers} workers")
             if _edition(folder.config) != before:  # else nothing was written yet
                 options = replace(options, overwrite=False, resume=True)
     finally:

@@ -153,7 +153,7 @@ class App:
             raise
         except Exception as error:
             self.log("".join(traceback.format_exception(error)))
-            raise RequestError(500, "A fault of the service; its log says more.") from None
+            raise RequestError(500, "An error of the service; its log has the details.") from None
         return Response(found, media_type="application/json")
 
     async def _body(self, request: Request) -> bytes:

@@ -107,7 +107,7 @@ class RowReader:
                 and not numbers.keys() >= set(self.columns.names)
             ):
                 missing = next(name for name in self.columns.names if name not in numbers)
-                raise DataError(f"{where}: {missing!r} is missing: must be there.")
+                raise DataError(f"{where}: {missing!r} is missing.")
             yield from self._named(numbers, where, skip=skip)
         elif isinstance(row, list):
             if len(row) != self.columns.count:

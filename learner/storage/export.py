@@ -48,9 +48,9 @@ def check(saved: Saved, to: Path, tensor: str | None) -> None:
     listed = ", ".join(f"{name} {sizes(array)}" for name, array in saved.tensors.items())
     if to.suffix and to.suffix not in ENDINGS:
         known = ", ".join(ENDINGS)
-        raise ValueError(f"{to}: must end in {known}, or in nothing: a folder of .parquet files")
+        raise ValueError(f"{to}: must end in {known}, or be a folder (no ending)")
     if not to.suffix and (to / MANIFEST).exists():
-        raise ValueError(f"{to}: the folder of a model; choose another one")
+        raise ValueError(f"{to}: has a model in it; choose another folder")
     if tensor is not None and tensor not in saved.tensors:
         raise ValueError(f"unknown tensor {tensor!r}; the model has {listed}")
     if to.suffix in SINGLE and tensor is None and len(saved.tensors) > 1:
@@ -63,11 +63,11 @@ def check_words(saved: Saved, tensor: str, ending: str) -> None:
     """Raise `ValueError` if rows of a tensor cannot be the words of a file for word2vec."""
     names = names_of_rows(saved, tensor)
     if names is None:
-        raise ValueError(f"{ending} has a word for each row, but rows of {tensor} have no names")
+        raise ValueError(f"{ending} needs a name for each row, but rows of {tensor} have none")
     for row, name in enumerate(names):
         if name.split() != [name]:
             raise ValueError(
-                f"{ending} has a space after each word, but row {row} of {tensor} is called "
+                f"{ending} takes names without spaces, but row {row} of {tensor} is called "
                 f"{name!r}; choose .parquet or .npz"
             )
 

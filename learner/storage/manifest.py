@@ -145,7 +145,7 @@ def _entry(folder: Path, name: str, manifest: Mapping[str, Any]) -> Mapping[str,
         entry: Mapping[str, Any] = manifest["files"][name]
     except KeyError:
         raise ModelFolderError(
-            f"{folder}: the manifest's files.{name}: must be there. {REMEDY}"
+            f"{folder}: the manifest's files.{name}: is missing. {REMEDY}"
         ) from None
     return entry
 

@@ -105,7 +105,7 @@ def read_tensors(
         header = json.loads(data[8:start].tobytes())
         places = {name: _place(name, header[name], entries[name]) for name in entries}
     except KeyError as error:
-        raise ModelFolderError(f"{path}: array {error}: must be there, but is missing") from None
+        raise ModelFolderError(f"{path}: array {error} is missing") from None
     except (ValueError, TypeError, RecursionError) as error:
         raise ModelFolderError(f"{path}: damaged: {error}") from error
     tensors = {}

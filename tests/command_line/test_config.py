@@ -329,7 +329,7 @@ def test_a_missing_file_is_no_configuration_mistake(tmp_path: Path, write) -> No
 def test_a_metric_needs_data_that_it_is_a_score_of(write) -> None:
     watched = "evaluation: {metric: perplexity}\n"
     (found,) = problems([write(GOOD + watched)], {})
-    assert found.startswith("a.yaml:1:1: evaluation.metric=perplexity: must come with data")
+    assert found.startswith("a.yaml:1:1: evaluation.metric=perplexity: needs held-out data")
     held_out = "  eval: {kind: holdout, share: 0.1}\n"
     resolve(RunConfig, [write(GOOD + held_out + watched)], {})
 

@@ -261,7 +261,7 @@ def test_no_output_of_any_command_has_a_secret(
         assert expected in (code, None), (arguments, out, err)
         assert_clean(out + err)
     assert_clean_folder(tmp_path, but=frozenset({"a.yaml", "b.yaml"}))
-    assert "a secret is written out in this URL" in caplog.text
+    assert "this URL contains a secret" in caplog.text
     manifest = json.loads((tmp_path / "blocks" / "manifest.json").read_text())
     assert f"http://***@{address}/x.parquet?token=***&sig=***" in manifest["origin"]
 

@@ -292,9 +292,9 @@ def test_a_run_goes_on_with_fewer_workers_if_there_is_no_room_for_all(
             "two", "--workers", "3", "--set", "distributed.replace_seconds=20"
         )
     assert runs.happened
-    assert "going on with 2 of 3 workers" in said
+    assert "continuing with 2 of 3 workers" in said
     for text in (warned, said):
-        assert "going on with workers=2, but the run had 3: from here on" in text
+        assert "continuing with workers=2, but the run had 3: from here on" in text
     assert found == expected
 
 

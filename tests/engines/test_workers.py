@@ -228,7 +228,7 @@ def test_fewer_workers_go_on_from_a_complete_merge(
     results(3, lambda own: work(own, Stops(6)))
     assert not caplog.records
     assert results(2, work) == [expected, expected]
-    assert "going on with workers=2, but the run had 3: from here on" in caplog.text
+    assert "continuing with workers=2, but the run had 3: from here on" in caplog.text
 
 
 def test_another_number_of_replicas_of_each_worker_is_refused(tmp_path: Any) -> None:

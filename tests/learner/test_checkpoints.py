@@ -100,7 +100,7 @@ def test_a_folder_that_is_not_one_of_checkpoints_is_refused(tmp_path: Path) -> N
 
 
 def test_two_hooks_in_one_folder_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="two save checkpoints in it"):
+    with pytest.raises(ValueError, match="two hooks save checkpoints here"):
         learner(bl.Checkpoints(tmp_path / "a"), checkpoint=tmp_path / "b" / ".." / "a")
     learner(bl.Checkpoints(tmp_path / "a", keep=1), checkpoint=tmp_path / "b").fit()
     assert len(list((tmp_path / "a").iterdir())) == 1 and len(list((tmp_path / "b").iterdir())) == 2

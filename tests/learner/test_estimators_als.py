@@ -255,7 +255,9 @@ def test_a_frame_of_ratings_is_fitted_and_lists_have_its_ids() -> None:
     assert learner.row_names is not None and learner.row_names[3] == "u03"
     with pytest.raises(DataError, match="unknown to the model: 'u99'"):
         named.recommend("u99")
-    with pytest.raises(ValueError, match="cannot change users by number"):
+    with pytest.raises(
+        ValueError, match="users were fitted with ids, so they cannot be changed by number"
+    ):
         named.partial_fit_users([0], X.tocsr()[[0]])
     with pytest.raises(ValueError, match="user_items=None: .* filter_already_liked_items=False"):
         plain.recommend(3)

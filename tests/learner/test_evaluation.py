@@ -104,8 +104,11 @@ def test_better_is_known_by_the_name(metric: str, better: Any, lower: bool) -> N
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"patience": 3}, "patience needs a metric that is watched"),
-        ({"metric": "novelty"}, "metric=novelty: unknown score; set better"),
+        ({"patience": 3}, "patience needs a metric to watch"),
+        (
+            {"metric": "novelty"},
+            "metric=novelty: unknown score. Correct its name; of a score of your own, set better",
+        ),
         ({"every_blocks": 0}, "above 0"),
         ({"metrics": "auc"}, "metrics"),
     ],
@@ -118,7 +121,7 @@ def test_settings_that_make_no_sense(settings: Any, message: str) -> None:
 def test_a_score_that_is_not_there() -> None:
     X, _ = planted(60)
     watched = Evaluation(metric="auc")
-    with pytest.raises(ValueError, match="pass eval=X"):
+    with pytest.raises(ValueError, match="Pass eval=X"):
         bl.Learner(LDA(topics=3), X, evaluation=watched)
     with pytest.raises(ConfigError, match="'auc', but the scores are perplexity, elbo_per_token"):
         learner = bl.Learner(LDA(topics=3), X, X, evaluation=watched)

@@ -220,7 +220,7 @@ def test_what_cannot_be(to: str, tensor: str | None, message: str, tmp_path: Pat
 
 def test_a_folder_with_a_model_gets_no_other_files(tmp_path: Path) -> None:
     (tmp_path / "model.json").write_text("{}")
-    with pytest.raises(ValueError, match="the folder of a model; choose another one"):
+    with pytest.raises(ValueError, match="has a model in it; choose another folder"):
         export(FACTORS, tmp_path)
 
 

@@ -468,7 +468,7 @@ def test_a_lost_best_model_is_told_of_whatever_the_verbosity(
     passes = ["--set", "learner.passes=4"]
     done = subprocess.run([*command, *passes], capture_output=True, text=True)
     assert done.returncode == ExitCode.DONE, done.stderr
-    assert "the best model is lost, the model is the last one: " in done.stderr
+    assert "the best model cannot be read, so the last one is kept: " in done.stderr
     assert "state.safetensors" in done.stderr
     figures = json.loads(Path("a/metrics.json").read_text())
     assert figures["model"] == "last" and "state.safetensors" in figures["lost"]

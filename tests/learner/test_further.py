@@ -85,7 +85,7 @@ def test_a_folder_without_the_steps_of_its_optimizer_is_refused(tmp_path: Path) 
     state = learner.state()
     position = {k: v for k, v in state.position.items() if k not in ("steps", "phase")}
     learner.restore(State(state.tensors, position))
-    with pytest.raises(ValueError, match="of an earlier version and does not say how far"):
+    with pytest.raises(ValueError, match="of an earlier version and lacks the optimizer"):
         learner.fit(X)
 
 

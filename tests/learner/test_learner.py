@@ -247,7 +247,7 @@ def test_an_untrained_model_does_not_predict(data: Any) -> None:
 
 def test_dense_and_sparse_data_are_told_apart(data: Any) -> None:
     learner = bl.Learner(Means(), data, block_rows=10).fit()
-    with pytest.raises(ShapeError, match=r"sparse data for a model .* X.toarray\(\)"):
+    with pytest.raises(ShapeError, match=r"the data are sparse: must be dense.* X.toarray\(\)"):
         learner.predict(sp.csr_array(data))
 
 

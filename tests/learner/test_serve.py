@@ -363,7 +363,7 @@ def test_a_fault_of_the_service_is_logged_not_told(
 ) -> None:
     monkeypatch.setattr(topics.app.served, "learner", None)
     status, answer = topics.ask("/predict", {"rows": ["socket"]})
-    assert (status, answer) == (500, {"error": "A fault of the service; its log says more."})
+    assert (status, answer) == (500, {"error": "An error of the service; its log has the details."})
     assert "Traceback" in topics.said[-2] + topics.said[-1]
 
 

@@ -263,7 +263,7 @@ def test_threads_find_the_places_that_others_give() -> None:
 
 def test_rows_that_begin_unlike_each_other_are_refused(tmp_path: Path) -> None:
     """They would belong to columns that are not known yet."""
-    with pytest.raises(CombinationError, match="'W' apart: rows of such a table must begin al"):
+    with pytest.raises(CombinationError, match="'W': all rows of a table outside memory must"):
         glm(tmp_path, model=Drawn()).fit()
     assert files(tmp_path) == []
 

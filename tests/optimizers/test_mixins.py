@@ -429,7 +429,7 @@ def test_mixins_that_make_no_sense_for_a_model_are_refused() -> None:
     def train(**more: Any) -> None:
         bl.Learner(bl.models.LDA(topics=3), X, **more).fit()
 
-    with pytest.raises(CombinationError, match="l1 on 'lambda': LDA multiplies") as error:
+    with pytest.raises(CombinationError, match="l1 on 'lambda': must have `slopes`") as error:
         train(mixins=[L1()])
     assert exit_code(error.value) is ExitCode.CONFIG
     with pytest.raises(CombinationError, match="names 'beta'; LDA has lambda"):

@@ -98,8 +98,9 @@ def is_source(data: Any) -> bool:
     """Return whether `data` is a source. Raises DataError if it is a path."""
     if isinstance(data, str | os.PathLike):
         raise DataError(
-            f"Learner: data are the path {os.fspath(data)!r}; open it first, for example with "
-            "blocklearn.datasources.FileData(path=...).open_source(Reading(1024)): texts or counts."
+            f"Learner: data={os.fspath(data)!r}: must be data, not a path. Open it first: "
+            "numpy.load(PATH) reads a matrix, "
+            "blocklearn.datasources.FileData(path=PATH).open_source(Reading(1024)) texts or counts."
         )
     return hasattr(data, "read") and hasattr(data, "blocks")
 

@@ -238,8 +238,8 @@ class Intake:
         if shape.dense != ours.dense and shape.columns == ours.columns:
             given, made = ("dense", "sparse") if shape.dense else ("sparse", "dense")
             raise ShapeError(
-                f"{given} data for a model that was made for {made} data; convert it: "
-                + ("scipy.sparse.csr_array(X)." if shape.dense else "X.toarray().")
+                f"the data are {given}: must be {made}, like those that the model was made for. "
+                "Give " + ("scipy.sparse.csr_array(X)." if shape.dense else "X.toarray().")
             )
         if shape.columns != ours.columns:
             raise ShapeError(

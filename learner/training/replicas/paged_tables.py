@@ -133,8 +133,8 @@ def check_initial(replica: Replica) -> None:
         if any((part != table[0]).any() for part in parts):
             title, setting = type(replica.model).__name__, replica.files.setting
             raise CombinationError(
-                f"{setting}: {title} cannot keep {name!r} apart: rows of such a table must begin "
-                f"alike, and these differ. Leave out {setting}, and the tables are in memory."
+                f"{setting}: {title}: {name!r}: all rows of a table outside memory must have the "
+                f"same initial values, and these differ. Leave out {setting}."
             )
 
 

@@ -61,13 +61,13 @@ def _check_split(model: Model, optimizer: Optimizer | None, mixin: Mixin, name: 
     """Raise CombinationError for a term that cannot be part of a multiplication."""
     if not mixin.splits:
         raise CombinationError(
-            f"{mixin.kind} on {name!r}: {type(model).__name__} multiplies this table, and so takes "
-            "only terms that have `slopes`, such as cosine-similarity. Leave it out, or set its "
-            "weight to 0 to have it reported only; fields of the model may do the same."
+            f"{mixin.kind} on {name!r}: must have `slopes`, as cosine-similarity has, because "
+            f"{type(model).__name__} updates this table by multiplication. Leave the mixin out, "
+            "set its weight to 0 to report it only, or use a field of the model that does the same."
         )
     if optimizer is not None and optimizer.normalises:
         raise CombinationError(
-            f"{mixin.kind} on {name!r}: is weighed against counts, but "
+            f"{mixin.kind} on {name!r}: its weight is in units of counts, but "
             f"{getattr(optimizer, 'kind', type(optimizer).__name__)} makes columns sum to 1. Use "
             "streaming-average or telescoping."
         )
@@ -78,6 +78,6 @@ def _check_step(model: Model, optimizer: Optimizer | None, mixin: Mixin, name: s
     if optimizer is None:
         raise CombinationError(
             f"{mixin.kind} on {name!r}: {type(model).__name__} assigns its parameters itself, so "
-            "there is no step that a term could join. Leave it out, or set its weight to 0 to have "
-            "it reported only."
+            "no step of an optimizer can add the term. Leave the mixin out, or set its weight to 0 "
+            "to report it only."
         )

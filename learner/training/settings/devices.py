@@ -77,7 +77,7 @@ def one_each(device: str | Sequence[str], replicas: int | Literal["auto"]) -> li
         )
     found = [resolve(name) for name in device]
     if 0 < found.count("cpu") < len(found):
-        raise DeviceError(f"{', '.join(found)}: replicas are all on the CPU or all on GPUs.")
+        raise DeviceError(f"{', '.join(found)}: must be all on the CPU or all on GPUs.")
     return found
 
 

@@ -57,9 +57,12 @@ class Evaluation(Fields):
     @model_validator(mode="after")
     def _agree(self) -> Self:
         if self.metric is None and self.patience is not None:
-            raise ValueError("patience needs a metric that is watched, such as metric: perplexity")
+            raise ValueError("patience needs a metric to watch, such as metric: perplexity")
         if self.metric is not None and self._direction is None:
-            raise ValueError(f"metric={self.metric}: unknown score; set better to lower or higher")
+            raise ValueError(
+                f"metric={self.metric}: unknown score. Correct its name; of a score of your own, "
+                "set better to lower or higher"
+            )
         return self
 
     @property

@@ -61,7 +61,7 @@ def check_meaning(model: Model, optimizer: Optimizer | None) -> None:
     kind = str(getattr(optimizer, "kind", type(optimizer).__name__))
     if optimizer.normalises and model.needs_scale is not None:
         raise CombinationError(
-            f"optimizer={kind}: must keep the sums of a parameter's columns, and makes them 1. "
+            f"optimizer={kind}: makes the columns of a parameter sum to 1, but "
             f"{type(model).__name__} with {model.needs_scale}."
         )
     if model.meaning is None or model.meaning == optimizer.meaning:

@@ -25,13 +25,13 @@ def further(state: State, parts: Parts, names: Sequence[str] | None, source: Dat
     """
     if not {"optimizers", "steps"} & state.position.keys():
         raise ValueError(
-            "Learner: the model folder is of an earlier version and does not say how far its "
-            "optimizer was: it cannot be trained further. Train a new model on all data."
+            "Learner: the model folder is of an earlier version and lacks the optimizer's number "
+            "of steps, so the model cannot be trained further. Train a new model on all data."
         )
     if state.position.get("block"):
         raise ValueError(
-            "Learner: the state is in the middle of a pass: must be at the end of one to turn to "
-            "other data. Train this pass to its end with fit()."
+            "Learner: the state is in the middle of a pass: must be at its end before training on "
+            "other data. Finish the pass with fit()."
         )
     other, rows = _differ(names, row_names(source)), source.shape.total_rows
     fresh = {

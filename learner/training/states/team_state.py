@@ -128,7 +128,9 @@ def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
             mat.slot.written(mat.slot.where)  # results of the old numbers are outdated
             mat.follow()
         if replica.optimizer is not None and not all("steps" in each for each in paused):
-            raise ShapeError("restore: the state has no position of an optimizer; training has.")
+            raise ShapeError(
+                "restore: the state lacks the optimizer's number of steps, which training needs."
+            )
     team.resume(paused)
     for replica in team.replicas:
         replica.refresh()  # a device has a copy of the state of rows
