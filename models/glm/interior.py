@@ -45,7 +45,8 @@ INSIDE = 0.9995  # of the way to the nearest bound
 NEARER = 0.1  # times the tolerance
 LEAST = 1e-12  # of the loss of a constant: a smaller gap is rounding
 STUCK = 1e-6  # a shorter step is the last
-ZERO = 1e-3  # of l1: a weight is 0 if the dual variable of its row is further from both bounds
+ZERO = 1e-3  # of l1: a weight is 0 if the dual variable of its row is further from both bounds,
+UNFELT = 1e-6  # and if it changes scores by less than this share of the loss of a constant
 
 Lines: TypeAlias = tuple[Array, Array, Array]  # t, up, down
 
@@ -77,6 +78,7 @@ class InteriorSolver:
         self._shares = self._shares / self._shares.sum()
         self._rows = DenseRows(X, far=FAR if intercept else np.inf)
         self._intercept = intercept
+        self._sizes = np.zeros(self._rows.features)  # of columns, as scores feel them
         self._problems = [
             _Problem(self._rows, _lines(column, self._shares, loss), penalties, intercept=intercept)
             for column in y.T
@@ -90,7 +92,7 @@ class InteriorSolver:
     @property
     def theta(self) -> Array:
         """The weights and the intercepts, [features + 1 x k]."""
-        found = np.stack([problem.theta for problem in self._problems], axis=1)
+        found = np.stack([problem.theta(self._sizes) for problem in self._problems], axis=1)
         found[-1] = self._intercepts(found[:-1])
         return found
 
@@ -106,7 +108,7 @@ class InteriorSolver:
 
     def _intercepts(self, W: Numbers) -> Array:
         """Return the intercepts for columns as they are, not less their centre."""
-        b: Array = np.array([problem.theta[-1] for problem in self._problems])
+        b: Array = np.array([problem.b for problem in self._problems])
         return b if self._rows.centre is None else b - self._rows.centre @ W
 
     def passes(self, most: int, tolerance: float, threads: int) -> Iterator[int]:
@@ -135,6 +137,7 @@ class InteriorSolver:
         self.mean = mean if self._rows.centre is None else mean + self._rows.centre
         constant = variance <= (CONSTANT * self.mean) ** 2
         self.variance = np.where(constant, 0.0, variance)
+        self._sizes = np.sqrt(self.variance if self._intercept else squares)
         silent = constant if self._intercept else squares == 0.0
         return np.append(silent, not self._intercept)
 
@@ -174,12 +177,20 @@ class _Problem:
         self.converged = self._first == 0.0
 
     @property
-    def theta(self) -> Array:
-        """The weights, some of them 0 with an L1 penalty, and the intercept."""
+    def b(self) -> float:
+        """The intercept."""
+        return float(self._theta[-1])
+
+    def theta(self, sizes: Array) -> Array:
+        """Return the weights, some of them 0 with an L1 penalty, and the intercept.
+
+        sizes: of columns.
+        """
         found = self._theta.copy()
         if self._l1:
             inside = np.minimum(self._to_up, self._to_down)[self._rows.count :]
-            found[:-1][inside > ZERO * self._l1] = 0.0
+            unfelt = sizes * abs(found[:-1]) <= UNFELT * self._first
+            found[:-1][unfelt & (inside > ZERO * self._l1)] = 0.0
         return found
 
     def step(self, pool: Pool, silent: NDArray[np.bool_], tolerance: float) -> None:

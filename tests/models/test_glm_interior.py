@@ -133,6 +133,18 @@ def test_columns_that_tell_nothing_have_no_weight() -> None:
     np.testing.assert_allclose(found.variance, other.var(axis=0), atol=1e-12)
 
 
+@pytest.mark.parametrize("unit", [1.0, 1e-6])
+@pytest.mark.parametrize("l1", [1e-6, 1e-10, 1e-100])
+def test_a_weight_that_scores_feel_is_not_0(l1: float, unit: float) -> None:
+    """Where the penalty is tiny, dual variables of weights end between their bounds."""
+    y, none = SCORES, Penalties(0.0, 0.0)
+    wanted = value(X, y, None, LOSSES[0], none, solved(X, y, None, LOSSES[0]))
+    other = np.column_stack([unit * X, np.zeros(N)])
+    found = solved(other, y, None, LOSSES[0], l1 * unit)
+    assert value(other, y, None, LOSSES[0], none, found) <= wanted * (1.0 + 1e-5)
+    assert (found.W[:, 0] != 0.0).tolist() == [True] * FEATURES + [False]
+
+
 def test_targets_all_alike_need_no_pass() -> None:
     for y, loss in ((np.full(N, 7.0), LOSSES[0]), (np.zeros(N), LOSSES[2])):
         found = InteriorSolver(X, y[:, None], None, loss, Penalties(0.0, 0.1), intercept=True)
