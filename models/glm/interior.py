@@ -44,6 +44,7 @@ CONSTANT = 1e-7  # a column that varies less, relative to its size, is constant
 INSIDE = 0.9995  # of the way to the nearest bound
 NEARER = 0.1  # times the tolerance
 LEAST = 1e-12  # of the loss of a constant: a smaller gap is rounding
+NOTHING = 1e-100  # of the largest weight of a row, or of 1 as a penalty: less is as if 0
 STUCK = 1e-6  # a shorter step is the last
 ZERO = 1e-3  # of l1: a weight is 0 if the dual variable of its row is further from both bounds,
 UNFELT = 1e-6  # and if it changes scores by less than this share of the loss of a constant
@@ -72,8 +73,10 @@ class InteriorSolver:
         """Start at W = 0. X, Y, weights: see `sums_of`. loss: hinge or quantile."""
         prepare("dpotrf", "dtrsm")
         y: Array = np.asarray(Y.toarray() if isinstance(Y, sp.sparray) else Y, np.float64)
-        if weights is not None and not weights.all():  # 0: no row
-            X, y, weights = X[weights > 0.0], y[weights > 0.0], weights[weights > 0.0]
+        if weights is not None:
+            heard = weights > NOTHING * weights.max()
+            if not heard.all():
+                X, y, weights = X[heard], y[heard], weights[heard]
         self._shares = np.full(len(y), 1.0) if weights is None else weights
         self._shares = self._shares / self._shares.sum()
         self._rows = DenseRows(X, far=FAR if intercept else np.inf)
@@ -162,7 +165,8 @@ class _Problem:
         self, rows: DenseRows, lines: Lines, penalties: Penalties, *, intercept: bool
     ) -> None:
         """Start at W = 0, with b a best constant, or 0."""
-        self._rows, (self._l1, self._l2), (t, up, down) = rows, penalties, lines
+        self._rows, (l1, self._l2), (t, up, down) = rows, penalties, lines
+        self._l1 = l1 if l1 > NOTHING else 0.0
         self._theta = np.append(np.zeros(rows.features), best_constant(t, up, down) * intercept)
         more = np.zeros(rows.features if self._l1 else 0)
         self._errors = np.concatenate([t - self._theta[-1], more])

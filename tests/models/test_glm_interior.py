@@ -134,7 +134,7 @@ def test_columns_that_tell_nothing_have_no_weight() -> None:
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e-6])
-@pytest.mark.parametrize("l1", [1e-6, 1e-10, 1e-100])
+@pytest.mark.parametrize("l1", [1e-6, 1e-10, 1e-100, 1e-300])
 def test_a_weight_that_scores_feel_is_not_0(l1: float, unit: float) -> None:
     """Where the penalty is tiny, dual variables of weights end between their bounds."""
     y, none = SCORES, Penalties(0.0, 0.0)
@@ -143,6 +143,16 @@ def test_a_weight_that_scores_feel_is_not_0(l1: float, unit: float) -> None:
     found = solved(other, y, None, LOSSES[0], l1 * unit)
     assert value(other, y, None, LOSSES[0], none, found) <= wanted * (1.0 + 1e-5)
     assert (found.W[:, 0] != 0.0).tolist() == [True] * FEATURES + [False]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_row_of_almost_no_weight_is_as_if_absent(loss: Loss) -> None:
+    """Kernels such as e^-distance give weights far below all others."""
+    weights, y = np.where(np.arange(N) % 3, 1.0, 1e-200), target_of(loss)
+    found = solved(X, y, weights, loss, l2=1e-3)
+    heard = weights == 1.0
+    wanted = solved(X[heard], y[heard], None, loss, l2=1e-3)
+    assert found.W.tobytes() == wanted.W.tobytes() and found.b.tobytes() == wanted.b.tobytes()
 
 
 def test_targets_all_alike_need_no_pass() -> None:
