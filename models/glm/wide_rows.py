@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from blocklearn.matcache.cpu.blas import matmul, one_thread
@@ -50,6 +51,11 @@ class WideSolver:
     ) -> None:
         """Keep the problem: see `sums_of`. l2: of the mean loss."""
         prepare("dpstrf", "dtrsm")
+        self._heard: slice | NDArray[np.intp] = slice(None)
+        if weights is not None and not weights.all():  # 0: no row
+            self._heard = heard = np.flatnonzero(weights)
+            Y = sp.csr_array(Y)[heard] if sp.issparse(Y) else Y[heard]
+            weights = weights[heard]
         self._X, self._Y, self._weights, self._loss = X, Y, weights, loss
         self._l2, self._intercept = l2, intercept
         self._known: tuple[Array, NDArray[np.float32]] | None = None  # V with b, and their W
@@ -106,7 +112,7 @@ class WideSolver:
 
     def _multiply(self, pool: Pool) -> Array:
         """Return K = X X', and set the moments of columns."""
-        n, features = self._X.shape
+        n, features = self._Y.shape[0], self._X.shape[1]
         K, part = np.zeros((n, n)), np.empty((n, n))
         ones = np.ones(n) if self._weights is None else self._weights
         shares = ones / ones.sum()
@@ -114,7 +120,7 @@ class WideSolver:
         self._silent = np.zeros(features, bool)
         for some in self._chunks():
             if self._intercept:
-                self._centre[some] = self._X[:, some].mean(axis=0, dtype=np.float64)
+                self._centre[some] = self._X[:, some][self._heard].mean(axis=0, dtype=np.float64)
             x = self._columns(some)
             mean, squares = shares @ x, shares @ (x * x)
             self.mean[some] = self._centre[some] + mean
@@ -129,9 +135,9 @@ class WideSolver:
         return K
 
     def _columns(self, some: slice) -> Array:
-        return np.asarray(self._X[:, some] - self._centre[some], np.float64)
+        return np.asarray(self._X[:, some][self._heard] - self._centre[some], np.float64)
 
     def _chunks(self) -> Iterator[slice]:
-        n, features = self._X.shape
+        n, features = self._Y.shape[0], self._X.shape[1]
         size = max(64, AT_ONCE // n)
         return (slice(begin, begin + size) for begin in range(0, features, size))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
@@ -132,6 +133,19 @@ def test_moments_are_those_of_the_columns() -> None:
         np.testing.assert_allclose(found.mean, mean, rtol=1e-12)
         squares = np.average((far - mean) ** 2, axis=0, weights=WEIGHTS)
         np.testing.assert_allclose(found.variance, squares, rtol=1e-8)
+
+
+@pytest.mark.parametrize("link", TARGETS)
+@pytest.mark.parametrize("labels", [np.asarray, sp.csc_array])
+def test_a_row_of_weight_0_is_as_if_absent(link: Any, labels: Any) -> None:
+    """Its numbers would make those of all other rows look like rounding."""
+    heard = WEIGHTS > 0.0
+    far = np.where(heard[:, None], PLAIN, 1e9 * PLAIN)
+    rows = labels(TARGETS[link]) if link != "huber" else TARGETS[link]
+    found, _ = solved(far, rows, link, WEIGHTS, l2=1e-2)
+    wanted, _ = solved(PLAIN[heard], TARGETS[link][heard], link, WEIGHTS[heard], l2=1e-2)
+    np.testing.assert_allclose(found.W, wanted.W, atol=1e-6)
+    np.testing.assert_allclose(found.b, wanted.b, atol=1e-6)
 
 
 @pytest.mark.parametrize("link", TARGETS)
