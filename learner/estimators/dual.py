@@ -76,15 +76,17 @@ class DualProblem(Problem):
 def may_ascend(estimator: LinearEstimator, X: Any, targets: int) -> bool:
     """Return whether "auto" considers dual ascent: on the CPU, X sparse, of enough rows.
 
-    The hinge has no other solver in memory but with a Hessian. Otherwise X may be dense there, and
-    rows may be few.
+    Not where X is as good as dense, and a solver with a Hessian has memory for all targets. The
+    hinge has no other solver in memory. There X may be dense, and rows may be few.
     """
     auto = isinstance(estimator.solver, str) and estimator.solver == "auto"
+    rows, columns = X.shape
+    kept, hinge = keeps_scores(rows * columns, rows, targets), estimator.loss == "hinge"
     if sp.issparse(X):
-        suits = not better_dense(X) and (estimator.loss == "hinge" or X.shape[0] >= FEW_ROWS)
+        suits = not (better_dense(X) and kept) and (hinge or rows >= FEW_ROWS)
     else:
-        solved = worth_hessian(max(X.shape), min(X.shape)) and keeps_scores(X, targets)
-        suits = estimator.loss == "hinge" and not solved and 8 * X.size <= MOST_BYTES
+        solved = worth_hessian(max(X.shape), min(X.shape)) and kept
+        suits = hinge and not solved and 8 * X.size <= MOST_BYTES
     return bool(auto and suits and resolve(estimator.device) == "cpu")
 
 

@@ -31,9 +31,9 @@ def numbers_of(X: Any) -> int:
     return int(X.nnz if sp.issparse(X) else X.size)
 
 
-def keeps_scores(X: Any, targets: int) -> bool:
-    """Return whether X, and vectors by row of a solver, are not too large."""
-    return bool(numbers_of(X) + SCORES * X.shape[0] * targets <= MOST_NUMBERS)
+def keeps_scores(numbers: int, rows: int, targets: int) -> bool:
+    """Return whether X of so many numbers, and vectors by row of a solver, are not too large."""
+    return bool(numbers + SCORES * rows * targets <= MOST_NUMBERS)
 
 
 def better_dense(X: Any) -> bool:

@@ -93,7 +93,7 @@ class NewtonProblem:
         """Whether the rows and what the solver keeps are not too large."""
         (rows, features), k = self.X.shape, self.Y.shape[1]
         if self.l1 or self.kinked:
-            return keeps_scores(self.X, k)
+            return keeps_scores(numbers_of(self.X), rows, k)
         features, numbers = rows if self.wide else features, numbers_of(self.X) + rows * k
         return bool(numbers <= MOST_NUMBERS and BYTES * features * k <= MOST_PAIRS)
 

@@ -231,6 +231,15 @@ def test_a_hinge_of_dense_rows_that_is_too_large_for_newton_has_dual_ascent(
     assert not may_ascend(bl.GLMClassifier(), X, labels)
 
 
+@pytest.mark.parametrize(("labels", "ascends"), [(1, False), (300, True)])
+@pytest.mark.parametrize("loss", ["hinge", "log_loss"])
+def test_sparse_rows_of_few_columns_have_dual_ascent_where_labels_are_many(
+    loss: str, labels: int, ascends: bool
+) -> None:
+    rows = sp.eye_array(100_000, 50, format="csr")
+    assert may_ascend(bl.GLMClassifier(loss), rows, labels) == ascends
+
+
 @pytest.mark.parametrize(("share", "suits"), [(90.0, True), (110.0, False)])
 def test_auto_leaves_dual_ascent_where_it_is_slow(share: float, suits: bool) -> None:
     """share: mean of x'x / (l2 n); from 100 on dual ascent takes classes a hundred passes."""
