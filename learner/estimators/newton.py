@@ -20,6 +20,8 @@ from blocklearn.models.glm.wide_rows import WideSolver
 
 from .base import Array
 from .hessians import (
+    FEW_COLUMNS,
+    MOST_COPIED,
     MOST_NUMBERS,
     better_dense,
     dense,
@@ -78,8 +80,14 @@ class NewtonProblem:
 
     def obstacle(self, estimator: LinearEstimator) -> str | None:
         """Return why Newton's method cannot solve the problem; None: it can."""
+        if self.kinked and sp.issparse(self.X):
+            return (
+                f"takes loss={estimator.loss!r} of dense rows, or of sparse ones of at most "
+                f"{FEW_COLUMNS} columns and {MOST_COPIED >> 20} MiB as dense ones"
+            )
         if self.kinked and (self.diagonal or (self.l1 and not worth_hessian(*self.X.shape))):
-            return f"takes loss={estimator.loss!r} of dense rows or few columns only"
+            fewer = "columns" if self.l1 else "rows or columns"
+            return f"takes loss={estimator.loss!r} of fewer {fewer} than these"
         if self.loss.link in HINGES and self.weights is not self.own and self.Y.shape[1] > 1:
             return "takes class_weight of two classes only, where the loss is a hinge"
         if self.weights is not None and not self.weights.any():

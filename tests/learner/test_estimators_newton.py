@@ -148,8 +148,11 @@ def test_a_hinge_of_several_weighted_classes_is_left_to_a_learner() -> None:
 @pytest.mark.parametrize("wrong", [bl.GLMClassifier("hinge"), bl.GLMRegressor("quantile")])
 def test_kinks_need_a_hessian(wrong: Any) -> None:
     rows, y = sp.eye_array(300, 400, format="csr"), SCORES[:, 0] > 0.0
-    with pytest.raises(ValueError, match='solver="newton" takes loss=.* of dense rows or few col'):
-        wrong.set_params(solver="newton").fit(rows, y)
+    wrong.set_params(solver="newton")
+    with pytest.raises(ValueError, match="takes loss=.* of dense rows, or of sparse ones of at mo"):
+        wrong.fit(rows, y)
+    with pytest.raises(ValueError, match="takes loss=.* of fewer columns than these"):
+        wrong.set_params(l1_ratio=1.0).fit(RNG.normal(size=(300, 2000)), y)
 
 
 @pytest.mark.usefixtures("no_learner")
