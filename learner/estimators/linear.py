@@ -172,9 +172,10 @@ class LinearEstimator(LearnerEstimator):
         told = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
         optimizer = self._solver(passes=True)
         data = with_weights(X, Y, sample_weight)
-        found = by_dual(self, data, told)
+        found, ends = by_dual(self, data, told), self.loss not in KINKED
         if found is None and self._linear and usable(data):
             found = by_newton(self, data, told)
+            ends |= found is not None  # also at kinks
         full_pass = found is not None or (optimizer is not None and optimizer.steps_by_pass)
         if found is not None:
             self._seen, converged = found
@@ -193,7 +194,7 @@ class LinearEstimator(LearnerEstimator):
                 f"conjugate gradients stop at kinks of loss={self.loss!r}, perhaps far above the "
                 'optimum; use solver="lbfgs".'
             )
-        elif full_pass and self.loss not in KINKED and not (converged or stopped):
+        elif full_pass and ends and not (converged or stopped):
             why = (
                 f"not converged after max_iter={self.max_iter} passes; raise it, or scale the "
                 "features, or raise alpha."

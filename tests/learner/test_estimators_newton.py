@@ -277,6 +277,9 @@ def test_a_fit_that_ends_in_its_last_pass_has_converged() -> None:
     assert found.n_iter_ == 1
     with pytest.warns(ConvergenceWarning, match="not converged after max_iter=2 passes"):
         bl.GLMRegressor("poisson", max_iter=2).fit(X, COUNTS)
+    for found in (bl.GLMRegressor("quantile", max_iter=2), bl.GLMClassifier("hinge", max_iter=2)):
+        with pytest.warns(ConvergenceWarning, match="not converged after max_iter=2 passes"):
+            found.fit(X, SCORES[:, 0] > 0.0)
 
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS])
