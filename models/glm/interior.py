@@ -17,7 +17,11 @@ Differs:
 - The penalty l1 |w_j| is one more row, whose error is -w_j, with up = down = l1.
 - u, v and a begin within their bounds, and u - v as the errors, so steps keep them there. X'a comes
   near l2 W with steps.
+- Where a step would increase the products, a shorter one without correction takes its place.
 - Targets are problems of their own.
+
+Without a penalty, columns that others tell to a millionth may leave W above the optimum: rounding
+makes H singular.
 """
 
 from __future__ import annotations
@@ -42,6 +46,7 @@ from .row_sums import Numbers, Targets
 FAR = 4.0  # deviations from 0 to the mean of a column that is centred
 CONSTANT = 1e-7  # a column that varies less, relative to its size, is constant
 INSIDE = 0.9995  # of the way to the nearest bound
+CENTRING = 0.5  # of the mean product, which a step without correction leads to
 NEARER = 0.1  # times the tolerance
 LEAST = 1e-12  # of the loss of a constant: a smaller gap is rounding
 NOTHING = 1e-100  # of the largest weight of a row, or of 1 as a penalty: less is as if 0
@@ -111,7 +116,7 @@ class InteriorSolver:
 
     def _intercepts(self, W: Numbers) -> Array:
         """Return the intercepts for columns as they are, not less their centre."""
-        b: Array = np.array([problem.b for problem in self._problems])
+        b: Array = np.array([problem.theta(self._sizes)[-1] for problem in self._problems])
         return b if self._rows.centre is None else b - self._rows.centre @ W
 
     def passes(self, most: int, tolerance: float, threads: int) -> Iterator[int]:
@@ -180,11 +185,6 @@ class _Problem:
         self._lacks = 1.0  # share of the start's distance of X'a from l2 W
         self.converged = self._first == 0.0
 
-    @property
-    def b(self) -> float:
-        """The intercept."""
-        return float(self._theta[-1])
-
     def theta(self, sizes: Array) -> Array:
         """Return the weights, some of them 0 with an L1 penalty, and the intercept.
 
@@ -211,6 +211,13 @@ class _Problem:
         cu, cv = (wanted + first.u * first.a) / to_up, (wanted - first.v * first.a) / to_down
         moves = self._moves(q, factor, silent, cu, cv, pool)
         share = min(1.0, INSIDE * self._room(moves))
+        if self._ahead(moves, share) > gap:  # else steps may end in a circle (Cartis, 2009)
+            centre = CENTRING * gap / (2 * len(u))
+            moves = self._moves(q, factor, silent, centre / to_up, centre / to_down, pool)
+            share = min(1.0, INSIDE * self._room(moves))
+            fall = (1.0 - CENTRING) * share * gap
+            rise = self._ahead(moves, share) - gap + fall  # grows with the square of the share
+            share *= min(1.0, 0.5 * fall / max(rise, 1e-300))
         self._theta = self._theta + share * moves.theta
         self._errors = self._errors - share * moves.scores
         self._u, self._v = u + share * moves.u, v + share * moves.v

@@ -155,6 +155,16 @@ def test_a_row_of_almost_no_weight_is_as_if_absent(loss: Loss) -> None:
     assert found.W.tobytes() == wanted.W.tobytes() and found.b.tobytes() == wanted.b.tobytes()
 
 
+def test_steps_do_not_end_in_a_circle() -> None:
+    """Steps with Mehrotra's correction alone return to where they were, each fourth one."""
+    rows, weights = (
+        np.array([[1.369, -10.03], [0.2904, 0.7234], [5.66, -0.9201]]),
+        np.array([1.0, 1000.0, 2.0]),
+    )
+    found = solved(rows, np.array([1.0, 0.0, 0.0]), weights, Loss("hinge"), l2=0.1)
+    assert np.isfinite(found.W).all()
+
+
 def test_targets_all_alike_need_no_pass() -> None:
     for y, loss in ((np.full(N, 7.0), LOSSES[0]), (np.zeros(N), LOSSES[2])):
         found = InteriorSolver(X, y[:, None], None, loss, Penalties(0.0, 0.1), intercept=True)
