@@ -9,7 +9,7 @@ Longer than 300 lines: half of them are signatures and descriptions of what user
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -79,7 +79,7 @@ class ModelInUse:
         self._chosen = parts.optimizer is not None
         self.execution, self.data, self.passes, self.crew = execution, data, passes, crew
         self.row_folder, self.placed_tables = row_folder, tables
-        self._planned: list[partial[None]] = []  # what was planned with the replicas
+        self._planned: list[Callable[..., None]] = []  # what was planned with the replicas
         self._take_default_optimizer()
         self._begin()
 
@@ -339,7 +339,7 @@ class ModelInUse:
         self.data.block_rows = shape.rows
         if side == 0:
             self.data.check_columns(shape)
-        self._planned = self._beside()
+        self._planned = [each.func for each in self._beside()]
         team = self.assembly().team(shape, side, self._live.restored, self.crew)
         self._live.open(team, self._shares(), seed=self.execution.seed)
         self.model.show_shapes(self._live.shapes())
@@ -364,8 +364,7 @@ class ModelInUse:
     @property
     def _planned_as_now(self) -> bool:
         """Whether the replicas were planned with what would be planned with new ones."""
-        before, now = ([each.func for each in all_] for all_ in (self._planned, self._beside()))
-        return before == now
+        return self._planned == [each.func for each in self._beside()]
 
     def _take_default_optimizer(self) -> None:
         """Step with the model's default optimizer for the data, unless one was chosen."""

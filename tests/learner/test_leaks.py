@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import warnings
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,20 @@ def test_200_lives_leave_no_thread_file_or_memory(tmp_path: Path) -> None:
     assert later_files <= files
     assert later_memory - memory < 4 * 2**20  # 20 kB a life: the allocator's own
     assert not (tmp_path / "rows").exists() or not list((tmp_path / "rows").iterdir())
+
+
+@pytest.mark.parametrize("hooks", [[], [bl.Hook()]], ids=["alone", "hook"])
+def test_memory_is_free_when_the_last_name_of_a_learner_is_gone(hooks: list[bl.Hook]) -> None:
+    """Objects that hold each other would live until Python looks for them."""
+    learner = bl.Learner(bl.models.LDA(topics=3), documents(), block_rows=30, hooks=hooks).fit()
+    gc.collect()
+    gc.disable()
+    try:
+        left = weakref.ref(learner)
+        del learner
+        assert left() is None
+    finally:
+        gc.enable()
 
 
 def settings() -> dict[str, Any]:
