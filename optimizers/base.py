@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ConfigDict
 
 from blocklearn.fields import Fields, set_by
 from blocklearn.matcache import Mat, MatCache, Merge
 
 from .terms import Term
 from .updates import Meaning, Objective
+
+FORMS = {"form": ("begin", "step"), "end_form": ("settle", "end_pass")}
+"""Which methods each property of an optimizer describes."""
 
 
 class OwnRows(Protocol):
@@ -53,6 +57,14 @@ class Optimizer(Fields):
     normalises: ClassVar[bool] = False  # whether columns of parameters are made to sum to 1
     steps_by_pass: ClassVar[bool] = False  # whether parameters change in `end_pass` only
     keeps_rows: ClassVar[bool] = False  # whether it keeps numbers for each row of the data
+
+    def __init_subclass__(cls, **options: Unpack[ConfigDict]) -> None:
+        """Let a class inherit `form` and `end_form` only with the methods that they describe."""
+        for form, methods in FORMS.items():
+            owner = next(base for base in cls.__mro__ if form in vars(base))
+            if any(getattr(cls, name) is not getattr(owner, name) for name in methods):
+                setattr(cls, form, vars(Optimizer)[form])
+        super().__init_subclass__(**options)
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a field, which is validated, or an attribute of the replica."""
@@ -98,13 +110,16 @@ class Optimizer(Fields):
 
         While it stays the same, the learner may repeat their launches without calling them. Numbers
         that change from step to step are then set by `self.cache.each_block` only, and so is
-        `steps`.
+        `steps`. A subclass with a `begin` or `step` of its own does not inherit this.
         """
         return None
 
     @property
     def end_form(self) -> Hashable | None:
-        """What `end_pass` launches depends on; None: unknown. See `form`."""
+        """What `end_pass` launches depends on; None: unknown. See `form`.
+
+        A subclass with an `end_pass` or `settle` of its own does not inherit this.
+        """
         return None
 
     @property

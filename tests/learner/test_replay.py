@@ -513,6 +513,65 @@ def test_an_optimizer_ends_passes_from_a_recording(
     assert len([each for each in called if each is other.optimizer]) == 9
 
 
+class Steps(AdaGrad):
+    """Ends training by what Python counts in a step."""
+
+    kind: Any = "steps"
+
+    def step(self, updates: Any, objective: Any = None) -> None:
+        super().step(updates, objective)
+        self.converged = self.steps >= 7 * 3
+
+
+class Ends(AdaGrad):
+    """Ends training at the end of a pass."""
+
+    kind: Any = "ends"
+
+    def end_pass(self) -> None:
+        super().end_pass()
+        self.converged = self.steps >= 7 * 3
+
+
+class Settles(Ends):
+    """Ends training where rows are brought up to date."""
+
+    kind: Any = "settles"
+
+    def settle(self) -> None:
+        super().settle()
+        self.converged = self.steps >= 6 * 3
+
+
+class Recorded(AdaGrad):
+    """Says itself what its own end of a pass depends on."""
+
+    kind: Any = "recorded"
+
+    def end_pass(self) -> None:
+        super().end_pass()
+
+    @property
+    def end_form(self) -> Any:
+        return super().end_form
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "steps", "of_pass"),
+    [(Steps(), 0, 1), (Ends(), 1, 0), (Settles(), 1, 0), (Recorded(), 1, 1)],
+    ids=["step", "end_pass", "settle", "both"],
+)
+def test_methods_of_a_subclass_run_unless_it_says_what_they_depend_on(
+    optimizer: Optimizer, steps: int, of_pass: int
+) -> None:
+    """Which of steps and ends of passes are replayed."""
+    data = counts(3 * ROWS), np.arange(3 * ROWS) % 2
+    one, other = both(GLM(l2=1e-2), data, passes=9, optimizer=optimizer)
+    assert one.progress.pass_ == other.progress.pass_ == (9 if steps and of_pass else 7)
+    assert (replayed(one) > 0) == steps
+    assert (ends(one)[0] > 7) == of_pass  # those of the model are, too
+
+
 class Counting(Means):
     """Counts passes in an attribute."""
 
