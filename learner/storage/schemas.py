@@ -220,7 +220,7 @@ REMEDY = "The file was edited or damaged: take it from a copy of the folder."
 
 
 def first_field(error: ValidationError, content: Any) -> str:
-    """Describe pydantic's first error as `NAME=VALUE: must be RULE`.
+    """Describe pydantic's first error as `NAME=VALUE: RULE`, such as `topics=0: must be above 0`.
 
     pydantic's location includes the member of a union. The description has only the field.
     """
@@ -231,14 +231,14 @@ def first_field(error: ValidationError, content: Any) -> str:
             value = value[part]
         except (KeyError, IndexError, TypeError):
             if item["type"] == "missing":
-                place.append(str(part))
+                place.append(str(item["loc"][-1]))
             break
         place.append(str(part))
     name = ".".join(place) or "content"
     if item["type"] == "missing":
         return f"{name}: is missing."
-    rule = plain_rule(item["msg"]).removeprefix("must be ")
-    return f"{name}={shown(value)}: must be {rule.rstrip('.')}."
+    rule = "must not be there" if item["type"] == "extra_forbidden" else plain_rule(item["msg"])
+    return f"{name}={shown(value)}: {rule.rstrip('.')}."
 
 
 def shown(value: Any) -> str:

@@ -15,6 +15,7 @@ from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.errors import ModelFolderError
 from blocklearn.learner.exit_codes import ExitCode
 from blocklearn.learner.inspection.run_record import read_run
+from blocklearn.learner.storage.schemas import Position, check_content
 from blocklearn.learner.watch.events import events_of, rewind
 
 
@@ -126,3 +127,18 @@ def test_the_commands_say_so(run: Path, capsys: pytest.CaptureFixture[str]) -> N
     (run / "plan.json").write_text("{}")
     assert learn("report", run) == ExitCode.DATA
     assert "plan.json: rows: is missing." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"optimizers": []}, "optimizers=[]: must have at least 1 item"),
+        ({"optimizers": [{"steps": 3}]}, "optimizers.0.phase: is missing"),
+        ({"block": -1}, "block=-1: must be at least 0"),
+    ],
+)
+def test_a_wrong_position_is_told_by_its_field_and_one_rule(
+    wrong: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(ModelFolderError, match=re.escape(f"checkpoint.json: {told}")):
+        check_content(Position, {"pass": 1, "rows": 3, **wrong}, "checkpoint.json")
