@@ -26,7 +26,7 @@ class SchemaNames:
 
     def is_member(self, part: int | str) -> bool:
         """Return whether a part of the place of a mistake is an alternative of a union."""
-        return part in self._members or str(part).startswith("list[")
+        return part in self._members or str(part).startswith(("list[", "lax-or-strict["))
 
     def meant_by(self, mistakes: Sequence[Any], start: int = 0) -> list[Any]:
         """Return the mistakes that count: of the alternatives of a union, those of the likeliest.
@@ -70,8 +70,11 @@ class SchemaNames:
         homes = list(self.homes(word, tree))
         if not homes:
             return suggestion(word, valid)
-        what = "" if "." in homes[0] else "the section "
-        return f" (did you mean {what}{homes[0]!r}?)"
+        if "." in homes[0]:
+            return f" (did you mean {homes[0]!r}?)"
+        alone = self.root["properties"][homes[0]].get("type") == "string"
+        what = "key {!r} beside the sections" if alone else "section {!r}"
+        return f" (did you mean the {what.format(homes[0])}?)"
 
     def homes(self, word: str, tree: Node | None = None) -> Iterator[str]:
         """Yield dotted names such as `optimizer.rate` that mean `word`, one for each section.

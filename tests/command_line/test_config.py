@@ -304,10 +304,12 @@ def test_variables_with_mistakes_are_named(write) -> None:
         ("data: {train: []}", "a.yaml:2:15: data.train: must be a mapping"),
         ("mixins: {kind: l1}", "a.yaml:2:9: mixins: must be a list"),
         ("learner: {checkpoint: 3}", "unknown key (did you mean the section 'checkpoint'?)"),
+        ("learner: {out: m}", "unknown key (did you mean the key 'out' beside the sections?)"),
+        ("learner: {table_folder: {a: 1}}", "learner.table_folder: must be a string or a list"),
     ],
 )
 def test_a_section_of_the_wrong_form_is_named(text: str, told: str, write) -> None:
-    found = problems([write(f"model: {{kind: glm}}\n{text}\n")], {}, [])
+    found = problems([write(f"model: {{kind: lda}}\n{text}\n")], {}, [])
     assert any(told in line for line in found), found
 
 
