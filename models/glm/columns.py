@@ -23,8 +23,8 @@ class Names:
             if 0 <= column < self.count:
                 return column
             raise TargetError(
-                f"GLM: {self.what} {column}: must be below {self.count:,}, the number of "
-                f"{self.what}s, which are numbered from 0."
+                f"GLM: {self.what} {column}: must be 0 or above, and below {self.count:,}, the "
+                f"number of {self.what}s."
             )
         if self.names is None:
             raise TargetError(

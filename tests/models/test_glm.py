@@ -517,8 +517,9 @@ def test_mistakes_are_named() -> None:
         Target(link="logistic")
     with pytest.raises(ValueError, match="softmax takes `columns`"):
         Target(link="softmax", column=0)
-    with pytest.raises(TargetError, match="target 7: must be below 3"):
-        fit(GLM(targets=[Target(column=7)]), X, Y)
+    for wrong in (-1, 3):
+        with pytest.raises(TargetError, match=f"target {wrong}: must be 0 or above, and below 3"):
+            fit(GLM(targets=[Target(column=wrong)]), X, Y)
     with pytest.raises(TargetError, match="have no names of targets"):
         fit(GLM(targets=[Target(column="y")]), X, Y)
     with pytest.raises(TargetError, match="no target 'z'. The data have 3: a, b, c"):
