@@ -75,3 +75,13 @@ def test_a_saved_model_whitens_as_the_estimator_does(container: Any, tmp_path: P
     bl.save(found.to_learner(), tmp_path / "saved")
     saved = bl.load(tmp_path / "saved").predict(container(X))
     np.testing.assert_array_equal(saved, coordinates)
+
+
+def test_threads_of_blas_do_not_change_the_bits() -> None:
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    counts = sp.random_array((400, 3000), density=0.02, rng=0, dtype=np.float32)
+    found = []
+    for threads in (1, 2):
+        with threadpoolctl.threadpool_limits(threads, "blas"):
+            found.append(bl.TruncatedSVD(10, random_state=0).fit(counts.tocsr()).components_)
+    np.testing.assert_array_equal(*found)
