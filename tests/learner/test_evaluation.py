@@ -12,9 +12,12 @@ import scipy.sparse as sp
 import blocklearn as bl
 from blocklearn.fields import FieldError
 from blocklearn.learner.errors import ConfigError
-from blocklearn.learner.training.settings.evaluation import Evaluation, Evaluator
+from blocklearn.learner.training.settings.evaluation import HIGHER, LOWER, Evaluation, Evaluator
 from blocklearn.learner.training.settings.progress import Best, Progress
 from blocklearn.models import GLM, LDA
+from blocklearn.models.glm.links import LINKS
+from blocklearn.models.ranking_metrics import METRICS
+from blocklearn.models.topic_quality import QUALITY
 from blocklearn.optimizers import SGD, Adam
 from tests.learner.test_resume import labelled
 from tests.support.corpora import planted
@@ -286,3 +289,8 @@ def test_patience_goes_on_counting_after_a_stop() -> None:
     second.fit()
     assert heard.ended_at == events.ended_at and second.progress.best == whole.progress.best
     assert differences(outcome(second), outcome(whole)) == []
+
+
+def test_scores_of_the_package_have_a_better_direction() -> None:
+    names = {link.metric for link in LINKS.values()} | {*METRICS, "auc", *QUALITY}
+    assert names <= LOWER | HIGHER and not LOWER & HIGHER
