@@ -1,6 +1,7 @@
 """Terms added to an objective, and reports.
 
-Configuration files name mixins by `kind`.
+Configuration files name mixins by `kind`. `learner/training/replicas/terms.py` hands terms to the
+optimizer, or to a model that multiplies tables.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Models. Configuration files name them by `kind`."""
+"""The mathematics of each model. Configuration files name them by `kind`.
+
+A model is a file, or a folder whose class is in `model.py`. `base.py` has what an author writes,
+`score.py` has scores that add up.
+"""
 
 from __future__ import annotations
 

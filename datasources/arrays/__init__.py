@@ -1,1 +1,1 @@
-"""Kernels over arrays: validate, copy and hash rows; arrays of Arrow."""
+"""The sizes and arrays of a block; kernels over arrays: validate, copy and hash rows."""

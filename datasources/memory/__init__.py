@@ -1,1 +1,1 @@
-"""Sources of blocks of data in memory."""
+"""Sources of data in memory, and of batches from an iterator."""

@@ -1,4 +1,7 @@
-"""Read tables from Parquet files, on local disks and remote filesystems."""
+"""Read tables from Parquet files, on local disks and remote filesystems.
+
+`footer.py` reads sizes, `cursor.py` decodes rows with pyarrow, `source.py` makes blocks of them.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,1 +1,1 @@
-"""Entries that a source does not have, drawn at random: negatives of implicit feedback."""
+"""Sources that make rows for a model from those of another: with negatives, windows, pairs."""

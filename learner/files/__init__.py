@@ -1,1 +1,4 @@
-"""Lock files, files with reserved disk space, and folders for the state of rows."""
+"""Files that own their place: locks, reserved space, and states of rows and tables in files.
+
+`placed_tables.py` has what tables in files share with those on a device and the host.
+"""

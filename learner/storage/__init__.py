@@ -1,1 +1,1 @@
-"""Formats of files that are complete or absent: model folders, tensors, manifests, exports."""
+"""Formats of files that are complete or absent: models, tensors, manifests, logs, exports."""

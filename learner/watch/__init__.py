@@ -1,1 +1,1 @@
-"""Watching a run: on a terminal, in files for other programs, as a page."""
+"""Watch a run: on a terminal, by files and events for other programs, by a watchdog."""

@@ -1,1 +1,1 @@
-"""Memory with identity: slots, the cache, matrices, inputs, the dispatch table."""
+"""Memory with identity: slots, the cache, matrices, inputs; the dispatch table; recordings."""

@@ -1,6 +1,7 @@
 """The CUDA backend: memory, streams and launches behind a small driver interface.
 
-`devices.py` opens a device. Importing this package needs neither a GPU nor CuPy.
+`devices.py` opens a device, `incoming.py` copies blocks to it. Importing this package needs neither
+a GPU nor CuPy.
 """
 
 from typing import TYPE_CHECKING

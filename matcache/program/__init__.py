@@ -1,1 +1,1 @@
-"""Traced row programs as data: instructions, trace, schedule, reference."""
+"""Programs as data, of rows or dense expressions: trace, derivatives, schedule, reference."""

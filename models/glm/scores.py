@@ -5,7 +5,8 @@
 | linear | `squared_error` (mean), `r2` (1 - squared error / variance of y) |
 | logistic | `log_loss`, `auc` |
 | hinge, squared_hinge | `hinge_loss` or `squared_hinge_loss`, `auc` |
-| poisson | `deviance` (mean unit deviance) |
+| poisson, gamma, tweedie | mean unit deviance: `deviance`, `gamma_deviance`, `tweedie_deviance` |
+| huber, quantile | `huber_loss` or `pinball_loss` |
 | softmax | `log_loss`, `accuracy` of the group, `auc` of each class against the others |
 
 With `more_scores`, what has an `auc` also has `average_precision`, `top_precision@K` of the K rows

@@ -1,4 +1,8 @@
-"""Latent Dirichlet allocation."""
+"""Latent Dirichlet allocation.
+
+`inference.py` has row programs. The sampler is kernels written by hand: `matcache/cpu/topics/`, and
+`kept.cu`, `lists.cu` and `gibbs.cu` of `matcache/cuda/kernels/`.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,6 +1,6 @@
 """The parts of `scripts/gpu-check`: tests, then sections of benchmarks.
 
 Each section is a generator of rows and runs in a process of its own (`apart.py`, `section.py`).
-Sections: `table1.py`, `lda.py`, `als.py`, `glm.py`, `pool.py`, `merge.py`, `index.py`,
-`trainings.py`. `measure.py` has their shared code, `peers.py` the packages to compare with.
+`section.py` lists the sections. `measure.py` has their shared code, `peers.py` the packages to
+compare with.
 """
