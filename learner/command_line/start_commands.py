@@ -55,7 +55,7 @@ WHAT = {
     ".mtx, .ldac).",
     Start.nmf: "Find parts of texts, or of other counts.\n\nFILE: as for `learn lda`.",
     Start.als: "Learn from ratings or purchases.\n\nFILE: a table of users and items.",
-    Start.ranking: "Learn to recommend from what users bought, clicked or own.\n\n"
+    Start.ranking: "Learn to rank items from what users bought or clicked.\n\n"
     "FILE: a table of users and items.",
     Start.glm: "Learn to predict a number or a class.\n\n"
     "FILE: a table, or LIBSVM text; the column to predict is called target, label or class, or is "

@@ -25,8 +25,8 @@ def warn_of_other_passes(config: RunConfig, last: Checkpoint) -> None:
     parting = config.model.parts_at(told, passes)
     if parting is not None and last.position > (parting, 0):
         log.warning(
-            "%s: learner.passes was %d and is now %d. Pass %d, which is done, was planned for %d "
-            "passes, so the model will differ from that of a new run of %d passes. --overwrite "
-            "starts a new run",
+            "%s: learner.passes was %d and is now %d. Pass %d, which is done, was planned with "
+            "passes=%d, so the model will differ from that of a new run with passes=%d. "
+            "--overwrite starts a new run",
             config.out, told, passes, parting + 1, told, passes,
         )  # fmt: skip

@@ -158,7 +158,7 @@ def test_a_pass_that_sampled_because_it_was_to_be_the_last_is_told_of(
     assert not caplog.messages
     assert learn(*more)[0] == 0
     assert same_model("whole", "parts") == alike
-    assert [f"was {first} and is 4, and pass 1" in text for text in caplog.messages] == (
+    assert [f"was {first} and is now 4. Pass 1" in text for text in caplog.messages] == (
         [] if alike else [True]
     )
 

@@ -356,9 +356,15 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "fractions": ({"indptr": [0, 1], "indices": [1.5], "values": [1.0]}, "indices must be int"),
     "shape": ({"indptr": [[0]], "indices": [], "values": []}, "one-dimensional"),
     "no offsets": ({"indptr": [], "indices": [], "values": []}, "one-dimensional"),
-    "targets": ({"indptr": [0], "indices": [], "values": [], "targets": [1.0]}, "0 rows.*1 targ"),
+    "targets": (
+        {"indptr": [0], "indices": [], "values": [], "targets": [1.0]},
+        "1 targets for the 0 rows",
+    ),
     "weights": ({"indptr": [0, 0], "indices": [], "values": [], "weights": [-1]}, "row 2 has the"),
-    "more weights": ({"indptr": [0], "indices": [], "values": [], "weights": [1]}, "but 1 weights"),
+    "more weights": (
+        {"indptr": [0], "indices": [], "values": [], "weights": [1]},
+        "1 weights for the 0 rows",
+    ),
     "nan": ({"dense": [[1.0, np.nan]]}, "row 2, column 1 is nan"),
     "no table": ({"dense": [1.0]}, "must be a table"),
     "ids": ({"indptr": [0, 0], "indices": [], "values": [], "ids": ["a", "b"]}, "2 ids"),

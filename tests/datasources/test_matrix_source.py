@@ -294,7 +294,7 @@ def test_faults_are_named(X: Any, message: str) -> None:
 def test_a_broken_csc_is_refused_before_it_can_crash() -> None:
     X = sparse.csc_array(table(5, 4))
     X.indices[0] = 1000
-    with pytest.raises(DataError, match="no valid csc matrix"):
+    with pytest.raises(DataError, match="X is not a valid csc matrix"):
         MatrixSource(X)
 
 

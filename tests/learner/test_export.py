@@ -177,7 +177,7 @@ def test_word2vecs_files_need_names_without_spaces(tmp_path: Path) -> None:
     spaced = saved("word-vectors", {"vectors": np.ones((2, 1))}, names=["a", "new york"])
     with pytest.raises(ValueError, match="row 1 of vectors is called 'new york'; choose .parquet"):
         export(spaced, tmp_path / "m.vec")
-    with pytest.raises(ValueError, match="rows of mean have no names"):
+    with pytest.raises(ValueError, match="needs a name for each row, but rows of mean have none"):
         export(FACTORS, tmp_path / "m.bin", "mean")
     assert not list(tmp_path.iterdir())
 

@@ -86,7 +86,7 @@ def test_streams_know_the_same_names(table: Path) -> None:
 def test_rows_have_the_names_of_a_column(table: Path) -> None:
     samples = TableData(path=table, numeric=["age"], ids="id").load()
     assert samples.row_names == [f"r{i}" for i in range(60)]
-    with pytest.raises(ValueError, match="ids: with `stream`"):
+    with pytest.raises(ValueError, match="ids: must be left out with `stream`"):
         TableData(path=table, numeric=["age"], ids="id", stream=True)
     with pytest.raises(DataError, match="column 'name' is not among its 5 columns"):
         TableData(path=table, numeric=["age"], ids="name").load()

@@ -147,5 +147,5 @@ def test_given_numbers_are_used(tmp_path: Path) -> None:
     kind = TableData(path=tmp_path / "a.csv", numeric=["x"], standardize={"x": (1.0, 2.0)})
     assert kind.load().X.tolist() == [[0.0], [0.5], [1.0]]
     for wrong in ({}, {"x": (0.0, 0.0)}, {"y": (0.0, 1.0)}):
-        with pytest.raises(FieldError, match="'x' has no"):
+        with pytest.raises(FieldError, match="'x': must have"):
             TableData(path=tmp_path / "a.csv", numeric=["x"], standardize=wrong)
