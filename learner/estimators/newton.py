@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -28,6 +29,7 @@ from .hessians import (
     keeps_scores,
     numbers_of,
     worth_hessian,
+    worth_row_products,
 )
 from .moments import Moments
 from .passes import by_passes
@@ -80,12 +82,13 @@ class NewtonProblem:
 
     def obstacle(self, estimator: LinearEstimator) -> str | None:
         """Return why Newton's method cannot solve the problem; None: it can."""
-        if self.kinked and sp.issparse(self.X):
+        narrow = not sp.issparse(self.X) and worth_hessian(*self.X.shape)
+        if self.kinked and self.diagonal and sp.issparse(self.X):
             return (
-                f"takes loss={estimator.loss!r} of dense rows, or of sparse ones of at most "
-                f"{FEW_COLUMNS} columns and {MOST_COPIED >> 20} MiB as dense ones"
+                f"takes loss={estimator.loss!r} of dense rows, of few sparse ones, or of sparse "
+                f"ones of at most {FEW_COLUMNS} columns and {MOST_COPIED >> 20} MiB as dense ones"
             )
-        if self.kinked and (self.diagonal or (self.l1 and not worth_hessian(*self.X.shape))):
+        if self.kinked and (self.diagonal or (self.l1 and not narrow)):
             fewer = "columns" if self.l1 else "rows or columns"
             return f"takes loss={estimator.loss!r} of fewer {fewer} than these"
         if self.loss.link in HINGES and self.weights is not self.own and self.Y.shape[1] > 1:
@@ -110,33 +113,36 @@ class NewtonProblem:
         """Whether the loss has no second derivatives."""
         return self.loss.link in KINKED
 
+    @cached_property
+    def wide(self) -> bool:
+        """Whether rows are so few that they are solved as square ones."""
+        rows, columns = self.X.shape
+        if sp.issparse(self.X):
+            return worth_row_products(self.X, self.Y.shape[1], self.loss.link)
+        return bool(rows <= columns and worth_hessian(columns, rows))
+
     @property
     def diagonal(self) -> bool:
         """Whether a Hessian, or products of rows, are not worth their time."""
-        return sp.issparse(self.X) or not worth_hessian(max(self.X.shape), min(self.X.shape))
-
-    @property
-    def wide(self) -> bool:
-        """Whether rows are few, so that they are solved as square ones."""
-        return not self.diagonal and self.X.shape[0] <= self.X.shape[1]
+        return not self.wide and (sp.issparse(self.X) or not worth_hessian(*self.X.shape))
 
     def solver(self, intercept: bool) -> Solver:
         """Return a solver at its start."""
         X, diagonal, penalties = self.X, self.diagonal, Penalties(self.l1, self.l2)
-        if self.wide and not self.l1:
-            return WideSolver(X, self.Y, self.weights, self.loss, l2=self.l2, intercept=intercept)
-        given = X, self.Y, self.weights, self.loss, penalties
-        if self.kinked:
-            return InteriorSolver(*given, intercept=intercept)
         if sp.issparse(X):
             X = sp.csr_array(X, dtype=np.float32 if X.dtype == np.float32 else np.float64)
             if not X.has_canonical_format:
                 X = X.copy()
                 X.sum_duplicates()
+        given = X, self.Y, self.weights, self.loss
+        if self.wide and not self.l1:
+            return WideSolver(*given, l2=self.l2, intercept=intercept)
+        if self.kinked:
+            return InteriorSolver(*given, penalties, intercept=intercept)
         if self.l1:
-            return ProximalSolver(X, *given[1:], intercept=intercept)
-        how = {"intercept": intercept, "diagonal": diagonal}
-        return NewtonSolver(sums_of(X, self.Y, self.weights, self.loss, **how), l2=self.l2, **how)
+            return ProximalSolver(*given, penalties, intercept=intercept)
+        sums = sums_of(*given, intercept=intercept, diagonal=diagonal)
+        return NewtonSolver(sums, l2=self.l2, intercept=intercept, diagonal=diagonal)
 
     def seen(self, found: Solver) -> Seen:
         """Return what `partial_fit` needs to know of the rows."""

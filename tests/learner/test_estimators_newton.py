@@ -147,9 +147,9 @@ def test_a_hinge_of_several_weighted_classes_is_left_to_a_learner() -> None:
 
 @pytest.mark.parametrize("wrong", [bl.GLMClassifier("hinge"), bl.GLMRegressor("quantile")])
 def test_kinks_need_a_hessian(wrong: Any) -> None:
-    rows, y = sp.eye_array(300, 400, format="csr"), SCORES[:, 0] > 0.0
+    rows, y = sp.eye_array(300, 200, format="csr"), SCORES[:, 0] > 0.0
     wrong.set_params(solver="newton")
-    with pytest.raises(ValueError, match="takes loss=.* of dense rows, or of sparse ones of at mo"):
+    with pytest.raises(ValueError, match="takes loss=.* of dense rows, of few sparse ones, or of"):
         wrong.fit(rows, y)
     with pytest.raises(ValueError, match="takes loss=.* of fewer columns than these"):
         wrong.set_params(l1_ratio=1.0).fit(RNG.normal(size=(300, 2000)), y)
@@ -188,6 +188,39 @@ def test_sparse_rows_of_few_columns_are_solved_as_dense_ones(loss: str) -> None:
     assert not isinstance(NewtonProblem.of(bl.GLMRegressor(), sparse, many[:, 0]).X, sp.sparray)
     penalised = bl.GLMRegressor(l1_ratio=1.0)  # whose coordinate descent skips zeros
     assert isinstance(NewtonProblem.of(penalised, sparse, many[:, 0]).X, sp.sparray)
+
+
+@pytest.mark.usefixtures("no_learner")
+@pytest.mark.parametrize("loss", ["squared_error", "huber", "quantile"])
+def test_sparse_rows_that_are_fewer_than_columns_are_solved_as_square_ones(loss: Any) -> None:
+    """To the optimum of dense ones, of any container, and of numbers that occur twice."""
+    draw = np.random.default_rng(2)
+    sparse = sp.coo_array(draw.normal(size=(40, 400)) * (draw.random((40, 400)) < 0.05))
+    halves = sp.coo_array(
+        (np.repeat(sparse.data / 2, 2), tuple(np.repeat(at, 2) for at in sparse.coords)),
+        shape=sparse.shape,
+    )
+    y = SCORES[:40] if loss == "squared_error" else SCORES[:40, 0]
+    wanted = bl.GLMRegressor(loss, alpha=1e-2, tol=1e-6).fit(sparse.toarray(), y)
+    found = bl.GLMRegressor(loss, alpha=1e-2, tol=1e-6).fit(sparse, y)
+    np.testing.assert_allclose(found.coef_, wanted.coef_, atol=1e-4)
+    np.testing.assert_allclose(found.intercept_, wanted.intercept_, atol=1e-4)
+    for rows in (sp.csr_array(halves), sp.csc_matrix(sparse)):
+        again = bl.GLMRegressor(loss, alpha=1e-2, tol=1e-6).fit(rows, y)
+        np.testing.assert_array_equal(again.coef_, found.coef_)
+        np.testing.assert_array_equal(again.intercept_, found.intercept_)
+
+
+@pytest.mark.parametrize(
+    ("rows", "loss", "wide"),
+    [(40, "squared_error", True), (40, "poisson", True), (400, "squared_error", False)],
+)
+def test_products_of_sparse_rows_are_worth_their_time_where_rows_are_few(
+    rows: int, loss: Any, wide: bool
+) -> None:
+    X, y = sp.eye_array(rows, 400, format="csr"), np.arange(rows)
+    assert NewtonProblem.of(bl.GLMRegressor(loss), X, y).wide == wide
+    assert not NewtonProblem.of(bl.GLMRegressor(loss), sp.eye_array(401, 400).tocsr(), y).wide
 
 
 def test_streams_are_refused() -> None:

@@ -172,11 +172,13 @@ def test_targets_all_alike_need_no_pass() -> None:
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_wide_rows_have_the_same_optimum(loss: Loss) -> None:
+@pytest.mark.parametrize("rows", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_wide_rows_have_the_same_optimum(loss: Loss, rows: Any) -> None:
     wide = RNG.normal(size=(20, 30)) + 3.0
+    wide[:, 8:] *= RNG.random((20, 22)) < 0.1
     y, weights = target_of(loss)[:20], WEIGHTS[:20]
     how: Any = {"l2": 0.05, "intercept": True}
-    found = WideSolver(wide, y[:, None], weights, loss, **how)
+    found = WideSolver(rows(wide), y[:, None], weights, loss, **how)
     for _ in found.passes(100, 1e-4, 1):
         if found.converged:
             break

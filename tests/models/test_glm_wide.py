@@ -1,4 +1,7 @@
-"""Rows of more columns than rows: the optimum is SciPy's, and of squares it takes two passes."""
+"""Rows of more columns than rows, dense or sparse.
+
+The optimum is SciPy's, and of squares it takes two passes.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +42,38 @@ TARGETS: dict[str, Any] = {
     "squared_hinge": (SCORES > 0.0).astype(float),
 }
 WEIGHTS = np.array([1.0, 0.0, 2.0, 0.5] * 3)
+
+ROWS, MORE = 24, 70  # of sparse rows
+FEW = RNG.normal(size=(ROWS, MORE)) * (RNG.random((ROWS, MORE)) < 0.06)  # numbers of a column
+FAR = np.hstack([FEW, RNG.normal(size=(ROWS, 3)) + 30.0, np.full((ROWS, 1), 1e4)])
+GAPS = FEW * (np.arange(ROWS) % 5 > 0)[:, None]
+
+
+def with_zeros(X: Any) -> sp.csr_array:
+    """Rows some of whose numbers are stored, and 0."""
+    found = sp.csr_array(X)
+    found.data[::5] = 0.0
+    return found
+
+
+def with_long_indices(X: Any) -> sp.csr_array:
+    found = sp.csr_array(X)
+    long = found.indices.astype(np.int64), found.indptr.astype(np.int64)
+    return sp.csr_array((found.data, *long), shape=X.shape)
+
+
+SPARSE = {
+    "few numbers": sp.csr_array(FEW),
+    "one row": sp.csr_array(FEW[:1]),
+    "columns of many numbers, far from 0": sp.csr_array(FAR),
+    "columns of many numbers alone": sp.csr_array(RNG.normal(size=(ROWS, 30))),
+    "rows and columns without numbers": sp.csr_array(GAPS * (np.arange(MORE) % 3 > 0)),
+    "rows that occur twice": sp.csr_array(np.vstack([FEW[:12], FEW[:12]])),
+    "numbers of 0": with_zeros(FAR),
+    "no number": sp.csr_array((ROWS, MORE)),
+    "float32 of tiny units": sp.csr_array((1e-6 * FEW).astype(np.float32)),
+    "long indices": with_long_indices(FAR),
+}
 
 
 def solved(X: Any, Y: Any, link: Any, weights: Any = None, **how: Any) -> tuple[WideSolver, int]:
@@ -104,6 +139,33 @@ def test_the_objective_is_that_of_scipy(data: str, link: str) -> None:
         assert intercept or not found.b.any()
 
 
+@pytest.mark.parametrize("link", TARGETS)
+@pytest.mark.parametrize("data", SPARSE)
+def test_sparse_rows_have_the_objective_of_scipy(data: str, link: str) -> None:
+    X = SPARSE[data]
+    for l2, weights, intercept in ((1e-2, None, False), (1e-4, np.resize(WEIGHTS, ROWS), True)):
+        Y = np.resize(TARGETS[link], (ROWS, 3))[: X.shape[0]]
+        weights = None if weights is None else weights[: X.shape[0]]
+        found, passes = solved(X, Y, link, weights, l2=l2, intercept=intercept)
+        assert found.converged and (passes <= 8 or link != "linear")
+        wide = X.toarray().astype(float)
+        f = objective(wide, Y, weights, link, l2, found.W.astype(float), found.b.astype(float))[0]
+        best = by_scipy(wide, Y, weights, link, l2, intercept)
+        assert f <= best + 1e-5 * abs(best) + 1e-7
+        assert intercept or not found.b.any()
+
+
+def test_sparse_rows_without_a_penalty_have_the_shortest_weights() -> None:
+    """Of scores that columns without an intercept cannot tell, too."""
+    Y = np.resize(SCORES, (ROWS, 3))
+    for data, X in SPARSE.items():
+        found, _ = solved(X, Y[: X.shape[0]], "linear", l2=0.0)
+        wide, y = X.toarray().astype(float), Y[: X.shape[0]]
+        shortest = np.linalg.pinv(wide - wide.mean(axis=0), rcond=1e-9) @ y
+        atol = 1e-4 * max(1.0, abs(shortest).max())
+        np.testing.assert_allclose(found.W, shortest, atol=atol, err_msg=data)
+
+
 @pytest.mark.parametrize("data", ["plain", "correlated", "units of their own"])
 def test_one_column_takes_few_passes(data: str) -> None:
     """Squares two, and classes no more than Newton's method."""
@@ -133,6 +195,13 @@ def test_moments_are_those_of_the_columns() -> None:
         np.testing.assert_allclose(found.mean, mean, rtol=1e-12)
         squares = np.average((far - mean) ** 2, axis=0, weights=WEIGHTS)
         np.testing.assert_allclose(found.variance, squares, rtol=1e-8)
+    for data in ("columns of many numbers, far from 0", "numbers of 0"):
+        X, weights = SPARSE[data], np.resize(WEIGHTS, ROWS)
+        found, _ = solved(X, np.resize(SCORES, (ROWS, 3)), "linear", weights, l2=1e-2)
+        mean = np.average(X.toarray(), axis=0, weights=weights)
+        squares = np.average((X.toarray() - mean) ** 2, axis=0, weights=weights)
+        np.testing.assert_allclose(found.mean, mean, rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(found.variance, squares, rtol=1e-8, atol=1e-15)
 
 
 @pytest.mark.parametrize("link", TARGETS)
@@ -150,10 +219,12 @@ def test_a_row_of_weight_0_is_as_if_absent(link: Any, labels: Any) -> None:
 
 @pytest.mark.parametrize("link", TARGETS)
 def test_threads_change_no_bits(link: Any) -> None:
-    X = RNG.normal(size=(300, 320)).astype(np.float32)
+    dense = RNG.normal(size=(300, 320)).astype(np.float32)
+    few = RNG.random((300, 320)) < np.where(np.arange(320) < 200, 0.5, 0.05)
     Y = np.resize(TARGETS[link], (300, 3))
-    one, two = (solved(X, Y, link, l2=1e-2, threads=n)[0] for n in (1, 2))
-    assert one.W.tobytes() == two.W.tobytes() and one.b.tobytes() == two.b.tobytes()
+    for X in (dense, sp.csr_array(dense * few)):
+        one, two = (solved(X, Y, link, l2=1e-2, threads=n)[0] for n in (1, 2))
+        assert one.W.tobytes() == two.W.tobytes() and one.b.tobytes() == two.b.tobytes()
 
 
 def test_pivoted_factors() -> None:
