@@ -76,21 +76,21 @@ class NewtonProblem:
             weights = times_class_weights(ones, Y, factors)
             share = ones.sum() / max(weights.sum(), 1e-300)
         l1, l2 = share * fit.l1, share * fit.l2
-        if better_dense(X) and (not l1 or fit.link in KINKED):  # coordinate descent skips zeros
-            X = dense(X)
+        kinked = fit.link in KINKED
+        few_rows = kinked and l1 > 0.0
+        if (kinked or not l1) and better_dense(X, few_rows=few_rows):
+            X = dense(X)  # but for coordinate descent, which skips zeros
         return cls(X, Y, own, weights, l1, l2, Loss(fit.link, fit.shape or 0.0))
 
     def obstacle(self, estimator: LinearEstimator) -> str | None:
         """Return why Newton's method cannot solve the problem; None: it can."""
-        narrow = not sp.issparse(self.X) and worth_hessian(*self.X.shape)
-        if self.kinked and self.diagonal and sp.issparse(self.X):
+        if self.kinked and sp.issparse(self.X) and (self.diagonal or self.l1):
             return (
                 f"takes loss={estimator.loss!r} of dense rows, of few sparse ones, or of sparse "
                 f"ones of at most {FEW_COLUMNS} columns and {MOST_COPIED >> 20} MiB as dense ones"
             )
-        if self.kinked and (self.diagonal or (self.l1 and not narrow)):
-            fewer = "columns" if self.l1 else "rows or columns"
-            return f"takes loss={estimator.loss!r} of fewer {fewer} than these"
+        if self.kinked and self.diagonal:
+            return f"takes loss={estimator.loss!r} of fewer rows or columns than these"
         if self.loss.link in HINGES and self.weights is not self.own and self.Y.shape[1] > 1:
             return "takes class_weight of two classes only, where the loss is a hinge"
         if self.weights is not None and not self.weights.any():
@@ -104,7 +104,9 @@ class NewtonProblem:
         """Whether the rows and what the solver keeps are not too large."""
         (rows, features), k = self.X.shape, self.Y.shape[1]
         if self.l1 or self.kinked:
-            return keeps_scores(numbers_of(self.X), rows, k)
+            kept = features if self.l1 and self.kinked else 0
+            held = keeps_scores(numbers_of(self.X), rows, k)
+            return held and BYTES * kept * k <= MOST_PAIRS
         features, numbers = rows if self.wide else features, numbers_of(self.X) + rows * k
         return bool(numbers <= MOST_NUMBERS and BYTES * features * k <= MOST_PAIRS)
 

@@ -42,6 +42,11 @@ class Columns(Protocol):
         """Return the product of some rows, turned, and V [rows x k]."""
 
 
+def columns_at_once(rows: int) -> int:
+    """Return the number of columns of a chunk."""
+    return max(64, AT_ONCE // rows)
+
+
 class DenseColumns:
     """Columns of dense rows, or of CSC, made dense in chunks. See `Columns`."""
 
@@ -85,8 +90,8 @@ class DenseColumns:
         return x.toarray() if isinstance(x, sp.csc_array) else x
 
     def _chunks(self) -> Iterator[slice]:
-        n, features = self._X.shape
-        size = max(64, AT_ONCE // n)
+        (rows, features) = self._X.shape
+        size = columns_at_once(rows)
         return (slice(begin, begin + size) for begin in range(0, features, size))
 
 

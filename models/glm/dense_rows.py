@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from blocklearn.matcache.cpu.blas import matmul
 from blocklearn.matcache.cpu.pool import Pool
 
+from .column_products import columns_at_once
 from .curves import Array
 from .dense_sums import add_squares, centre_of, rows_at_once, widened
 from .row_sums import Adder, Chunks, Numbers, summed
@@ -59,6 +61,18 @@ class DenseRows:
 
         wide = self.features + 1
         return self._summed(pool, add, [(wide, wide)], max(4 * wide, self._size))[0]
+
+    def products(self, d: Array, pool: Pool) -> Array:
+        """Return X diag(d) X', for d not negative."""
+        K, part = np.zeros((self.count, self.count)), np.empty((self.count, self.count))
+        roots, size = np.sqrt(d), columns_at_once(self.count)
+        for begin in range(0, self.features, size):
+            some = slice(begin, begin + size)
+            centre = 0.0 if self.centre is None else self.centre[some]
+            x = (self._X[:, some] - centre) * roots[some]
+            matmul(pool, x, x.T, part, symmetric=True)
+            K += part
+        return K
 
     def _summed(
         self, pool: Pool, add: Adder, shapes: list[tuple[int, ...]], size: int

@@ -10,7 +10,8 @@ errors t - X W - b = u - v, where u and v are not negative, a fit minimises
 
 Each row has a dual variable a in [-down, up]. At the optimum X'a = l2 W, and the products
 u (up - a) and v (down + a) are 0. A pass is a step towards a point where all these products are
-equal, and smaller: two solutions with one Hessian X' diag(q) X.
+equal, and smaller: two solutions with one Hessian X' diag(q) X, or by way of rows (`few_rows.py`)
+if they are fewer than columns, with an L1 penalty.
 
 Differs:
 
@@ -40,6 +41,7 @@ from blocklearn.matcache.cpu.pool import Pool
 from .curves import Array, Loss
 from .dense_rows import DenseRows
 from .factors import Factor
+from .few_rows import RowFactor
 from .proximal import Penalties
 from .row_sums import Numbers, Targets
 
@@ -204,7 +206,7 @@ class _Problem:
         """
         u, v, to_up, to_down = self._u, self._v, self._to_up, self._to_down
         q = 1.0 / (u / to_up + v / to_down)
-        factor = self._hessian(q, silent, pool)
+        factor = self._factor(q, silent, pool)
         first = self._moves(q, factor, silent, np.zeros(1), np.zeros(1), pool)
         share, gap = min(1.0, self._room(first)), self._gap
         wanted = (self._ahead(first, share) / gap) ** 3 * gap / (2 * len(u))
@@ -238,16 +240,19 @@ class _Problem:
         above = (self._u + share * moves.u) @ (self._to_up - share * moves.a)
         return float(above + (self._v + share * moves.v) @ (self._to_down + share * moves.a))
 
-    def _hessian(self, q: Array, silent: NDArray[np.bool_], pool: Pool) -> Factor:
-        H = self._rows.squares(q[: self._rows.count], pool)
-        np.einsum("ii->i", H)[:-1] += self._l2 + (q[self._rows.count :] if self._l1 else 0.0)
+    def _factor(self, q: Array, silent: NDArray[np.bool_], pool: Pool) -> Factor | RowFactor:
+        rows, own = self._rows, q[self._rows.count :]
+        if self._l1 and rows.count < rows.features:
+            return RowFactor.of(rows, q[: rows.count], self._l2 + own, silent, pool)
+        H = rows.squares(q[: rows.count], pool)
+        np.einsum("ii->i", H)[:-1] += self._l2 + (own if self._l1 else 0.0)
         H[silent] = H[:, silent] = 0.0
         return Factor.of(H)
 
     def _moves(
         self,
         q: Array,
-        factor: Factor,
+        factor: Factor | RowFactor,
         silent: NDArray[np.bool_],
         cu: Array,
         cv: Array,

@@ -151,8 +151,8 @@ def test_kinks_need_a_hessian(wrong: Any) -> None:
     wrong.set_params(solver="newton")
     with pytest.raises(ValueError, match="takes loss=.* of dense rows, of few sparse ones, or of"):
         wrong.fit(rows, y)
-    with pytest.raises(ValueError, match="takes loss=.* of fewer columns than these"):
-        wrong.set_params(l1_ratio=1.0).fit(RNG.normal(size=(300, 2000)), y)
+    with pytest.raises(ValueError, match="takes loss=.* of fewer rows or columns than these"):
+        wrong.fit(np.broadcast_to(np.float32(1.0), (5000, 5000)), np.arange(5000) % 2 > 0)
 
 
 @pytest.mark.usefixtures("no_learner")
@@ -166,6 +166,18 @@ def test_quantiles_are_those_of_linear_programs(rows: Any, q: float) -> None:
         np.testing.assert_allclose(found.coef_, peer.coef_, atol=1e-4)
         np.testing.assert_allclose(found.intercept_, peer.intercept_, atol=1e-4)
         assert ((found.coef_ == 0.0) == (abs(peer.coef_) < 1e-9)).all()
+
+
+@pytest.mark.usefixtures("no_learner")
+@pytest.mark.parametrize("rows", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_quantiles_of_few_rows_are_those_of_linear_programs(rows: Any) -> None:
+    draw = np.random.default_rng(3)
+    wide = draw.normal(size=(50, 90)) * (draw.random((50, 90)) < 0.2)
+    y = wide[:, 0] - wide[:, 1] + 0.1 * draw.normal(size=50)
+    peer = QuantileRegressor(quantile=0.7, alpha=0.02).fit(wide, y)
+    found = bl.GLMRegressor("quantile", shape=0.7, alpha=0.02, l1_ratio=1.0).fit(rows(wide), y)
+    np.testing.assert_allclose(found.coef_, peer.coef_, atol=1e-4)
+    np.testing.assert_allclose(found.intercept_, peer.intercept_, atol=1e-4)
 
 
 @pytest.mark.usefixtures("no_learner")

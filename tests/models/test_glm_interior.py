@@ -185,3 +185,41 @@ def test_wide_rows_have_the_same_optimum(loss: Loss, rows: Any) -> None:
     penalties = Penalties(0.0, 0.05)
     wanted = value(wide, y, weights, loss, penalties, solved(wide, y, weights, loss, l2=0.05))
     assert abs(value(wide, y, weights, loss, penalties, found) - wanted) <= 1e-5 * wanted
+
+
+WIDE = np.hstack([RNG.normal(size=(24, 50)), RNG.normal(size=(24, 3)) + 90.0, np.ones((24, 1))])
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS[:24]])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("intercept", [True, False])
+def test_wide_rows_with_an_l1_penalty_are_a_linear_program(
+    loss: Loss, weights: Any, intercept: bool
+) -> None:
+    y, (n, features) = target_of(loss)[:24], WIDE.shape
+    t, up, down = lines_of(y, loss, weights)
+    eye, ones = np.eye(n), np.full((n, 1), float(intercept))
+    for l1 in (3e-3, 0.1):
+        costs = np.concatenate([np.full(2 * features, l1), [0.0, 0.0], up, down])
+        best = linprog(costs, A_eq=np.hstack([WIDE, -WIDE, ones, -ones, eye, -eye]), b_eq=t)
+        found = solved(WIDE, y, weights, loss, l1, intercept=intercept)
+        W, b = found.theta[:-1, 0], found.theta[-1, 0]  # float32 would cost as much as 2e-5
+        ours = objective(WIDE, (t, up, down), Penalties(l1, 0.0), W, b)
+        assert ours <= best.fun * (1.0 + 1e-6)
+        assert intercept or not found.b.any()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_wide_rows_with_both_penalties_end_where_as_many_rows_as_columns_do(loss: Loss) -> None:
+    """Rows that occur three times have the same objective, and a Hessian of columns."""
+    y = target_of(loss)[:24]
+    found = solved(WIDE, y, None, loss, l1=0.01, l2=0.02)
+    more = solved(np.tile(WIDE, (3, 1)), np.tile(y, 3), None, loss, l1=0.01, l2=0.02)
+    np.testing.assert_allclose(found.W, more.W, atol=2e-5)
+
+
+def test_threads_change_no_bits_of_wide_rows_with_an_l1_penalty() -> None:
+    wide = RNG.normal(size=(300, 320))
+    y = wide[:, 0] + RNG.normal(size=300)
+    one, two = (solved(wide, y, None, LOSSES[0], l1=0.05, threads=n) for n in (1, 2))
+    assert one.W.tobytes() == two.W.tobytes() and one.b.tobytes() == two.b.tobytes()
