@@ -66,10 +66,8 @@ def keeps_scores(numbers: int, rows: int, targets: int) -> bool:
     return bool(numbers + SCORES * rows * targets <= MOST_NUMBERS)
 
 
-def better_dense(X: Any, *, few_rows: bool = False) -> bool:
+def better_dense(X: Any) -> bool:
     """Return whether rows are sparse ones that are solved faster as dense ones, in bounded memory.
-
-    few_rows: so are all that are fewer than columns.
 
     >>> better_dense(sp.eye_array(50, format="csr")), better_dense(sp.eye_array(500, format="csr"))
     (True, False)
@@ -78,7 +76,6 @@ def better_dense(X: Any, *, few_rows: bool = False) -> bool:
         return False
     rows, columns = X.shape
     few = columns <= FEW_COLUMNS or X.nnz >= DENSITY * rows * columns
-    few |= few_rows and rows <= columns
     return bool(few and 8 * rows * columns <= MOST_COPIED)
 
 

@@ -76,21 +76,20 @@ class NewtonProblem:
             weights = times_class_weights(ones, Y, factors)
             share = ones.sum() / max(weights.sum(), 1e-300)
         l1, l2 = share * fit.l1, share * fit.l2
-        kinked = fit.link in KINKED
-        few_rows = kinked and l1 > 0.0
-        if (kinked or not l1) and better_dense(X, few_rows=few_rows):
-            X = dense(X)  # but for coordinate descent, which skips zeros
+        if better_dense(X) and (not l1 or fit.link in KINKED):  # coordinate descent skips zeros
+            X = dense(X)
         return cls(X, Y, own, weights, l1, l2, Loss(fit.link, fit.shape or 0.0))
 
     def obstacle(self, estimator: LinearEstimator) -> str | None:
         """Return why Newton's method cannot solve the problem; None: it can."""
-        if self.kinked and sp.issparse(self.X) and (self.diagonal or self.l1):
-            return (
-                f"takes loss={estimator.loss!r} of dense rows, of few sparse ones, or of sparse "
-                f"ones of at most {FEW_COLUMNS} columns and {MOST_COPIED >> 20} MiB as dense ones"
-            )
         if self.kinked and self.diagonal:
-            return f"takes loss={estimator.loss!r} of fewer rows or columns than these"
+            few = "fewer rows or columns than these"
+            if sp.issparse(self.X):
+                few = (
+                    f"dense rows, of few sparse ones, or of sparse ones of at most {FEW_COLUMNS} "
+                    f"columns and {MOST_COPIED >> 20} MiB as dense ones"
+                )
+            return f"takes loss={estimator.loss!r} of {few}"
         if self.loss.link in HINGES and self.weights is not self.own and self.Y.shape[1] > 1:
             return "takes class_weight of two classes only, where the loss is a hinge"
         if self.weights is not None and not self.weights.any():

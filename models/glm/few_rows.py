@@ -24,6 +24,7 @@ from blocklearn.matcache.cpu.pool import Pool
 from .curves import Array
 from .dense_rows import DenseRows
 from .factors import Factor
+from .sparse_rows import SparseRows
 
 REFINED = 2  # times that a solution is corrected; with 1, some gaps stay above rounding
 
@@ -34,7 +35,7 @@ class RowFactor(NamedTuple):
     inverse: of penalties [features]; 0: a weight that stays 0. ones: S^-1 1. pool: as the rows use.
     """
 
-    rows: DenseRows
+    rows: DenseRows | SparseRows
     pool: Pool
     q: Array
     inverse: Array
@@ -44,7 +45,12 @@ class RowFactor(NamedTuple):
 
     @classmethod
     def of(
-        cls, rows: DenseRows, q: Array, penalties: Array, silent: NDArray[np.bool_], pool: Pool
+        cls,
+        rows: DenseRows | SparseRows,
+        q: Array,
+        penalties: Array,
+        silent: NDArray[np.bool_],
+        pool: Pool,
     ) -> RowFactor:
         """Return the factor for q [n] and penalties [features].
 

@@ -1,4 +1,4 @@
-"""Linear models whose losses are two straight lines, of dense rows in memory: interior points.
+"""Linear models whose losses are two straight lines, of rows in memory: interior points.
 
 Portnoy, Koenker, Statistical Science 12 (1997); Mehrotra, SIAM J. Optimization 2 (1992). With
 errors t - X W - b = u - v, where u and v are not negative, a fit minimises
@@ -44,6 +44,7 @@ from .factors import Factor
 from .few_rows import RowFactor
 from .proximal import Penalties
 from .row_sums import Numbers, Targets
+from .sparse_rows import SparseRows
 
 FAR = 4.0  # deviations from 0 to the mean of a column that is centred
 CONSTANT = 1e-7  # a column that varies less, relative to its size, is constant
@@ -69,7 +70,7 @@ class InteriorSolver:
 
     def __init__(
         self,
-        X: Numbers,
+        X: Numbers | sp.csr_array,
         Y: Targets,
         weights: Array | None,
         loss: Loss,
@@ -86,7 +87,9 @@ class InteriorSolver:
                 X, y, weights = X[heard], y[heard], weights[heard]
         self._shares = np.full(len(y), 1.0) if weights is None else weights
         self._shares = self._shares / self._shares.sum()
-        self._rows = DenseRows(X, far=FAR if intercept else np.inf)
+        far = FAR if intercept else np.inf
+        sparse = isinstance(X, sp.csr_array)
+        self._rows = SparseRows(X, far=far) if sparse else DenseRows(X, far=far)
         self._intercept = intercept
         self._sizes = np.zeros(self._rows.features)  # of columns, as scores feel them
         self._problems = [
@@ -169,7 +172,7 @@ class _Problem:
     """
 
     def __init__(
-        self, rows: DenseRows, lines: Lines, penalties: Penalties, *, intercept: bool
+        self, rows: DenseRows | SparseRows, lines: Lines, penalties: Penalties, *, intercept: bool
     ) -> None:
         """Start at W = 0, with b a best constant, or 0."""
         self._rows, (l1, self._l2), (t, up, down) = rows, penalties, lines

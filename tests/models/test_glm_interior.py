@@ -9,10 +9,13 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import linprog, minimize
 
+from blocklearn.matcache.cpu.pool import Pool
 from blocklearn.models.glm import row_sums
 from blocklearn.models.glm.curves import Loss
+from blocklearn.models.glm.dense_rows import DenseRows
 from blocklearn.models.glm.interior import InteriorSolver
 from blocklearn.models.glm.proximal import Penalties
+from blocklearn.models.glm.sparse_rows import SparseRows
 from blocklearn.models.glm.wide_rows import WideSolver
 
 N, FEATURES = 60, 4
@@ -193,8 +196,9 @@ WIDE = np.hstack([RNG.normal(size=(24, 50)), RNG.normal(size=(24, 3)) + 90.0, np
 @pytest.mark.parametrize("weights", [None, WEIGHTS[:24]])
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("rows", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 def test_wide_rows_with_an_l1_penalty_are_a_linear_program(
-    loss: Loss, weights: Any, intercept: bool
+    loss: Loss, weights: Any, intercept: bool, rows: Any
 ) -> None:
     y, (n, features) = target_of(loss)[:24], WIDE.shape
     t, up, down = lines_of(y, loss, weights)
@@ -202,11 +206,24 @@ def test_wide_rows_with_an_l1_penalty_are_a_linear_program(
     for l1 in (3e-3, 0.1):
         costs = np.concatenate([np.full(2 * features, l1), [0.0, 0.0], up, down])
         best = linprog(costs, A_eq=np.hstack([WIDE, -WIDE, ones, -ones, eye, -eye]), b_eq=t)
-        found = solved(WIDE, y, weights, loss, l1, intercept=intercept)
+        found = solved(rows(WIDE), y, weights, loss, l1, intercept=intercept)
         W, b = found.theta[:-1, 0], found.theta[-1, 0]  # float32 would cost as much as 2e-5
         ours = objective(WIDE, (t, up, down), Penalties(l1, 0.0), W, b)
         assert ours <= best.fun * (1.0 + 1e-6)
         assert intercept or not found.b.any()
+
+
+def test_sparse_rows_have_the_products_of_dense_ones() -> None:
+    few = WIDE * ((RNG.random(WIDE.shape) < 0.3) | (np.arange(54) > 49))
+    pool, q, d = Pool(1), RNG.random(24), RNG.random(54)
+    q /= q.sum()
+    dense, sparse = DenseRows(few, far=4.0), SparseRows(sp.csr_array(few), far=4.0)
+    np.testing.assert_allclose(sparse.centre, dense.centre, rtol=1e-12)
+    for name, of in (("squares", q), ("products", d), ("turned", q), ("scores", np.append(d, 2.0))):
+        wanted, found = (getattr(rows, name)(of, pool) for rows in (dense, sparse))
+        np.testing.assert_allclose(found, wanted, atol=1e-10)
+    np.testing.assert_allclose(sparse.moments(q, pool), dense.moments(q, pool), atol=1e-10)
+    pool.close()
 
 
 @pytest.mark.parametrize("loss", LOSSES)
