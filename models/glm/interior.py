@@ -28,7 +28,7 @@ makes H singular.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -42,6 +42,7 @@ from .curves import Array, Loss
 from .dense_rows import DenseRows
 from .factors import Factor
 from .few_rows import RowFactor
+from .lines import Lines, best_constant
 from .proximal import Penalties
 from .row_sums import Numbers, Targets
 from .sparse_rows import SparseRows
@@ -56,8 +57,6 @@ NOTHING = 1e-100  # of the largest weight of a row, or of 1 as a penalty: less i
 STUCK = 1e-6  # a shorter step is the last
 ZERO = 1e-3  # of l1: a weight is 0 if the dual variable of its row is further from both bounds,
 UNFELT = 1e-6  # and if it changes scores by less than this share of the loss of a constant
-
-Lines: TypeAlias = tuple[Array, Array, Array]  # t, up, down
 
 
 class InteriorSolver:
@@ -93,7 +92,9 @@ class InteriorSolver:
         self._intercept = intercept
         self._sizes = np.zeros(self._rows.features)  # of columns, as scores feel them
         self._problems = [
-            _Problem(self._rows, _lines(column, self._shares, loss), penalties, intercept=intercept)
+            _Problem(
+                self._rows, Lines.of(column, self._shares, loss), penalties, intercept=intercept
+            )
             for column in y.T
         ]
 
@@ -175,7 +176,7 @@ class _Problem:
         self, rows: DenseRows | SparseRows, lines: Lines, penalties: Penalties, *, intercept: bool
     ) -> None:
         """Start at W = 0, with b a best constant, or 0."""
-        self._rows, (l1, self._l2), (t, up, down) = rows, penalties, lines
+        self._rows, (l1, self._l2), (t, up, down, margin) = rows, penalties, lines
         self._l1 = l1 if l1 > NOTHING else 0.0
         self._theta = np.append(np.zeros(rows.features), best_constant(t, up, down) * intercept)
         more = np.zeros(rows.features if self._l1 else 0)
@@ -185,7 +186,7 @@ class _Problem:
         self._first = float(up @ above + down @ below)
         self._a = 0.5 * (up - down)
         self._to_up = self._to_down = 0.5 * (up + down)  # up - a, and down + a
-        inside = 2.0 * abs(t - self._theta[-1]).mean() / rows.count / (up + down)
+        inside = 2.0 * max(abs(t - self._theta[-1]).mean(), margin) / rows.count / (up + down)
         self._u, self._v = above + inside, below + inside
         self._lacks = 1.0  # share of the start's distance of X'a from l2 W
         self.converged = self._first == 0.0
@@ -287,22 +288,3 @@ class _Problem:
         )
         most = max(float((-move / place).max()) for place, move in pairs)
         return 1.0 / most if most > 0.0 else np.inf
-
-
-def _lines(y: Array, shares: Array, loss: Loss) -> Lines:
-    """Return t, and how the loss grows with errors above and below 0."""
-    if loss.link == "hinge":
-        return 2.0 * y - 1.0, shares * y, shares * (1.0 - y)
-    return y, shares * loss.shape, shares * (1.0 - loss.shape)
-
-
-def best_constant(t: Array, up: Array, down: Array) -> float:
-    """Return a score that makes the loss least where W = 0.
-
-    >>> best_constant(np.array([5.0, 1.0, 2.0]), np.full(3, 0.5), np.full(3, 0.5))
-    2.0
-    """
-    order = np.argsort(t, kind="stable")
-    sums = np.cumsum((up + down)[order])
-    place = int(np.searchsorted(sums, up.sum()))
-    return float(t[order[min(place, len(t) - 1)]])

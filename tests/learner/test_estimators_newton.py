@@ -25,6 +25,7 @@ from sklearn.linear_model import (
 )
 from sklearn.svm import LinearSVC
 
+from blocklearn.learner.estimators import hessians
 from blocklearn.learner.estimators.base import LearnerEstimator
 from blocklearn.learner.estimators.dual import DualProblem, may_ascend
 from blocklearn.learner.estimators.newton import NewtonProblem
@@ -146,13 +147,14 @@ def test_a_hinge_of_several_weighted_classes_is_left_to_a_learner() -> None:
 
 
 @pytest.mark.parametrize("wrong", [bl.GLMClassifier("hinge"), bl.GLMRegressor("quantile")])
-def test_kinks_need_a_hessian(wrong: Any) -> None:
+def test_kinks_need_a_hessian(wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     rows, y = sp.eye_array(300, 200, format="csr"), SCORES[:, 0] > 0.0
     wrong.set_params(solver="newton")
     with pytest.raises(ValueError, match="takes loss=.* of dense rows, of few sparse ones, or of"):
         wrong.fit(rows, y)
+    monkeypatch.setattr(hessians, "MOST_HESSIAN", 0)
     with pytest.raises(ValueError, match="takes loss=.* of fewer rows or columns than these"):
-        wrong.fit(np.broadcast_to(np.float32(1.0), (5000, 5000)), np.arange(5000) % 2 > 0)
+        wrong.fit(rows.toarray(), y)
 
 
 @pytest.mark.usefixtures("no_learner")
@@ -267,6 +269,8 @@ def test_auto_takes_a_hessian_where_it_is_worth_its_time(
     [
         (100_000, 50, 1, False),
         (100_000, 50, 300, True),
+        (100, 50, 8, False),
+        (100, 50, 9, True),  # each would take a Hessian in each pass
         (5000, 5000, 1, True),
         (10**8, 50, 1, False),
     ],

@@ -168,6 +168,17 @@ def test_steps_do_not_end_in_a_circle() -> None:
     assert np.isfinite(found.W).all()
 
 
+def test_a_rare_class_takes_few_passes() -> None:
+    """Hinges of a constant are as small as the class is rare; the errors of W are not."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(2000, 50))
+    scores = rows @ rng.normal(size=50) + 3.0 * rng.normal(size=2000)
+    y = (scores > np.quantile(scores, 0.99)).astype(float)[:, None]
+    penalties = Penalties(0.0, 1.0 / 2000)
+    found = InteriorSolver(rows, y, None, Loss("hinge"), penalties, intercept=True)
+    assert any(found.converged for _ in found.passes(30, 1e-4, 1))
+
+
 def test_targets_all_alike_need_no_pass() -> None:
     for y, loss in ((np.full(N, 7.0), LOSSES[0]), (np.zeros(N), LOSSES[2])):
         found = InteriorSolver(X, y[:, None], None, loss, Penalties(0.0, 0.1), intercept=True)
