@@ -16,7 +16,7 @@ from .addresses import Call, compiled_for
 from .blas import UNLIMITED, limited, matmul
 from .compiled import Kernel, type_of
 from .compiling import Signatures, compile_all
-from .executor import RUNNERS, joined
+from .executor import RUNNERS, compile_runners, joined
 from .finite import all_finite
 from .index import HostIndex
 from .pool import Pool
@@ -88,7 +88,9 @@ class CPU:
                 self.pool.run(lambda chunk, thread: kernel(chunk, thread, *given), int(bounds[0]))
         if self.calls is not None:
             self.calls.append(call)
-            compiled_for(call)  # it may compile: not in the middle of training, when it is repeated
+            # Both may compile: not in the middle of training, when the call is first repeated.
+            compiled_for(call)
+            compile_runners(self.threads)
 
     def joined(self, steps: Sequence[Any], owners: Sequence[Any]) -> list[Callable[[], None]]:
         """Return functions that run steps of a `Tape` again.

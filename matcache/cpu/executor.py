@@ -40,6 +40,13 @@ RUNNERS = [(begin, ONE_WORD), (work, (int64, int64)), (run, ONE_WORD)]  # of sev
 RUNNERS_ALONE = [(run, ONE_WORD), (run_tiny, ONE_WORD)]
 
 
+def compile_runners(threads: int) -> None:
+    """Compile what runs programs with so many threads, or load it from disk, unless it is there."""
+    for kernel, types in RUNNERS if threads > 1 else RUNNERS_ALONE:
+        if types not in kernel.overloads:
+            kernel.compile(types)
+
+
 class Input(NamedTuple):
     """An array that blocks bring: `getattr(owner, name)`."""
 
@@ -184,10 +191,6 @@ class Program:
         given = [arg for call in calls for arg in call.given if isinstance(arg, np.ndarray)]
         tiny = sum({_place(array): array.nbytes for array in given}.values()) <= TINY
         self._run_alone = run_tiny if tiny else run
-        # All with the first program: a later one may be laid out in the middle of a training.
-        for kernel, types in RUNNERS if pool.threads > 1 else RUNNERS_ALONE:
-            if types not in kernel.overloads:
-                kernel.compile(types)
 
     def run(self) -> None:
         """Run all calls, for the arrays that blocks have brought."""

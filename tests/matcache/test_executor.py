@@ -161,17 +161,20 @@ class Noted:
         self.overloads[types] = None
 
 
-@pytest.mark.parametrize("cache", [1], indirect=True)
-def test_the_first_program_of_one_thread_compiles_what_later_ones_run_with(
-    monkeypatch: pytest.MonkeyPatch, shifting: Any
+@pytest.mark.parametrize(("threads", "runners"), [(1, "RUNNERS_ALONE"), (2, "RUNNERS")])
+def test_a_recorded_call_compiles_what_will_run_it(
+    monkeypatch: pytest.MonkeyPatch, threads: int, runners: str
 ) -> None:
-    """A large program keeps no lock and a tiny one does: two functions."""
-    cache, _, call = shifting
-    noted = [(Noted(), types) for _, types in executor.RUNNERS_ALONE]
-    monkeypatch.setattr(executor, "RUNNERS_ALONE", noted)
-    Program(cache.backend.pool, [call(1.0, True)], [nothing], [])
+    """All of it: which of them runs a program is known when that is laid out, which may be late."""
+    noted = [(Noted(), types) for _, types in getattr(executor, runners)]
+    monkeypatch.setattr(executor, runners, noted)
+    with MatCache(threads=threads) as cache:
+        out = named(cache, "out", (100, 1))
+        out <<= 1.0
+        assert not any(one.overloads for one, _ in noted)
+        with record(Tape(cache, {})):
+            out <<= 2.0
     assert [list(one.overloads) for one, _ in noted] == [[types] for _, types in noted]
-    assert len(noted) == 2
 
 
 class Helpers:
