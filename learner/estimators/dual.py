@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FEW_ROWS = 1000  # of fewer, "auto" has a solver that no order of rows changes, but for the hinge
 SLOW = 25.0  # mean of x_i'x_i / (4 l2 n); beyond, Newton's method is as fast, and nearer
 SLOW_NUMBERS = 15.0  # the same of x_i'x_i / (l2 n), for targets that are no classes
-FEW_HINGES = 8  # of more, dual ascent has results of as good use in a fraction of the time
+FEW_HINGES = 8  # of more, interior points take many times as long, and end a little lower
 MOST_BYTES = 2**30  # of labels and dual variables
 
 
