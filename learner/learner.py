@@ -141,7 +141,7 @@ class Learner(ModelInUse):
       share the pages of each table. None: in memory. The data must be sparse, and a step must
       change only the rows that occur in a block; others may rest until the end of a pass. Other
       models are refused. The folder is locked and cleaned like `row_folder`. `parameter` returns a
-      file by column, read-only.
+      file by column, read-only. Several workers have files of their own, and fetch rows by need.
 
     Several workers, each a process with a learner of its own, train one model. Worker w reads
     blocks w, w + workers, ... of each pass, and has `replicas` replicas. The result has the bits of
@@ -240,7 +240,7 @@ class Learner(ModelInUse):
             table_folder,
             device_tables,
             execution,
-            workers=crew.size,
+            crew=crew,
             keeps_best=self.evaluation.keeps_best,
         )
         self._given = (train, eval) if crew.exchange.starts else (None, None)  # for other workers
@@ -398,7 +398,7 @@ class Learner(ModelInUse):
     def _task(self) -> Callable[[Exchange], None]:
         """Return what workers do that an engine starts itself: they make this learner, too."""
         train, eval = self._given
-        settings = self.execution
+        settings, files = self.execution, self.placed_tables
         given = {
             **vars(self._untrained),
             "train": train,
@@ -408,6 +408,7 @@ class Learner(ModelInUse):
             "block_rows": self.data.block_rows,
             "threads": settings.threads,
             "row_folder": None if self.row_folder is None else self.row_folder.path.parent,
+            "table_folder": None if not isinstance(files, TableFiles) else files.parents,
             "index": settings.index,
             "of_rows": self.data.of_rows,
             **settings.decisive(),

@@ -182,8 +182,11 @@ class Optimizer(Fields):
         """Parameters whose rows `settle` changes in closed form, each row by itself; by name."""
         return {}
 
-    def settled_elsewhere(self) -> None:
-        """Note that all rows of `at_rest` were brought up to date, as by `settle`."""
+    def settled_elsewhere(self, ids: NDArray[np.int32]) -> None:
+        """Note that all rows of `at_rest` were brought up to date, as by `settle`.
+
+        ids: the rows that blocks have read since the last `settle`, each once.
+        """
 
     @property
     def derives(self) -> bool:

@@ -9,9 +9,12 @@ from collections.abc import Hashable, Mapping
 from math import log1p
 from typing import Annotated, Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from blocklearn.matcache import Mat, Merge, scalar
+from blocklearn.matcache.merge import opened
 
 from .errors import CombinationError
 from .estimates import StatisticsOptimizer
@@ -114,10 +117,10 @@ class StreamingAverage(StatisticsOptimizer):
         """See `Optimizer.at_rest`."""
         return self._resting
 
-    def settled_elsewhere(self) -> None:
+    def settled_elsewhere(self, ids: NDArray[np.int32]) -> None:
         """See `Optimizer.settled_elsewhere`."""
-        for p in self._resting.values():
-            p.seen <<= 0.0
+        for seen in opened([p.seen for p in self._resting.values()]):
+            seen[ids] = 0.0
         self._set_clock(0.0)
 
     @property

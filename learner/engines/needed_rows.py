@@ -14,7 +14,7 @@ Rows may rest: then they change while no block reads them, in closed form, and e
 clock. At a merge an owner brings all of its rows to these clocks.
 
 Rows of a block lie far apart in a table. So a worker reads and writes them in ascending order, and
-an owner has its own side by side.
+an owner has its own side by side. Tables in files have rows in places of their own: see `Places`.
 
 Zhao, Canny 2014, "Kylix: A Sparse Allreduce for Commodity Clusters", without adding on the way.
 """
@@ -22,6 +22,7 @@ Zhao, Canny 2014, "Kylix: A Sparse Allreduce for Commodity Clusters", without ad
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
@@ -74,6 +75,24 @@ class Rest(Protocol):
         """Bring rows to this time that a worker has not read since the last merge."""
 
 
+class Places(Protocol):
+    """Where rows of tables lie, if not in the order of their numbers; see `PlacedTables`."""
+
+    def places_of(self, columns: Ids) -> Ids:
+        """Return the places of these rows. Any thread may ask."""
+
+    def changing(self, rows: Ids) -> AbstractContextManager[None]:
+        """Change the rows in these places in a `with` statement, in the thread that trains."""
+
+
+class Came(NamedTuple):
+    """Merged rows that owners have sent. ids: their numbers. places: of each of them in `rows`."""
+
+    ids: Ids
+    rows: NDArray[np.float32]
+    places: Ids
+
+
 class NeededRows:
     """What a worker has of tables [rows x any], float32, whose rows have owners.
 
@@ -81,13 +100,21 @@ class NeededRows:
     - rows: of each table.
     - swap: `Exchange.exchange`, or one with the same meaning.
     - rest: brings rows up to date that rest while no block reads them; None: they do not change.
+    - places: of the rows in the tables; None: row r is in place r.
 
     behind: whether rows of the tables may be old. It is the same on all workers.
     All of them make the same calls.
     """
 
-    def __init__(self, crew: Crew, rows: int, swap: Swap, rest: Rest | None = None) -> None:
-        self._crew, self._swap, self._rest = crew, swap, rest
+    def __init__(
+        self,
+        crew: Crew,
+        rows: int,
+        swap: Swap,
+        rest: Rest | None = None,
+        places: Places | None = None,
+    ) -> None:
+        self._crew, self._swap, self._rest, self._places = crew, swap, rest, places
         self._count = len(range(crew.rank, rows, crew.size))  # of own rows
         self._own = np.empty((0, 0), np.float32)  # own rows of all tables, side by side
         self._held = np.zeros(self._count, np.bool_)  # which are there; else in the tables
@@ -99,6 +126,13 @@ class NeededRows:
 
     def fetch(self, tables: Arrays, ids: Ids) -> None:
         """Bring rows up to date that the next block reads. ids: each once, ascending."""
+        self.arrive(tables, self.ask(tables, ids))
+
+    def ask(self, tables: Arrays, ids: Ids) -> Came | None:
+        """Return rows that the next block reads, which `arrive` before it; None: they are there.
+
+        It changes no table, so a block may train meanwhile.
+        """
         new = np.empty_like(ids)
         wanted = Dealt.to(self._crew.size, new[: row_loops.mark(ids, self._read, new)])
         asked = self._swap(_split(wanted.by_owner, wanted.bounds))
@@ -106,9 +140,15 @@ class NeededRows:
         numbers = self._note(np.concatenate(asked), bounds)
         self._hold(tables, numbers)
         self._wanted.append(wanted.ids)
-        if self.behind:
-            rows = self._swap(_split(self._own.take(numbers, axis=0), bounds))
-            _put(tables, wanted.ids, np.concatenate(rows), wanted.places)
+        if not self.behind:
+            return None
+        rows = self._swap(_split(self._own.take(numbers, axis=0), bounds))
+        return Came(wanted.ids, np.concatenate(rows), wanted.places)
+
+    def arrive(self, tables: Arrays, came: Came | None) -> None:
+        """Put rows into the tables for which a worker has asked."""
+        if came is not None:
+            self._put(tables, *came)
 
     def _note(self, asked: Ids, bounds: Bounds) -> Ids:
         """Note which workers have fetched own rows; return the numbers of these, from 0."""
@@ -128,10 +168,10 @@ class NeededRows:
             self._own = np.empty((self._count, _width(tables)), np.float32)
         new = np.empty_like(numbers)
         new = new[: row_loops.flag(numbers, self._held, new)]
-        _take(tables, self._ids_of(new), self._own, new)
+        self._take(tables, self._ids_of(new), self._own, new)
 
-    def merge(self, tables: Arrays) -> None:
-        """Merge the rows that blocks have read since the last merge, at their owners.
+    def merge(self, tables: Arrays) -> Ids:
+        """Merge the rows that blocks have read since the last merge, at their owners; return them.
 
         Owners know from `fetch` which rows these are. All workers have fetched, if only no rows.
 
@@ -140,7 +180,7 @@ class NeededRows:
         read, clocks = np.sort(np.concatenate(self._wanted)), [0.0] * self._crew.size
         dealt = Dealt.to(self._crew.size, read)
         rows = np.empty((read.size, _width(tables)), np.float32)
-        _take(tables, read, rows, dealt.places)
+        self._take(tables, read, rows, dealt.places)
         if self._rest is not None:
             self._rest.settle(dealt.by_owner, rows)
             clocks = self._crew.gather(self._rest.now)
@@ -152,6 +192,7 @@ class NeededRows:
             row_sums.merge(numbers, some, heads, given, kinds, before, lacks, work)
         self._forget([read])
         self.behind = True
+        return read
 
     def _changing(
         self, tables: Arrays, keys: Keys, times: list[float]
@@ -185,7 +226,7 @@ class NeededRows:
             some = held[start : start + step]
             ids = np.concatenate(self._crew.pooled(self._ids_of(some)))
             rows = np.concatenate(self._crew.pooled(self._own[some]))
-            _put(tables, ids, rows, np.arange(ids.size, dtype=np.int32))
+            self._put(tables, ids, rows, np.arange(ids.size, dtype=np.int32))
         self.alike()
 
     def alike(self) -> None:
@@ -201,18 +242,19 @@ class NeededRows:
         self._wanted, self._asked = [], []
         self._counts[:] = 0
 
+    def _take(self, tables: Arrays, ids: Ids, rows: NDArray[np.float32], places: Ids) -> None:
+        """Copy rows of all tables to places of `rows`, side by side."""
+        at = ids if self._places is None else self._places.places_of(ids)
+        for table, start in _beside(tables):
+            row_loops.take(table, at, start, rows, places)
 
-def _take(tables: Arrays, ids: Ids, rows: NDArray[np.float32], places: Ids) -> None:
-    """Copy rows of all tables to places of `rows`, side by side."""
-    for table, start in _beside(tables):
-        row_loops.take(table, ids, start, rows, places)
-
-
-def _put(tables: Arrays, ids: Ids, rows: NDArray[np.float32], places: Ids) -> None:
-    """Replace rows of all tables by those at places of `rows`, which are side by side."""
-    rows = rows.reshape(ids.size, _width(tables))
-    for table, start in _beside(tables):
-        row_loops.put(table, ids, start, rows, places)
+    def _put(self, tables: Arrays, ids: Ids, rows: NDArray[np.float32], places: Ids) -> None:
+        """Replace rows of all tables by those at places of `rows`, which are side by side."""
+        rows = rows.reshape(ids.size, _width(tables))
+        at = ids if self._places is None else self._places.places_of(ids)
+        with nullcontext() if self._places is None else self._places.changing(at):
+            for table, start in _beside(tables):
+                row_loops.put(table, at, start, rows, places)
 
 
 def _beside(tables: Arrays) -> Iterator[tuple[NDArray[np.float32], int]]:

@@ -61,6 +61,11 @@ class ColumnPlaces:
         """
         return _find(columns, into, self._slots, most)
 
+    def columns_of(self, places: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return the columns of places that are taken."""
+        found: NDArray[np.int32] = (self.columns[places, 0] - np.uint32(1)).astype(np.int32)
+        return found
+
     def of(self, columns: NDArray[Any]) -> NDArray[np.int32]:
         """Return the places of `columns`, in an array of its own."""
         given = columns.astype(np.int32)
@@ -92,6 +97,10 @@ class ColumnsInOrder:
     def give(self, columns: NDArray[np.int32], into: NDArray[np.int32]) -> None:
         """Set `into` to `columns`, which may be the same array."""
         into[:] = columns
+
+    def columns_of(self, places: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return `places`."""
+        return places
 
     def find(self, columns: NDArray[np.int32], into: NDArray[np.int32], most: int) -> int:
         """Set `into` to `columns`; see `ColumnPlaces`."""

@@ -61,6 +61,11 @@ class TableFiles(PlacedTables):
         self.asked = PageCount()  # pages that blocks have asked for
 
     @property
+    def parents(self) -> list[Path]:
+        """The folders that have those of the learner."""
+        return [folder.path.parent for folder in self.folders]
+
+    @property
     def tables(self) -> Mapping[str, PagedArray]:
         """The tables, by name."""
         return self._tables
@@ -208,7 +213,7 @@ class TableFiles(PlacedTables):
 
         Raises OSError if the disk has too little room.
         """
-        folder = self.folders[0].path.parent
+        folder = self.parents[0]
         room = nameless_array(folder, array.dtype, array.shape)
         self.live.watch(Watched(room, one_file(folder)))
         return room
@@ -220,7 +225,7 @@ class TableFiles(PlacedTables):
     def kept(self) -> TableRows:
         """Return the rows of all tables, which training will change."""
         arrays = {name: table.array for name, table in self.tables.items()}
-        folder = self.folders[0].path.parent
+        folder = self.parents[0]
         return TableRows(arrays, self.places, folder, self.drawn, self.live.check_rows)
 
     def release(self) -> None:
@@ -242,10 +247,13 @@ class TableFiles(PlacedTables):
 
 
 def table_files_of(
-    given: Path | str | Sequence[Path | str] | TableFiles | None,
+    given: Path | str | Sequence[Path | str] | TableFiles | None, name: str = "learner"
 ) -> TableFiles | None:
-    """Return the files of tables in the given folder or folders; None for None."""
+    """Return the files of tables in the given folder or folders; None for None.
+
+    name: see `RowFolder`.
+    """
     if given is None or isinstance(given, TableFiles):
         return given
     listed = [given] if isinstance(given, Path | str) else given
-    return TableFiles([Path(folder) for folder in listed])
+    return TableFiles([Path(folder) for folder in listed], name)

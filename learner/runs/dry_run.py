@@ -112,8 +112,14 @@ def _memory(config: RunConfig, plan: Plan, copies: int) -> Iterator[str]:
 
 
 def _owners(plan: Plan, alone: Plan, workers: int) -> Iterator[str]:
-    """Yield which states of rows are shared out. alone: the plan of one worker."""
+    """Yield which states of rows are shared out, and the files of each worker.
+
+    alone: the plan of one worker.
+    """
     wholes = {row.name: row for row in alone.rows}
+    if plan.table_files:
+        nbytes = sum(plan.table_files.values())
+        yield f"tables: all of them, {size(nbytes)}, in files of each of {workers} workers"
     for row in plan.rows:
         if row.name.endswith(ROW_STATE):
             name, whole = row.name.removesuffix(ROW_STATE), wholes[row.name]

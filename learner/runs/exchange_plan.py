@@ -14,6 +14,7 @@ from ..engines.cost import (
     sparse_seconds,
 )
 from ..figures import duration, size
+from ..files.table_files import TableFiles
 from ..learner import Learner
 from ..training.teams.merged_sizes import sizes_of
 from ..training.teams.needed_tables import needs_of
@@ -32,7 +33,8 @@ def exchange_lines(learner: Learner, workers: int, network: Network = ASSUMED) -
         "(assumed)"
     )
     merged = [mat.shape for rule, mat in first.learned.merged() if rule != "same"]
-    if sum(rows * columns for rows, columns in merged) < FEW:
+    in_files = isinstance(first.files, TableFiles)
+    if sum(rows * columns for rows, columns in merged) < FEW and not in_files:
         yield "  all numbers are exchanged: they are few"
         return
     sparse = sparse_seconds(sizes, network)
@@ -50,6 +52,9 @@ def exchange_lines(learner: Learner, workers: int, network: Network = ASSUMED) -
             f"  the rows that the next blocks need, at most {needs.touched:,}: about "
             f"{duration(needed)}, and what differs at the end of a pass"
         )
+        if in_files:
+            yield "  chosen, because tables lie in files: the rows that the next blocks need"
+            return
         if needed < min(dense, sparse):
             yield "  chosen by these times: the rows that the next blocks need"
             return

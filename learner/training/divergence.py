@@ -28,10 +28,11 @@ class FiniteCheck:
 
     Sizes alone decide which blocks are checked, never the clock or the place where a run was
     stopped. So the load of a machine does not decide whether a run diverges. The check covers
-    parameters and the state of rows: of the present block, and of all rows at the end of a pass. If
-    tables lie in files, every block is checked, and of these tables the rows that occur in it: no
-    others have changed. It does not cover the state of optimizers, where an infinite number may
-    have a meaning.
+    parameters and the state of rows: of the present block, and of all rows at the end of a pass. It
+    does not cover the state of optimizers, where an infinite number may have a meaning.
+
+    If tables lie in files, every block is checked, and of these tables the rows that occur in it:
+    no others have changed.
     """
 
     def __init__(self, every: int) -> None:
@@ -43,6 +44,19 @@ class FiniteCheck:
         before = progress.block - blocks
         first = progress.pass_ == 0 and before == 0
         return first or progress.block // self.every > before // self.every
+
+    def rows(self, team: Team, progress: Progress, end: int) -> None:
+        """Check rows of tables in files that the present block has changed. Raises DivergedError.
+
+        end: the blocks of the pass that are trained on before the next merge, for the message.
+        """
+        replica = team.first
+        files = replica.files
+        if isinstance(files, TableFiles):
+            rows = replica.occurring
+            found = files.tables.keys() & replica.model.parameters.keys()
+            finite = ((name, is_finite(files.tables[name].array[rows])) for name in sorted(found))
+            check_finite(finite, progress, end)
 
     def recent(self, team: Team, progress: Progress) -> None:
         """Check parameters, and states of the present block. Raises DivergedError."""
@@ -78,10 +92,13 @@ def _entries(shape: BlockShape) -> int:
     return shape.rows * shape.columns if shape.dense else shape.nnz
 
 
-def check_finite(finite: Iterable[tuple[str, bool]], progress: Progress) -> None:
+def check_finite(
+    finite: Iterable[tuple[str, bool]], progress: Progress, end: int | None = None
+) -> None:
     """Check what a model has learnt, and note it in `progress`.
 
     finite: by name, whether all numbers are.
+    end: the blocks of the pass that may have changed them; None: those that are done.
 
     Raises:
         DivergedError: some are not; the message names the blocks since the last check.
@@ -89,16 +106,17 @@ def check_finite(finite: Iterable[tuple[str, bool]], progress: Progress) -> None
     for name, holds in finite:
         if not holds:
             raise DivergedError(
-                f"{name} is not finite after {_since(progress)}: the model has diverged. "
+                f"{name} is not finite after {_since(progress, end)}: the model has diverged. "
                 "Lower the optimizer's rate or raise the regularisation."
             )
     progress.finite = (progress.pass_, progress.block)
 
 
-def _since(progress: Progress) -> str:
+def _since(progress: Progress, end: int | None) -> str:
     """Name the blocks of the present pass that were trained on since the last check."""
     pass_, done = progress.finite
-    first, last = done if pass_ == progress.pass_ else 0, progress.block - 1
+    first = done if pass_ == progress.pass_ else 0
+    last = (progress.block if end is None else end) - 1
     blocks = f"block {last}" if first >= last else f"blocks {first} to {last}"
     return f"{blocks} of pass {progress.pass_} (both count from 0)"
 
@@ -106,14 +124,15 @@ def _since(progress: Progress) -> str:
 def learnt(replica: Replica, *, whole: bool) -> Iterator[tuple[str, bool]]:
     """Yield whether parameters and states of rows are finite, by name, without padding.
 
-    whole: whether states are of all rows; otherwise of the present block, as tables in files are.
+    Tables in files are left out.
+
+    whole: whether states are of all rows; otherwise of the present block.
     """
     model, finite, files = replica.model, replica.cache.backend.finite, replica.files
+    apart = files.tables.keys() if isinstance(files, TableFiles) else ()
     for name, mat in model.parameters.items():
-        if not isinstance(files, TableFiles) or name not in files.tables:
+        if name not in apart:
             yield name, finite(mat.slot.data())
-        else:
-            yield name, is_finite(files.tables[name].array[replica.occurring])
     for name, state in _states(model):
         rows = state.rows.slot.data()
         yield name, state.is_finite() if whole else finite(rows[: state.count])

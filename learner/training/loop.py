@@ -172,6 +172,7 @@ class Training:
             own_blocks, rounds = islice(blocks, len(own)), -(-count // team.crew.size)
             for _ in team.train(own_blocks, side, self._scores, rounds=rounds):
                 progress.ahead += 1
+                self._check.rows(team, progress, progress.block + count)
             team.finish()
             team.merge(complete=done == end)
             progress.block, progress.ahead = progress.block + count, 0
@@ -186,6 +187,7 @@ class Training:
         progress = self._progress
         for _ in self._team.train(blocks, side, self._scores):
             progress.block += 1
+            self._check.rows(self._team, progress, progress.block)
             self._after_own(1)
             if progress.stop and progress.block < progress.blocks:
                 return

@@ -20,7 +20,9 @@ from blocklearn.datasources.blocks.write import write_blocks
 from blocklearn.learner.command_line.launching import launched
 from tests.engines.test_workers import CASES, learnt, trained
 from tests.support import exchange_cases, needed_cases
+from tests.support.filed_workers import made, whole
 from tests.support.learn_command import Learn
+from tests.support.mpi_workers import FILED
 from tests.support.often import first_often
 
 ROOT = Path(__file__).parents[2]
@@ -103,6 +105,12 @@ def test_processes_merge_hostile_shapes_with_the_bits_of_numpy(three: list[dict[
     check_merged(three)
 
 
+def test_processes_keep_tables_in_files(three: list[dict[str, Any]]) -> None:
+    for name in FILED:
+        expected = whole(made(name, replicas=3).fit())
+        assert [own["filed"][name] for own in three] == [expected] * 3
+
+
 def test_processes_fetch_rows_with_the_bits_of_numpy(three: list[dict[str, Any]]) -> None:
     check_fetched(three)
 
@@ -173,6 +181,25 @@ def test_the_command_resumes_from_parts(tmp_path: Path, command: Learn) -> None:
     given = ["learner.passes=3", "learner.sync_every=2", "learner.replicas=2", *nmf[1:]]
     settings = [word for each in given for word in ("--set", each)]
     one = [f"--config={ROOT / 'configs' / 'nmf.yaml'}", "--quiet", *settings]
+    assert command("train", *one, f"--out={tmp_path / 'two'}", "--resume=auto")[0] == 0
+    assert command("train", *one, f"--out={tmp_path / 'one'}")[0] == 0
+    weights = [(tmp_path / out / "weights.safetensors").read_bytes() for out in ("two", "one")]
+    assert weights[0] == weights[1]
+
+
+def test_the_command_keeps_tables_in_files(tmp_path: Path, command: Learn) -> None:
+    """The best model is that of one process with tables in memory, which resumes the run."""
+    worse = "evaluation={metric: perplexity, better: higher}"
+    own = (*SMALL, "data.block_rows=10", "data.eval={kind: holdout, share: 0.02}", worse)
+    given = ("--set", f"learner.table_folder={tmp_path / 'tables'}")
+    run = learn(2, "--out", tmp_path / "two", *given, model=("lda", *own, "learner.sync_every=40"))
+    assert run.returncode == 0, run.stderr
+    assert "after pass 1" in run.stderr
+    assert list((tmp_path / "two" / "checkpoints" / "pass-0001").glob("pages-*"))
+    assert list((tmp_path / "tables").iterdir()) == []
+    few = ("learner.passes=3", "learner.sync_every=40", "learner.replicas=2", *own)
+    settings = [word for each in few for word in ("--set", each)]
+    one = [f"--config={ROOT / 'configs' / 'lda.yaml'}", "--quiet", *settings]
     assert command("train", *one, f"--out={tmp_path / 'two'}", "--resume=auto")[0] == 0
     assert command("train", *one, f"--out={tmp_path / 'one'}")[0] == 0
     weights = [(tmp_path / out / "weights.safetensors").read_bytes() for out in ("two", "one")]

@@ -35,6 +35,14 @@ def test_fetched_rows_have_the_bits_of_numpy(workers: int, degrees: tuple[int, .
     needed_cases.check(found, cases)
 
 
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_rows_in_places_of_their_own_have_the_bits_of_numpy(workers: int) -> None:
+    """Another thread asks for them, which changes no table."""
+    cases = needed_cases.CASES
+    found = results(workers, lambda own: [needed_cases.by_places(case, own) for case in cases])
+    needed_cases.check(found, cases)
+
+
 @settings(deadline=None, max_examples=40)
 @given(
     st.integers(1, 7),

@@ -217,6 +217,16 @@ learner: {passes: 1}
     for other in ("learner.replicas=2", "model.l2=0.1", "learner.sync_weight=0.5"):
         out = learn(*given, "--set", other)[1]
         assert "the rows that the next blocks" not in out and "own rows of tables" not in out
+    code, out, said = learn(*given, "--set", "learner.table_folder=tables")
+    assert code == 0, said
+    assert "tables: all of them, 12.0 MB, in files of each of 4 workers" in out
+    assert re.search(r"4,000,000 bytes  optimizer.W.G: float32 1,000,000 x 1, in a file\n", out)
+    assert "2,000,000 bytes  own rows of tables, as merged: float32 250,000 x 2\n" in out
+    assert "chosen, because tables lie in files: the rows that the next blocks need" in out
+    code, _, said = learn(
+        *given, "--set", "learner.table_folder=t", "--set", "learner.sync_weight=0.5"
+    )
+    assert code == 78 and "GLM with AdaGrad cannot keep its tables in files of several" in said
 
 
 @pytest.mark.parametrize("dry", [True, False])

@@ -13,13 +13,17 @@ from typing import Any
 from blocklearn.learner.engines.open import opened
 from tests.engines.test_workers import CASES, learnt, trained
 from tests.support import exchange_cases, needed_cases
+from tests.support.filed_workers import filed
 from tests.support.workers import few_travel
+
+FILED = ["factors", "vb"]
 
 
 def main(out: Path, *names: str) -> None:
     """Write what comes out of merges, of rows fetched, and of each variant to `out/worker-RANK`.
 
-    Rows that blocks need, and those of states, travel in all variants, small as they are.
+    Rows that blocks need, and those of states, travel in all variants, small as they are. Some
+    models keep their tables in files of the folder.
     """
     own: Any = opened("auto", task=lambda: lambda own: None)
     found: dict[str, Any] = {
@@ -28,6 +32,7 @@ def main(out: Path, *names: str) -> None:
     }
     with few_travel():
         found["learnt"] = {name: learnt(trained(CASES[name], engine=own)) for name in names}
+    found["filed"] = {name: filed(name, out / "tables", own) for name in FILED}
     (out / f"worker-{own.rank}").write_bytes(pickle.dumps(found))
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import product
+from threading import get_ident
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,6 +64,60 @@ CASES = [
         [(0.1, 1, []), (0.5, 3, [1]), (1.0, 2, [0, 1]), (0.0, 2, [2])],
     )
 ]
+
+
+class Shuffled:
+    """Places of rows that differ from worker to worker: row r lies in place `order[r]`."""
+
+    def __init__(self, rows: int, rank: int) -> None:
+        self.order = np.random.default_rng(rank).permutation(rows).astype(np.int32)
+        self._thread = get_ident()
+        self.changed = 0
+
+    def places_of(self, columns: NDArray[np.int32]) -> NDArray[np.int32]:
+        """See `Places`."""
+        return self.order[columns]
+
+    @contextmanager
+    def changing(self, rows: NDArray[np.int32]) -> Iterator[None]:
+        """See `Places`: each row once, by the thread that trains."""
+        assert get_ident() == self._thread and len(np.unique(rows)) == len(rows)
+        self.changed += len(rows)
+        yield
+
+
+def by_places(case: Case, own: Exchange) -> list[bytes]:
+    """Do what `by_workers` does, with tables whose rows lie in places of their own."""
+    places = Shuffled(case.rows, own.rank)
+    rows = NeededRows(Crew(own), case.rows, own.exchange, None, places)
+    apart = [np.empty_like(table) for table in case.before()]
+    for table, given in zip(apart, case.before(), strict=True):
+        table[places.order] = given
+
+    def seen() -> Tables:
+        return [table[places.order] for table in apart]
+
+    found = []
+    with ThreadPoolExecutor(1) as other:
+        for merge in range(case.merges):
+            blocks = [*case.blocks(own.rank, merge)]
+            for ids in [*blocks, *[np.empty(0, np.int32)] * (case.rounds - len(blocks))]:
+                before, changed = seen(), places.changed
+                came = other.submit(rows.ask, apart, ids).result()
+                assert all(map(np.array_equal, before, seen()))
+                rows.arrive(apart, came)
+                assert places.changed - changed == (0 if came is None else came.ids.size)
+                now = seen()
+                found.append(trained(now, ids, own.rank))
+                for table, numbers in zip(apart, now, strict=True):
+                    table[places.order] = numbers
+            found = found[: len(found) - case.rounds + len(blocks)]
+            rows.merge(apart)
+            if merge in case.gathered:
+                rows.gather(apart)
+                found.append(b"".join(table.tobytes() for table in seen()))
+    rows.gather(apart)
+    return [*found, b"".join(table.tobytes() for table in seen())]
 
 
 def by_workers(case: Case, own: Exchange, degrees: Sequence[int] = ()) -> list[bytes]:

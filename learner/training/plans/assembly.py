@@ -106,12 +106,12 @@ class Assembly:
                 self._replica(parts, number, shape, side, restored)
                 for number, parts in enumerate([self.parts, *others])
             ]
+            every, weight = self.execution.sync_every, self.execution.sync_weight
+            return Team(replicas, sync_every=every, sync_weight=weight, crew=crew)
         except BaseException:
             if self.files is not None:
                 self.files.release()
             raise
-        every, weight = self.execution.sync_every, self.execution.sync_weight
-        return Team(replicas, sync_every=every, sync_weight=weight, crew=crew)
 
     def draft(self, shape: BlockShape, restored: State | None) -> Replica:
         """Return a replica whose memory is planned, but not allocated."""

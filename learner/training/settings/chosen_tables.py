@@ -7,6 +7,7 @@ from pathlib import Path
 
 from blocklearn.optimizers import CombinationError
 
+from ...engines.crew import Crew
 from ...files.placed_tables import PlacedTables
 from ...files.spread_tables import SpreadTables
 from ...files.table_files import TableFiles, table_files_of
@@ -19,13 +20,13 @@ def choose_tables(
     on_device: int | None,
     execution: Execution,
     *,
-    workers: int,
+    crew: Crew,
     keeps_best: bool,
 ) -> PlacedTables | None:
     """Return what keeps the tables; None: they lie with the learner's other memory.
 
     folder, on_device: `table_folder` and `device_tables` of a learner.
-    workers: of the run.
+    crew: the workers of the run. Each has files of its own.
     keeps_best: whether the best model is kept in memory.
 
     Raises CombinationError for settings that need whole tables.
@@ -33,7 +34,7 @@ def choose_tables(
     if on_device is not None:
         remedy = " Write None for tables that lie on the device as a whole."
         check_whole("device_tables", on_device, least=0, remedy=remedy)
-    found: PlacedTables | None = table_files_of(folder)
+    found: PlacedTables | None = table_files_of(folder, crew.folder_name("learner"))
     devices = execution.devices
     wrong = [("device and replicas", "one replica on the CPU")] if list(devices) != ["cpu"] else []
     if found is None and on_device is not None and execution.on_gpu:
@@ -41,7 +42,7 @@ def choose_tables(
         wrong = [("replicas", "one replica")] if execution.replicas > 1 else []
     if found is None:
         return None
-    if workers > 1:
+    if crew.size > 1 and isinstance(found, SpreadTables):
         wrong.append(("engine", "one worker"))
     if execution.tables != "float32":
         wrong.append(("tables", "tables='float32'"))

@@ -19,7 +19,7 @@ from blocklearn.models.states.row_share import RowShare
 from ...engines.crew import Crew
 from ...engines.row_pieces import OwnRows, RowPieces, Rows
 from ...engines.rows import SharedRows, gathered
-from ...errors import WorkerError, WorkerLostError
+from ...errors import ConfigError, WorkerError, WorkerLostError
 from ...files.paging import read_only
 from ...files.placed_tables import PlacedTables
 from ...files.row_folder import RowFolder
@@ -200,6 +200,9 @@ class LiveModel:
         moved = state.pages is not None and self._progress.position != (0, 0)
         if self.team is not None and (moved or not self._may_take(state)):
             self.drop()  # tables get their initial values again; or the state may be of training
+        self._continue_from(state)
+
+    def _continue_from(self, state: State) -> None:
         self.restored = self._unshared = state
         try:
             set_progress(state, self._progress)
@@ -223,6 +226,8 @@ class LiveModel:
         """Give the other workers the state that was restored on the one that leads, if any.
 
         kept: states of this worker's rows that belong to it, where the leader has its own only.
+
+        Raises ConfigError if tables in files of this worker have other numbers already.
         """
         team, state = self.ready(), self._unshared
         self._unshared = None
@@ -230,8 +235,23 @@ class LiveModel:
             return
         state = shared(state, team, self.stores, kept or {})
         if state is not None and not team.crew.leads:
-            self.restore(state)
+            if state.pages is None:
+                self.restore(state)
+            else:
+                self._check_unchanged(state)
+                self._continue_from(state)
             self._unshared = None
+
+    def _check_unchanged(self, state: State) -> None:
+        """Raise ConfigError unless tables have their initial values, or the numbers of `state`."""
+        position = int(state.position.get("pass", 0)), int(state.position.get("block", 0))
+        if self._progress.position not in ((0, 0), position):
+            raise ConfigError(
+                [
+                    f"restore: a state of tables in files, of {position}, goes to workers that "
+                    f"have trained until {self._progress.position}: make a new Learner."
+                ]
+            )
 
     def _load(self, team: Team) -> None:
         if self.restored is not None:

@@ -14,6 +14,7 @@ from ...engines.row_pieces import PartedRows, Rows
 from ...engines.rows import hand_out
 from ...storage.row_parts import Seal, open_parts
 from ..teams.team import Team
+from .shared_pages import ComingPages, send_pages
 from .state import State
 
 
@@ -21,6 +22,8 @@ def shared(
     state: State | None, team: Team, stores: Mapping[str, RowStore], kept: Mapping[str, Rows]
 ) -> State | None:
     """Return the state of the worker that leads; None: it has none.
+
+    Its `pages` come while the others set their tables to them, and the leader sends them here.
 
     state: of this worker. stores: take the states of rows that other workers receive.
     kept: states of this worker's rows, where the leader has its own only.
@@ -33,6 +36,7 @@ def shared(
         sealed = [each for each in state.tensors.values() if isinstance(each, PartedRows)]
         seal = sealed[0].source if sealed else None
         head = {"position": state.position, "tensors": tensors, "fresh": fresh, "seal": seal}
+        head["pages"] = None if state.pages is None else state.pages.shapes
     head = crew.told(head)
     if head is None:
         return None
@@ -41,7 +45,9 @@ def shared(
         np.copyto(stores[name].array, rows)
         stores[name].changed()
     if state is None or not crew.leads:
-        state = State({}, head["position"], frozenset(head["fresh"]))
+        shapes = head["pages"]
+        pages = None if shapes is None else ComingPages.of(shapes, crew)
+        state = State({}, head["position"], frozenset(head["fresh"]), pages)
         for name, (shape, dtype) in head["tensors"].items():
             room = stores[name].array if name in stores else np.empty(shape, dtype)
             fits = room.shape == tuple(shape) or (name in stores and not states[name].whole)
@@ -53,6 +59,8 @@ def shared(
             crew.spread(array.whole() if isinstance(array, PartedRows) else array)
         elif tuple(head["tensors"][name][0]) == states[name].shape:
             hand_out(states[name], array if crew.leads else None, crew)
+    if crew.leads and state.pages is not None:
+        send_pages(state.pages, crew)
     return state
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from math import prod
 from typing import Any
 
@@ -12,12 +13,13 @@ from numpy.typing import NDArray
 from blocklearn.datasources import HostBlock
 from blocklearn.matcache import Mat
 from blocklearn.matcache.merge import opened
-from blocklearn.optimizers import Optimizer
+from blocklearn.optimizers import CombinationError, Optimizer
 
 from ...engines.choice import FEW, Choice
 from ...engines.cost import Needs, dense_seconds, needed_seconds, sparse_seconds
 from ...engines.crew import Crew
-from ...engines.needed_rows import Arrays, NeededRows
+from ...engines.needed_rows import Arrays, Came, NeededRows
+from ...files.table_files import TableFiles
 from ..replicas.paged_tables import tables_of
 from ..replicas.replica import Replica
 from .lane import Errand, Lane
@@ -38,7 +40,6 @@ def needs_of(replica: Replica, workers: int, sync_every: int) -> Needs | None:
     merged, optimizer = merged_tables(replica), replica.optimizer
     if (
         replica.cache.backend.kind != "cpu"
-        or replica.files is not None
         or replica.shapes.sides > 1
         or rules != {"mean"}
         or {mat.dtype.str for mat in merged.values()} != {np.dtype(np.float32).str}
@@ -62,19 +63,36 @@ def chosen_needs(
 ) -> Needs | None:
     """Return what workers exchange if rows travel where blocks need them; None: all that differ do.
 
-    It is decided by sizes, so all workers decide the same.
+    It is decided by sizes, so all workers decide the same. Rows of tables in files always do.
 
     replicas: of each worker.
+
+    Raises CombinationError if tables lie in files, and their rows cannot travel so.
     """
-    if workers == 1 or replicas > 1 or sync_weight < 1.0:
+    if workers == 1:
         return None
-    needs = needs_of(replica, workers, sync_every)
+    alone = replicas == 1 and sync_weight == 1.0
+    needs = needs_of(replica, workers, sync_every) if alone else None
+    if isinstance(replica.files, TableFiles):
+        if needs is None:
+            raise _refusal(replica, replica.files.setting)
+        return needs
     if needs is None or sum(prod(mat.shape) for mat in merged_tables(replica).values()) < FEW:
         return None
     sizes = sizes_of(replica, workers, sync_every)
     if needed_seconds(needs) >= min(sparse_seconds(sizes), dense_seconds(sizes)):
         return None
     return needs
+
+
+def _refusal(replica: Replica, setting: str) -> CombinationError:
+    title, optimizer = type(replica.model).__name__, type(replica.optimizer).__name__
+    steps = "" if replica.optimizer is None else f" with {optimizer}"
+    return CombinationError(
+        f"{setting}: {title}{steps} cannot keep its tables in files of several workers: with these "
+        "settings, rows change that no block reads, or may. Leave out penalties, averages, mixins "
+        f"and a sync_weight below 1; or train with one worker; or leave out {setting}."
+    )
 
 
 def needed_tables(
@@ -126,7 +144,10 @@ class NeededTables:
         assert optimizer is not None
         self._optimizer = optimizer
         rest = Resting(optimizer, tables) if optimizer.rests else None
-        self._rows = NeededRows(crew, replica.shapes.columns, swap, rest)
+        self._files = replica.files
+        self._learned = replica.learned
+        self._rows = NeededRows(crew, replica.shapes.columns, swap, rest, self._files)
+        self._fetch = self._rows.fetch if self._files is None else self._rows.ask
 
     @property
     def behind(self) -> bool:
@@ -137,48 +158,63 @@ class NeededTables:
         """Yield each block when the tables have its rows; those of the next one travel meanwhile.
 
         No block changes what is fetched for the next one: both have read rows once they are there.
+        Files change between blocks only: the thread that trains keeps the digests of their pages.
 
         rounds: blocks of the worker that has the most: all take part in what it fetches.
         """
         tables = self._tables()
-        ready, errand = None, None
+        ready: HostBlock | None = None
+        errand: Errand[Came | None] | None = None
         try:
             for _ in range(rounds):
                 block = next(blocks, None)
                 if errand is not None:
-                    errand.result()
-                ids = np.empty(0, np.int32) if block is None else block.occurring()
-                errand = self._ask(tables, ids)
+                    self._rows.arrive(tables, errand.result())
+                errand = self._ask(tables, self._columns_of(block))
                 if ready is not None:
                     yield ready
                 ready = block
             if errand is not None:
-                errand.result()
+                self._rows.arrive(tables, errand.result())
             if ready is not None:
                 yield ready
         finally:
             if errand is not None:
                 errand.wait()
 
-    def _ask(self, tables: Arrays, ids: Ids) -> Errand[None]:
+    def _columns_of(self, block: HostBlock | None) -> Ids:
+        """Return the columns that occur in a block, ascending."""
+        if block is None:
+            return np.empty(0, np.int32)
+        occurring = block.occurring()
+        if self._files is None or self._files.in_order:
+            return occurring
+        return np.sort(self._files.places.columns_of(occurring))
+
+    def _ask(self, tables: Arrays, ids: Ids) -> Errand[Came | None]:
         """Fetch rows in a thread of their own, if the engine lets other threads exchange."""
         if self._crew.exchange.any_thread:
-            return self._lane.ask(self._rows.fetch, tables, ids)
-        errand = Errand(self._rows.fetch, (tables, ids))
+            return self._lane.ask(self._fetch, tables, ids)
+        errand = Errand(self._fetch, (tables, ids))
         errand.run()
         return errand
 
     def merge(self) -> None:
         """Merge the rows that blocks have read since the last merge; rows that rest wake in it."""
-        self._rows.merge(self._tables())
-        self._optimizer.settled_elsewhere()
+        read = self._rows.merge(self._tables())
+        if self._optimizer.rests:
+            with nullcontext() if self._files is None else self._files.changing(read):
+                self._optimizer.settled_elsewhere(read)
 
     def gather(self) -> None:
         """Give all workers the rows that have changed."""
         self._rows.gather(self._tables())
 
     def alike(self) -> None:
-        """Note that all workers have the same tables."""
+        """Note that all workers have the same tables, in which rows may rest."""
+        if self._optimizer.rests and self._optimizer.pause()["time"]:
+            with nullcontext() if self._files is None else self._files.changing_all():
+                self._learned.settle()
         self._rows.alike()
 
     def close(self) -> None:

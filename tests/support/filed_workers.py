@@ -1,0 +1,67 @@
+"""Workers that keep tables in files, and what as many replicas of one process learn in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+import blocklearn as bl
+from blocklearn.learner.files.table_files import TableFiles
+from blocklearn.learner.files.table_rows import TableRows
+
+MODELS: dict[str, tuple[Any, Any]] = {
+    "blocks": ("glm", {"kind": "adagrad", "rate": 0.5}),
+    "rows": ("glm", {"kind": "adagrad", "rate": 0.5, "step_per": "row"}),
+    "ftrl": ("glm", {"kind": "ftrl", "l1": 0.01}),
+    "adam": ("glm", "adam"),
+    "factors": ({"kind": "fm", "factors": 3}, {"kind": "adagrad", "rate": 0.5}),
+    "vb": ({"kind": "lda", "topics": 3, "inference": "vb"}, None),
+    "cvb0": ({"kind": "lda", "topics": 3, "inference": "cvb0", "alpha": "auto"}, None),
+}
+
+
+def data_of(name: str) -> Any:
+    """Nine blocks of ten rows, some of them empty; most columns occur in no block."""
+    X = sp.random(90, 400, 0.01, format="csr", dtype=np.float32, random_state=0)
+    y = (np.random.default_rng(1).random(90) < 0.5).astype(np.float32)
+    return X if name in ("vb", "cvb0") else (X, y)
+
+
+def made(name: str, **given: Any) -> bl.Learner:
+    """A learner of two passes, with scores within a pass, which read the whole table."""
+    (model, optimizer), data = MODELS[name], data_of(name)
+    options: dict[str, Any] = {"passes": 2, "sync_every": 2, "engine": "local", **given}
+    return bl.Learner(
+        model, data, data, optimizer=optimizer, block_rows=10, seed=3, threads=1, verbose=False,
+        evaluation=bl.Evaluation(every_blocks=4), **options,
+    )  # fmt: skip
+
+
+def whole(learner: bl.Learner) -> dict[str, Any]:
+    """All that comes out of a training, with whole tables, wherever they lie."""
+    state = learner.state()
+    arrays = dict(state.tensors)
+    if isinstance(state.pages, TableRows):
+        arrays |= {name: state.pages.by_column(name) for name in state.pages.tables}
+    model = learner.team.first.model if learner.team else learner.model
+    return {
+        "arrays": {name: array.tobytes() for name, array in arrays.items()},
+        "parameters": {name: learner.parameter(name).tobytes() for name in model.parameters},
+        "optimizers": state.position["optimizers"],
+        "position": (state.position["pass"], state.position["block"], state.position["rows"]),
+        "scores": learner.progress.scores,
+    }
+
+
+def filed(name: str, folder: Path, own: Any) -> dict[str, Any]:
+    """What a worker learns whose tables lie in files, whose pages are as it wrote them."""
+    learner = made(name, engine=own, table_folder=folder).fit()
+    files = learner.placed_tables
+    assert isinstance(files, TableFiles) and files.tables
+    files.check_pages()
+    found = whole(learner)
+    learner.close()
+    return found
