@@ -20,7 +20,7 @@ LONGEST = 255  # passes that a row rests at most
 FAR = 6  # rows between the visit of a row and the prefetch of its numbers
 LINE = 16  # numbers in a line of the cache
 FEW = 5  # columns below which `ascend` is faster than whole lines
-WIDTH = 2 * LINE  # columns of `ascend_wide`
+WIDTH = 4 * LINE  # most columns that are solved together
 
 _F = np.float32
 _ONE, _SMALLEST, _TINY = _F(1), _F(-3e38), _F(TINY)
@@ -82,7 +82,7 @@ def _step(eta, y, a, share, loss, shape):
 
 
 @_inserted
-def _move_duals(eta, i, k, weight, share, bias, loss, shapes, Y, b, A, moved, gaps):
+def _move_duals(eta, i, k, weight, share, bias, loss, shapes, Y, b, A, moved, lacks, gaps):
     """Move the dual variables of a row; return whether any has moved.
 
     eta: the scores, in whose place the moves come, times the weight.
@@ -91,12 +91,14 @@ def _move_duals(eta, i, k, weight, share, bias, loss, shapes, Y, b, A, moved, ga
     for j in range(k):
         d, gap = _step(eta[j], Y[i, j], A[i, j], share, loss, shapes[j])
         moves |= d != _F(0)
-        gaps[j] += np.float64(weight * gap)
+        lacks[j] = weight * gap
         A[i, j] += d
         d *= weight
         moved[j] += d
         b[j] -= bias * d
         eta[j] = d
+    for j in range(k):  # apart: float64 in a loop makes vectors of float32 half as long
+        gaps[j] += np.float64(lacks[j])
     return moves
 
 
@@ -114,8 +116,13 @@ def _waits(loss, moves, rests, i, now):
 
 
 @_inserted
-def _fetch_row(order, o, starts, columns, values, Y, A):
+def _fetch_row(order, o, starts, columns, values, Y, A, weights, squares, rests):
     """Prefetch a row that is visited later: processors do not foresee a random order."""
+    later = np.intp(order[min(o + FAR + FAR, order.shape[0] - 1)])
+    fetch1(starts, later)
+    fetch1(weights, later)
+    fetch1(squares, later)
+    fetch(rests, later, 0)
     i = np.uintp(order[min(o + FAR, order.shape[0] - 1)])
     for e in range(starts[i], starts[i + np.uintp(1)], LINE):
         fetch1(columns, e)
@@ -137,7 +144,7 @@ def _fetch_weights(order, o, starts, columns, W):
 @_fast
 def ascend(
     order, starts, columns, values, Y, weights, squares, bias, loss, shapes, W, b, A, rests,
-    now, moved, eta, gaps,
+    now, moved, eta, lacks, gaps,
 ):  # fmt: skip
     """Visit rows once, for losses of columns of their own.
 
@@ -155,14 +162,14 @@ def ascend(
         always move.
     now: number of this pass, from 1.
     moved: float32 [k], grows by what the dual variables move, times weights.
-    eta: float32 [k], scratch.
+    eta, lacks: float32 [k], scratch.
     gaps: float64 [k], grows by weight * (derivative of the loss - dual variable)^2; for both
         hinges and QUANTILE, by weight * what the row adds to the gap between the objective and its
         dual.
     """
     k = W.shape[1]
     for o in range(order.shape[0]):
-        _fetch_row(order, o, starts, columns, values, Y, A)
+        _fetch_row(order, o, starts, columns, values, Y, A, weights, squares, rests)
         i = np.uintp(order[o])
         weight = weights[i]
         if weight == _F(0) or rests[i, 0] > now:
@@ -191,7 +198,9 @@ def ascend(
             c, x = np.uintp(columns[e]), values[e]
             for j in range(k):
                 eta[j] += x * W[c, j]
-        moves = _move_duals(eta, i, k, weight, share, bias, loss, shapes, Y, b, A, moved, gaps)
+        moves = _move_duals(
+            eta, i, k, weight, share, bias, loss, shapes, Y, b, A, moved, lacks, gaps
+        )
         if _waits(loss, moves, rests, i, now):
             continue
         for e in range(first, last):
@@ -219,12 +228,15 @@ def _add_scores(eta, columns, values, first, last, W, k):
 @_fast
 def ascend_softmax(
     order, starts, columns, values, Y, weights, squares, bias, loss, shapes, W, b, A, rests,
-    now, moved, eta, gaps,
+    now, moved, eta, lacks, gaps,
 ):  # fmt: skip
-    """Visit rows once, for a softmax of all columns; loss, shapes and rests are ignored."""
+    """Visit rows once, for a softmax of all columns.
+
+    loss, shapes, rests and lacks are ignored.
+    """
     k = W.shape[1]
     for o in range(order.shape[0]):
-        _fetch_row(order, o, starts, columns, values, Y, A)
+        _fetch_row(order, o, starts, columns, values, Y, A, weights, squares, rests)
         _fetch_weights(order, o, starts, columns, W)
         i = np.uintp(order[o])
         weight = weights[i]
@@ -262,19 +274,16 @@ def ascend_softmax(
 
 
 def _make_ascend(width):
-    """Make `ascend` for losses of columns of their own, a multiple of LINE.
-
-    width: their number, whose constants are folded; 0: any.
-    """
+    """Make `ascend` for `width` columns, a multiple of LINE."""
 
     @_fast
     def ascend_lines(
         order, starts, columns, values, Y, weights, squares, bias, loss, shapes, W, b, A, rests,
-        now, moved, eta, gaps,
+        now, moved, eta, lacks, gaps,
     ):  # fmt: skip
-        k = np.intp(width or W.shape[1])
+        k = np.intp(width)
         for o in range(order.shape[0]):
-            _fetch_row(order, o, starts, columns, values, Y, A)
+            _fetch_row(order, o, starts, columns, values, Y, A, weights, squares, rests)
             _fetch_weights(order, o, starts, columns, W)
             i = np.uintp(order[o])
             weight = weights[i]
@@ -286,7 +295,14 @@ def _make_ascend(width):
             for j in range(k):
                 eta[j] = b[j]
             _add_scores(eta, columns, values, first, last, W, k)
-            moves = _move_duals(eta, i, k, weight, share, bias, loss, shapes, Y, b, A, moved, gaps)
+            if loss == LOGISTIC:  # known: its loop does not compute the other losses, too
+                moves = _move_duals(
+                    eta, i, k, weight, share, bias, LOGISTIC, shapes, Y, b, A, moved, lacks, gaps
+                )
+            else:
+                moves = _move_duals(
+                    eta, i, k, weight, share, bias, loss, shapes, Y, b, A, moved, lacks, gaps
+                )
             if _waits(loss, moves, rests, i, now):
                 continue
             for e in range(first, last):
@@ -297,4 +313,4 @@ def _make_ascend(width):
     return ascend_lines
 
 
-ascend_lines, ascend_wide = _make_ascend(0), _make_ascend(WIDTH)
+ASCENTS = {k: _make_ascend(k) for k in range(LINE, WIDTH + 1, LINE)}  # by columns

@@ -30,6 +30,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from blocklearn.matcache.cpu.dual_ascent import (
+    ASCENTS,
     FEW,
     HINGE,
     HUBER,
@@ -40,9 +41,7 @@ from blocklearn.matcache.cpu.dual_ascent import (
     SQUARED_HINGE,
     WIDTH,
     ascend,
-    ascend_lines,
     ascend_softmax,
-    ascend_wide,
 )
 from blocklearn.matcache.cpu.pool import Pool
 from blocklearn.optimizers.dual_ascent import NOISE, square_of_constant
@@ -140,7 +139,7 @@ class _Group:
             self._kernel = ascend
         else:
             k = -(-k // LINE) * LINE  # whole lines; the further columns have no ones
-            self._kernel = ascend_wide if k == WIDTH else ascend_lines
+            self._kernel = ASCENTS[k]
         self._Y = np.zeros((rows, k), np.float32)
         self._Y[:, : self._columns] = dense
         self._W = np.zeros((of.X.shape[1], k), np.float32)
@@ -156,7 +155,8 @@ class _Group:
         self._A = np.zeros((rows, k), np.float32)
         self._rests = np.zeros((rows, 2), np.int32)
         self._squares = np.empty(rows, np.float32)  # each kernel sums in an order of its own
-        self._moved, self._eta = np.zeros(k, np.float32), np.zeros(k, np.float32)
+        self._moved = np.zeros(k, np.float32)
+        self._eta, self._lacks = np.zeros(k, np.float32), np.zeros(k, np.float32)
         self._gaps, self._first = np.zeros(k), np.zeros(k)
         self.converged = False
 
@@ -173,7 +173,7 @@ class _Group:
         self._kernel(
             order, X.indptr, X.indices, X.data, self._Y, of._weights, self._squares, of._bias,
             LOSSES[of.link], self._shapes, self._W, self._b, self._A, self._rests, pass_,
-            self._moved, self._eta, self._gaps,
+            self._moved, self._eta, self._lacks, self._gaps,
         )  # fmt: skip
         if first:
             self._first[:] = np.maximum(self._gaps, NOISE * of._weights.sum(dtype=np.float64))

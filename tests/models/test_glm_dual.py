@@ -47,7 +47,7 @@ def slopes(found: DualSolver, Y: Any, weights: Any, softmax: bool) -> tuple[Any,
     return X.T @ rest + 1e-3 * found.W, rest.sum(axis=0)
 
 
-@pytest.mark.parametrize("columns", [1, 3, dual.LINE, dual.WIDTH])
+@pytest.mark.parametrize("columns", [1, 3, 2 * dual.LINE - 1, dual.WIDTH])
 @pytest.mark.parametrize("link", dual.LOSSES)
 def test_kernels_step_as_links_define(link: dual.Link, columns: int) -> None:
     """One visit of rows that share no feature, from any dual variables within their bounds."""
@@ -193,8 +193,8 @@ def test_without_an_intercept_it_stays_zero() -> None:
 
 
 def test_labels_are_solved_in_groups_on_any_threads() -> None:
-    few, many = solved(LABELS, most=3), np.tile(LABELS, dual.WIDTH // 3 + 1)  # a group and a label
-    assert many.shape[1] == dual.WIDTH + 1
+    few = solved(LABELS, most=3)
+    many = np.tile(LABELS, dual.WIDTH)[:, : dual.WIDTH + 1]  # a group and a label
     found = [solved(many, most=3, threads=threads) for threads in (1, 2)]
     for number in range(dual.WIDTH + 1):
         same = number % 3
@@ -323,7 +323,7 @@ def test_losses_of_errors_end_at_the_optimum(link: dual.Link, intercept: bool) -
 
 
 def test_rows_of_quantiles_rest_on_any_threads_alike() -> None:
-    Y = np.tile(SCORES - SCORES.mean(axis=0), 12)[:, : dual.WIDTH + 1]
+    Y = np.tile(SCORES - SCORES.mean(axis=0), dual.WIDTH)[:, : dual.WIDTH + 1]
     how = {"shapes": np.full(dual.WIDTH + 1, 0.5), "most": 30}
     first, second = (solved(Y, link="quantile", threads=t, **how) for t in (1, 2))
     np.testing.assert_array_equal(first.W, second.W)
