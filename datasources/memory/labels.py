@@ -21,7 +21,7 @@ class Labels:
     """Verified targets and weights of `rows` rows; each is None if not given.
 
     - targets: [rows] or [rows, T], numbers or booleans: a SciPy sparse matrix (multi-label) or
-      anything that `numpy.asarray` takes. Dense and CSR targets are kept, not copied.
+      anything that `numpy.asarray` takes. C-contiguous and CSR targets are kept, not copied.
     - weights: [rows], finite, not negative.
     - names: names of the targets.
 
@@ -102,7 +102,10 @@ class Labels:
 
 
 def accept_targets(targets: Any, rows: int) -> CSR | npt.NDArray[Any]:
-    """Return targets as verified CSR or as a verified table [rows, T]."""
+    """Return targets as verified CSR or as a verified C-contiguous table [rows, T].
+
+    A row of a table by columns, as of pandas, lies in as many lines of the cache as it has numbers.
+    """
     if not sparse.issparse(targets):
         targets = np.asarray(targets)
         if targets.dtype.kind in "OSUT" and targets.size:
@@ -114,7 +117,8 @@ def accept_targets(targets: Any, rows: int) -> CSR | npt.NDArray[Any]:
         if targets.ndim == 1:
             targets = targets.reshape(-1, 1)
     check_rows("targets", targets.shape, rows)
-    return accept(targets, "MatrixSource: targets")
+    table = accept(targets, "MatrixSource: targets")
+    return table if isinstance(table, CSR) else np.ascontiguousarray(table)
 
 
 def accept_weights(weights: Any, rows: int) -> npt.NDArray[np.float32]:

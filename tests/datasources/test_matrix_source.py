@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from blocklearn.datasources import BlockShape, DataError, HostBlock, MatrixSource
+from blocklearn.datasources.memory.labels import accept_targets
 
 KINDS = ["csr", "csc", "coo", "bsr", "dia", "lil", "dok"]
 MAKERS = [getattr(sparse, f"{kind}_{form}") for kind in KINDS for form in ("array", "matrix")]
@@ -353,3 +354,11 @@ def test_indices_and_values_of_other_kinds_are_converted_once_where_memory_allow
     kept = keep_bytes == 2**20
     assert (shown[0] == shown[2] != shown[1]) == kept  # parts of one copy, in place of gathered
     assert (shown[0] == shown[1]) != kept
+
+
+def test_targets_by_columns_are_copied_and_others_kept() -> None:
+    by_rows = np.arange(6.0).reshape(3, 2)
+    assert accept_targets(by_rows, 3) is by_rows
+    copied = accept_targets(np.asfortranarray(by_rows), 3)
+    assert isinstance(copied, np.ndarray) and copied.flags.c_contiguous
+    np.testing.assert_array_equal(copied, by_rows)
