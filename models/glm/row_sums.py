@@ -59,7 +59,12 @@ class RowSums(ABC):
         """Keep targets and weights: see `NewtonSolver`. shape: of X."""
         self.loss, self._weights = loss, weights
         self._curve, self._shape = CURVES[loss.link], loss.shape
-        self._Y = sp.csr_array(Y) if sp.issparse(Y) else Y
+        if sp.issparse(Y):
+            Y = sp.csr_array(Y)
+            if not Y.has_canonical_format:
+                Y = Y.copy()
+                Y.sum_duplicates()
+        self._Y = Y
         self.rows, self.features, self.targets = (int(n) for n in (*shape, Y.shape[1]))
         self.total = float(self.rows if weights is None else weights.sum())
 
@@ -92,8 +97,18 @@ class RowSums(ABC):
         """Return how many numbers are read of so many rows."""
 
     def _y(self, part: slice) -> Array:
-        y = self._Y[part]
-        return np.asarray(y.toarray() if isinstance(y, sp.sparray) else y, np.float64)
+        """Return targets of some rows; those in CSR without SciPy's own cuts, which are slow."""
+        first, stop, step = part.indices(self.rows)
+        if not isinstance(self._Y, sp.sparray):
+            return np.asarray(self._Y[part], np.float64)
+        if step > 1:
+            return np.asarray(self._Y[part].toarray(), np.float64)
+        starts = self._Y.indptr[first : stop + 1]
+        entries = slice(starts[0], starts[-1])
+        y = np.zeros((self.targets, stop - first))
+        rows = np.repeat(np.arange(stop - first), np.diff(starts))
+        y[self._Y.indices[entries], rows] = self._Y.data[entries]
+        return y.T
 
     def _summed(
         self, pool: Pool, add: Adder, shapes: Sequence[tuple[int, ...]], rows: int, size: int

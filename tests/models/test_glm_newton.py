@@ -307,3 +307,13 @@ def test_few_sparse_rows(link: Any, rows: int) -> None:
     for l2 in (0.0, 1e-3):
         found = solved(SPARSE[:rows], TARGETS[link][:rows], link, l2=l2, tolerance=1e-4)
         assert np.isfinite(found.W).all() and np.isfinite(found.b).all()
+
+
+@pytest.mark.parametrize("part", [slice(0, 2), slice(2, 5), slice(0, 5, 2), slice(None)])
+def test_targets_in_csr_are_read_in_parts(part: slice) -> None:
+    """Columns of a row may be in any order, and may occur twice."""
+    given = np.array([1.0, 2.0, 4.0, 8.0, 16.0]), np.array([2, 0, 2, 1, 0]), [0, 3, 3, 4, 4, 5]
+    Y = sp.csr_array(given, shape=(5, 3))
+    sums = dense_sums.DenseSums(X[:5], Y, None, Loss("logistic"), far=np.inf)
+    np.testing.assert_array_equal(sums._y(part), Y.toarray()[part])
+    assert Y.indices.tolist() == [2, 0, 2, 1, 0]  # as they were
