@@ -38,10 +38,10 @@ class Classes:
         Raises:
             ValueError: y has another form, or only one class.
         """
-        check_classification_targets(y)
-        kind = type_of_target(y)
+        kind = type_of_target(y, input_name="y")
         if kind == "multilabel-indicator":
             return cls("labels", np.arange(y.shape[1]), owner)
+        check_classification_targets(y)
         if kind not in ("binary", "multiclass"):
             raise ValueError(
                 f"Unknown label type: {kind}. {owner} takes classes [n], or labels [n x labels] of "
