@@ -1,8 +1,8 @@
 """Call compiled kernels by their addresses, with arguments as 64-bit words.
 
 Numba passes an array as seven or more words: owner, sizes, address of the numbers, shape, strides.
-A number is one word. A trampoline, a few instructions that LLVM compiles, loads the words of a call
-and passes them as the kernel expects.
+A number is one word, and a record is the words of its parts. A trampoline, a few instructions that
+LLVM compiles, loads the words of a call and passes them as the kernel expects.
 """
 
 # Numba's and LLVM's objects have no types.
@@ -44,6 +44,11 @@ class Call(NamedTuple):
         """All arguments after chunk and thread."""
         return self.args if self.bounds is None else (self.bounds[1:], *self.args)
 
+    @property
+    def parts(self) -> list[Any]:
+        """The same as arrays and numbers: a record is a tuple of them."""
+        return [part for arg in self.given for part in (arg if isinstance(arg, tuple) else (arg,))]
+
 
 class Compiled(NamedTuple):
     """Machine code of a kernel for arguments of some types.
@@ -64,15 +69,14 @@ def compiled_for(call: Call) -> Compiled | None:
 
     None: it is not compiled for them, or they cannot be words.
     """
-    given = call.given
-    kinds = tuple([_kind(arg) for arg in given])
+    kinds = tuple([_kind(part) for part in call.parts])
     if None in kinds:
         return None
     key = call.kernel, call.bounds is None, kinds
     found = _compiled.get(key)
     if found is None:
         chunked = () if call.bounds is None else (types.int64, types.int64)
-        overload = getattr(call.kernel, "overloads", {}).get((*chunked, *map(type_of, given)))
+        overload = getattr(call.kernel, "overloads", {}).get((*chunked, *map(type_of, call.given)))
         if overload is None:
             return None
         described = overload.fndesc

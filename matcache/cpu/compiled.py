@@ -58,11 +58,14 @@ def _load(source: str) -> Kernel:
 
 
 def type_of(argument: Any) -> Any:
-    """Return Numba's type of a kernel argument."""
+    """Return Numba's type of a kernel argument: an array, a number, or a record of them."""
     if isinstance(argument, np.ndarray):
         flags = argument.flags
         layout: Literal["C", "A"] = "C" if flags.c_contiguous else "A"
         return _array_type(argument.dtype, argument.ndim, layout, flags.writeable, flags.aligned)
+    if isinstance(argument, tuple):
+        kind: Any = numba.types.BaseTuple
+        return kind.from_types([type_of(part) for part in argument], type(argument))
     return numba.typeof(argument)  # type: ignore[no-untyped-call]
 
 

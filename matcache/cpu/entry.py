@@ -1,8 +1,8 @@
 """Print the function by which Python calls a kernel.
 
 Numba's own has twenty instructions for each argument, with a block for each error: as much text
-for LLVM as the kernel. Arguments here are arrays and numbers, whose types Numba's dispatcher has
-compared with those of the kernel.
+for LLVM as the kernel. Arguments here are arrays, numbers and records of them, whose types Numba's
+dispatcher has compared with those of the kernel.
 """
 
 # Numba's compiler has no types.
@@ -40,9 +40,13 @@ declare i32 @"{kernel}"({declared})
 
 define i8* @"{entry}"(i8* %self, i8* %given, i8* %named) noinline optnone {{
 {slots}
-  %complete = call i32 (i8*, i8*, i64, i64, ...) @PyArg_UnpackTuple({unpacked})
+  %complete = {unpacked}
   %some = icmp ne i32 %complete, 0
-  br i1 %some, label %read, label %raised
+  br i1 %some, label %open, label %raised
+open:
+{opened}
+  %all = icmp ne i32 {whole}, 0
+  br i1 %all, label %read, label %raised
 read:
 {reads}
   %pending = call i8* @PyErr_Occurred()
@@ -101,8 +105,22 @@ _RESULTS = {
 
 def has_entry(arguments: Sequence[Any], result: Any) -> bool:
     """Return whether `entry_text` knows these types of arguments and result."""
-    known = all(isinstance(kind, types.Array) or kind in _NUMBERS for kind in arguments)
+    parts = [part for kind in arguments for part in _parts(kind)]
+    known = all(isinstance(kind, types.Array) or kind in _NUMBERS for kind in parts)
     return known and result in _RESULTS
+
+
+def _parts(kind: Any) -> Sequence[Any]:
+    """Return the types of a record's parts, or that of an argument which is none."""
+    return list(kind) if isinstance(kind, types.BaseTuple) else [kind]  # type: ignore[call-overload]
+
+
+def _unpack(given: str, places: Sequence[str]) -> str:
+    """Return a call that stores the objects of a tuple at places; it returns 0 where it fails."""
+    count = f"i64 {len(places)}"
+    values = [f"i8* {given}", "i8* bitcast ([7 x i8]* @name to i8*)", count, count]
+    values += [f"i8** {place}" for place in places]
+    return f"call i32 (i8*, i8*, i64, i64, ...) @PyArg_UnpackTuple({', '.join(values)})"
 
 
 def entry_text(
@@ -113,16 +131,29 @@ def entry_text(
     It releases the interpreter's lock meanwhile.
 
     passed: LLVM's types of the kernel's parameters: its result, its error, then of each array
-        owner twice, sizes, address, shape, strides, and of each number itself.
+        owner twice, sizes, address, shape, strides, and of each number itself. A record is
+        passed as its parts.
     """
     slots = [f"%r{n} = alloca {kind[:-1]}" for n, kind in enumerate(passed[:2])]
     values = [f"{kind} %r{n}" for n, kind in enumerate(passed[:2])]
-    count = f"i64 {len(arguments)}"
-    unpacked = ["i8* %given", "i8* bitcast ([7 x i8]* @name to i8*)", count, count]
-    reads, bad = [], "0"
+    places: list[str] = []
+    parts: list[Any] = []
+    opened, whole = [], "1"
     for n, kind in enumerate(arguments):
-        slots.append(f"%s{n} = alloca i8*")
-        unpacked.append(f"i8** %s{n}")
+        found = _parts(kind)
+        own = [f"%s{len(parts) + i}" for i in range(len(found))]
+        slots += [f"{place} = alloca i8*" for place in own]
+        parts += found
+        if isinstance(kind, types.BaseTuple):
+            slots.append(f"%t{n} = alloca i8*")
+            opened.append(f"%o{n} = load i8*, i8** %t{n}")
+            opened.append(f"%f{n} = {_unpack(f'%o{n}', own)}")
+            opened.append(f"%g{n} = and i32 {whole}, %f{n}")
+            whole = f"%g{n}"
+            own = [f"%t{n}"]
+        places += own
+    reads, bad = [], "0"
+    for n, kind in enumerate(parts):
         reads.append(f"%p{n} = load i8*, i8** %s{n}")
         if isinstance(kind, types.Array):
             words = 5 + 2 * kind.ndim
@@ -149,7 +180,9 @@ def entry_text(
         entry=entry,
         declared=", ".join(passed),
         slots="\n".join(slots),
-        unpacked=", ".join(unpacked),
+        unpacked=_unpack("%given", places),
+        opened="\n".join(opened),
+        whole=whole,
         reads="\n".join(reads),
         bad=bad,
         success=_RESULTS[result],

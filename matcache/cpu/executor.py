@@ -95,7 +95,7 @@ def _repeatable(call: Call, bound: Sequence[Array]) -> bool:
     """
     if compiled_for(call) is None:
         return False
-    for arg in call.given:
+    for arg in call.parts:
         if isinstance(arg, np.ndarray) and arg.size:
             shares = [array for array in bound if np.may_share_memory(arg, array)]
             if shares and (len(shares) > 1 or _place(arg) != _place(shares[0])):
@@ -173,7 +173,7 @@ class Program:
         for call, code in zip(calls, codes, strict=True):
             starts.append(len(words))
             words.append(code.address)
-            for arg in call.given:
+            for arg in call.parts:
                 found = bound.get(_place(arg)) if isinstance(arg, np.ndarray) else None
                 if found is not None:
                     number, at = used.setdefault(found, len(used)), len(words)
@@ -188,7 +188,7 @@ class Program:
         self._seen = self._code[state:].data
         self._most = pool.threads  # chunks of the call with most, in the last run
         self._blas = any(call.blas for call in calls)
-        given = [arg for call in calls for arg in call.given if isinstance(arg, np.ndarray)]
+        given = [arg for call in calls for arg in call.parts if isinstance(arg, np.ndarray)]
         tiny = sum({_place(array): array.nbytes for array in given}.values()) <= TINY
         self._run_alone = run_tiny if tiny else run
 

@@ -158,7 +158,7 @@ PASSES = (
 
 
 class KernelCompiler(CompilerBase):
-    """Numba's compiler for functions of arrays and numbers, whose loops are explicit."""
+    """Numba's compiler for functions of arrays, numbers and records of them; loops are explicit."""
 
     lowering = KernelLowering
 

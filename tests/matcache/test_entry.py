@@ -1,6 +1,7 @@
 """Kernels are called from Python by a function of ours."""
 
 import sys
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -16,6 +17,18 @@ def seen(whole, short, real, half, line, table, cube, out):
     out[0], out[1], out[2], out[3] = whole, short, real, half
     out[4], out[5], out[6] = line[1], table[1, 2], cube[1, 0, 1]
     out[7], out[8], out[9] = line.size, table.shape[0] * 10 + table.shape[1], cube.shape[2]
+
+
+class Pair(NamedTuple):
+    line: Any
+    number: Any
+
+
+@kernel()
+def scaled(first, by, second, out):
+    """Note the parts of records."""
+    out[0], out[1], out[2] = first.line[1] * by, first.number, second.line[1, 0]
+    out[3], out[4] = second.number, second.line.size
 
 
 @kernel()
@@ -62,13 +75,26 @@ def test_every_kind_of_argument_arrives() -> None:
     np.testing.assert_array_equal(out, right)
 
 
+def records() -> tuple[Pair, float, Pair]:
+    line = np.arange(4, dtype=np.int32)
+    return Pair(line, 0.25), 3.0, Pair(np.arange(6, dtype=np.float32).reshape(3, 2), -7)
+
+
+def test_the_parts_of_records_arrive() -> None:
+    out = np.zeros(5)
+    scaled(*records(), out)
+    np.testing.assert_array_equal(out, [3, 0.25, 2, -7, 6])
+
+
 def test_references_are_counted() -> None:
     out = np.zeros(10)
     seen(*ARGUMENTS, out)
-    watched = (*ARGUMENTS, out, None)
+    first, by, second = records()
+    watched = (*ARGUMENTS, *first, first, *second, second, out, None)
     before = [sys.getrefcount(one) for one in watched]
     for _ in range(50):
         seen(*ARGUMENTS, out)
+        scaled(first, by, second, out)
     after = [sys.getrefcount(one) for one in watched]
     assert all(abs(a - b) < 20 for a, b in zip(after, before, strict=True))
 
@@ -80,6 +106,15 @@ def test_wrong_arguments_are_errors() -> None:
     for wrong in ([], [*ARGUMENTS], ["x", *ARGUMENTS[1:], out], [*ARGUMENTS, [0.0]]):
         with pytest.raises(TypeError):
             found.entry_point(*wrong)
+    first, by, second = records()
+    scaled(first, by, second, out)
+    (found,) = scaled.overloads.values()
+    for pair in (Pair([], 0.25), Pair(first.line, "x")):
+        with pytest.raises(TypeError):
+            found.entry_point(pair, by, second, out)
+    for short in ((first.line,), (*first, 1), None):
+        with pytest.raises((TypeError, SystemError)):
+            found.entry_point(short, by, second, out)
 
 
 def test_a_kernel_that_fails_is_an_error() -> None:

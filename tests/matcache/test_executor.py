@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -119,6 +119,37 @@ def test_numbers_and_flags_are_passed(shifting: Any) -> None:
     for n in range(1, 4):
         program.run()
         np.testing.assert_array_equal(out.numpy(), np.full((100, 1), 1.5 * n))
+
+
+class Blocks(NamedTuple):
+    """Numbers of blocks, and what they are multiplied by."""
+
+    values: Any
+    by: Any
+
+
+class Numbers:
+    """What brings the numbers of a block."""
+
+    label, values = "numbers", np.arange(3.0)
+
+
+@njit
+def multiply(first: Any, second: Any, out: Any) -> None:
+    """Add up the first numbers of two records, times what they are multiplied by."""
+    out[0, 0] = first.values[0] * first.by + second.values[0] * second.by + first.values.size
+
+
+def test_parts_of_records_are_passed_and_those_of_blocks_found_again(cache: MatCache) -> None:
+    out, kept = named(cache, "out", (1, 1), np.float64), np.array([5.0, 9.0])
+    numbers = Numbers()
+    args = Blocks(numbers.values, 10), Blocks(kept, 0.5), out.slot.data()
+    multiply(*args)
+    given = [executor.Input(numbers, "values")]
+    program = Program(cache.backend.pool, [Call(multiply, None, args)], [nothing], given)
+    numbers.values = np.array([4.0, 0.0, 0.0, 0.0])  # of the next block
+    program.run()
+    assert out.numpy().item() == 4 * 10 + 2.5 + 4
 
 
 def test_a_kernel_that_fails_raises_its_error_and_no_later_call_runs(shifting: Any) -> None:

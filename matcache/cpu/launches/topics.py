@@ -15,10 +15,10 @@ from ...operations.kept_topics import Redraws, gains
 from ...operations.sampling import Draws
 from ..bounds import Work, column_bounds, even_bounds, row_bounds
 from ..topics.gibbs import GROUP, count_draws, count_particles, sample_rows, topic_counts
-from ..topics.kept_lists import redraw_lists, widened
-from ..topics.kept_rows import redraw_rows
+from ..topics.kept_lists import Columns, Lists, redraw_lists, widened
+from ..topics.kept_rows import InWork, redraw_rows
 from ..topics.row_vectors import AHEAD, chains_of, kind_of, parts_of, vectors_of
-from ..topics.tokens import MOVED, add_moved, count_tokens, move_counts
+from ..topics.tokens import MOVED, Phi, Tokens, Uniform, add_moved, count_tokens, move_counts
 from ..topics.vectors import LANES, padded
 
 EACH = 64  # numbers that the sampler of lists reads for a token, about
@@ -85,17 +85,16 @@ def _redraw_topics(cache: MatCache, draws: Redraws) -> None:
     X, backend = draws.X, cache.backend
     k, rows = draws.table.shape[1], X.shape[0]
     vectors = vectors_of(k)
-    u, words = draws.scratch("uniform numbers", np.float32), draws.scratch("words", np.int32, AHEAD)
+    uniform, words = _uniform(draws), draws.scratch("words", np.int32, AHEAD)
     now, shares = draws.scratch("topics", np.int32), draws.scratch("shares", np.float32)
     shape = (backend.threads, parts_of(vectors) * padded(k))
     counts = cache.result(("sampler counts of rows", k), shape, np.float32, "counts of rows")
     chains = (backend.threads, 4 * chains_of(vectors))
     state = cache.result(("sampler rows", chains), chains, np.int64, "rows in work")
-    call = [*_tokens(cache, draws), X.pattern.offsets()[1], *_phi(draws)]
-    call += [draws.row_ids.slot.data(), draws.key.slot.data(), draws.sweeps]
-    call += [_gains(cache, draws.old, k), kind_of(vectors)]
+    in_work = InWork(*(slot.data()[0] for slot in (words, now, shares)))
+    call: list[Any] = [_tokens(cache, draws), X.pattern.offsets()[1], _phi(draws), uniform, in_work]
+    call += [draws.sweeps, _gains(cache, draws.old, k), kind_of(vectors)]
     call += [counts.data(), state.data().reshape(backend.threads, 4, -1)]
-    call += [slot.data()[0] for slot in (u, words, now, shares)]
     work = Work(fixed=draws.topics.shape[1] * k)
     backend.run(redraw_rows, row_bounds(cache, rows, X.pattern, work), *call)
 
@@ -104,44 +103,47 @@ def _redraw_topics(cache: MatCache, draws: Redraws) -> None:
 def _redraw_lists(cache: MatCache, draws: Redraws) -> None:
     X, backend = draws.X, cache.backend
     k, rows, room = draws.table.shape[1], X.shape[0], LANES * X.shape[0]
-    u = draws.scratch("uniform numbers", np.float32)
+    uniform = _uniform(draws)
     held = draws.scratch("topics of lists", np.int32, room)
     counts = draws.scratch("counts of lists", np.float32, room)
     of_rows = cache.result(("sampler lists", rows), (4, rows), np.int64, "sizes of lists")
     shape = (backend.threads, 6 * widened(k))
     sums = cache.result(("sampler sums", k), shape, np.float32, "sums of topics")
     places = cache.result(("sampler places", k), (backend.threads, k), np.int32, "places in lists")
-    lists = [held.data()[0], counts.data()[0], of_rows.data()]
-    call = [*_tokens(cache, draws), *_columns(cache, X.pattern), *_phi(draws), *lists]
-    call += [draws.row_ids.slot.data(), draws.key.slot.data(), draws.sweeps]
-    call += [u.data()[0], _gains(cache, draws.old, k), sums.data(), places.data()]
+    lists = Lists(held.data()[0], counts.data()[0], *of_rows.data().reshape(4, -1))
+    call: list[Any] = [_tokens(cache, draws), _columns(cache, X.pattern)]
+    call += [_phi(draws), lists, uniform]
+    call += [draws.sweeps, _gains(cache, draws.old, k), sums.data(), places.data()]
     work = Work(fixed=draws.topics.shape[1] * EACH)
     chunks = 1 << (backend.threads - 1).bit_length()  # more of them would share fewer words
     backend.run(redraw_lists, row_bounds(cache, rows, X.pattern, work, chunks), *call)
 
 
-def _tokens(cache: MatCache, draws: Redraws) -> list[Any]:
-    """Return the record `Tokens`, after numbering the tokens of a block."""
+def _tokens(cache: MatCache, draws: Redraws) -> Tokens:
+    """Return the tokens of a block, which it numbers."""
     X, backend, k = draws.X, cache.backend, draws.table.shape[1]
     indptr, values, first = X.pattern.offsets()[0], X.slot.data()[0], draws.first.data()[0]
     topics, old = draws.topics.slot.data()[0], draws.old.data()[0]
     numbering = (indptr, X.shape[0], values, topics, first, _gains(cache, draws.old, k))
     backend.call(count_tokens, *numbering, draws.flops_each, backend.operations)
-    return [indptr, values, first, topics, old]
+    return Tokens(indptr, values, first, topics, old)
 
 
-def _columns(cache: MatCache, pattern: PatternSlot) -> list[Any]:
-    """Return the record `Columns`, but for all numbers of the block in place of one."""
+def _columns(cache: MatCache, pattern: PatternSlot) -> Columns:
     active, starts, rows, entries = turned(cache, pattern)
     local = int(isinstance(pattern, LocalPattern))
-    return [pattern.numbers(), active, local, starts, rows, entries]
+    return Columns(pattern.numbers(), active, local, starts, rows, entries)
 
 
-def _phi(draws: Redraws) -> list[Any]:
-    """Return the record `Phi`."""
-    extra = draws.one if draws.extra is None else draws.extra
-    tables = (draws.table, draws.one, draws.alpha, extra)
-    return [*(mat.slot.data() for mat in tables), int(draws.extra is not None)]
+def _phi(draws: Redraws) -> Phi:
+    table, one, alpha = (mat.slot.data() for mat in (draws.table, draws.one, draws.alpha))
+    extra = one if draws.extra is None else draws.extra.slot.data()
+    return Phi(table, one, alpha, extra, int(draws.extra is not None))
+
+
+def _uniform(draws: Redraws) -> Uniform:
+    u = draws.scratch("uniform numbers", np.float32)
+    return Uniform(u.data()[0], draws.row_ids.slot.data(), draws.key.slot.data())
 
 
 @launches("move_counts", "cpu", only_calls=True)

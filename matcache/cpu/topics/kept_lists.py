@@ -28,7 +28,7 @@ from .list_vectors import (
     sum_word,
 )
 from .numbers import uniforms
-from .tokens import Phi, Tokens, end_row, tokens_of
+from .tokens import end_row, tokens_of
 from .vectors import LANES, fetch, fetch_line
 
 AHEAD = 4  # entries between fetching the tokens and the list of one, and drawing them
@@ -45,10 +45,11 @@ def widened(k: int) -> int:
 class Lists(NamedTuple):
     """The topics that each document has, and how many of its tokens each of them has.
 
-    held, counts: topics and tokens; whole vectors of a document hold a topic of each token.
+    held, counts: topics and tokens, int32 and float32; whole vectors of a document hold a topic of
+        each token.
     sizes, at: topics in the list of a document, and where it begins.
     known: topics in it at first: 0 where its tokens are not in the table's counts.
-    due: its sweeps.
+    due: its sweeps. All are scratch.
     """
 
     held: Any
@@ -62,14 +63,14 @@ class Lists(NamedTuple):
 class Columns(NamedTuple):
     """The entries of a block by columns that occur.
 
-    count: of columns.
+    numbers: the block's numbers of non-zeros and of these columns.
     active, local: columns; where local, row a of the table is that of the a-th column, else that of
         its number.
     starts: first entry of each.
     rows, entries: of each of them, its document and its number in the order of rows.
     """
 
-    count: Any
+    numbers: Any
     active: Any
     local: Any
     starts: Any
@@ -206,13 +207,13 @@ def sweep_words(begin, end, sweep, tokens, columns, phi, u, scratch, lists):
     What tokens need is fetched some entries before they are drawn. Rows of other chunks may have
     no place yet; then something else is fetched.
     """
-    k, first, values = phi.one.shape[1], tokens.first, tokens.values
-    last = columns.starts[columns.count] - 1
-    for a in range(columns.count):
+    k, first, values, many = phi.one.shape[1], tokens.first, tokens.values, columns.numbers[1]
+    last = columns.starts[many] - 1
+    for a in range(many):
         word = np.int64(a if columns.local else columns.active[a])
         stop, total = columns.starts[a + 1], _f(-1)
         more = phi.extra[word, 0] if phi.counted else _f(0)
-        if a + 1 < columns.count:
+        if a + 1 < many:
             fetch(phi.table, np.int64(a + 1 if columns.local else columns.active[a + 1]) * k, k)
         for entry in range(first_entry(columns.rows, columns.starts[a], stop, begin), stop):
             d = columns.rows[entry]
@@ -241,28 +242,16 @@ def sweep_words(begin, end, sweep, tokens, columns, phi, u, scratch, lists):
 
 
 @kernel(places=True)
-def redraw_lists(chunk, thread, bounds,
-                 indptr, values, first, topics, old,
-                 numbers, active, local, starts, t_rows, t_pos,
-                 table, one, alpha, extra, counted,
-                 held, counts, of_rows,
-                 row_ids, key, sweeps, u, moved, scratch, places):  # fmt: skip
+def redraw_lists(chunk, thread, bounds, tokens, columns, phi, lists, uniform, sweeps, moved,
+                 scratch, places):  # fmt: skip
     """Draw new topics for the tokens of a chunk of rows: see `redraw_topics`.
 
-    Arguments of kernels are arrays and numbers; they are grouped here. Each of the first lines is a
-    record: `Tokens`, `Columns`, `Phi` and `Lists`.
-
-    numbers: the block's numbers of non-zeros and of active columns.
-    held, counts, u: scratch int32, float32 and float32, one number per token.
-    of_rows: scratch int64 [4 x rows].
+    tokens, columns, phi, lists, uniform: records.
     scratch: float32 [threads x 6 widened(k)]: scales of phi, alpha, phi of a word, its sums of
         lanes, sums of a document, and the word's sums of all lanes up to each.
     """
-    tokens, phi = Tokens(indptr, values, first, topics, old), Phi(table, one, alpha, extra, counted)
-    columns = Columns(numbers[1], active, local, starts, t_rows, t_pos)
-    lists = Lists(held, counts, of_rows[0], of_rows[1], of_rows[2], of_rows[3])
     own = Scratch(scratch[thread], scratch.shape[1] // 6)
-    k, begin, end, due = alpha.shape[1], bounds[chunk], bounds[chunk + 1], lists.due
+    k, begin, end, due = phi.alpha.shape[1], bounds[chunk], bounds[chunk + 1], lists.due
     begin_scratch(k, phi, own)
     most = np.int64(0)
     for d in range(begin, end):
@@ -273,7 +262,7 @@ def redraw_lists(chunk, thread, bounds,
         for d in range(begin, end):
             if sweep < due[d]:
                 start, size = tokens_of(d, tokens)
-                uniforms(u, start, size, sweep, row_ids[d, 0], key)
-        sweep_words(begin, end, sweep, tokens, columns, phi, u, own, lists)
+                uniforms(uniform.u, start, size, sweep, uniform.row_ids[d, 0], uniform.key)
+        sweep_words(begin, end, sweep, tokens, columns, phi, uniform.u, own, lists)
     for d in range(begin, end):
-        end_row(d, tokens, topics, moved, thread)
+        end_row(d, tokens, tokens.topics, moved, thread)

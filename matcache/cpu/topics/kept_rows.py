@@ -13,7 +13,7 @@ import numpy as np
 from ..jit import helper, kernel
 from .numbers import grid_of, uniforms
 from .row_vectors import sweep_row, sweep_rows
-from .tokens import Phi, Tokens, end_row, tokens_of
+from .tokens import end_row, tokens_of
 from .vectors import LANES, fetch_line
 
 _f, _i32 = np.float32, np.int32
@@ -28,11 +28,12 @@ def share_left(phi, own):
     return max((phi - own) / ((_f(1) - own) * phi), _f(0))
 
 
-class Work(NamedTuple):
-    """Numbers of the tokens of rows in work.
+class InWork(NamedTuple):
+    """Scratch numbers of the tokens of rows in work.
 
-    words: and AHEAD more.
-    now, shares: the present topic, -1 for none, and what is left of phi there without the token.
+    words: int32, and AHEAD more.
+    now, shares: the present topic, -1 for none, and what is left of phi there without the token;
+        int32 and float32.
     """
 
     words: Any
@@ -75,32 +76,22 @@ def begin_row(d, n, at, tokens, indices, phi, work):
 
 
 @kernel(places=True)
-def redraw_rows(chunk, thread, bounds,
-                indptr, values, first, topics, old,
-                indices,
-                table, one, alpha, extra, counted,
-                row_ids, key, sweeps, moved, kind, scratch, state,
-                u, words, now, shares):  # fmt: skip
+def redraw_rows(chunk, thread, bounds, tokens, indices, phi, uniform, work, sweeps, moved, kind,
+                scratch, state):  # fmt: skip
     """Draw new topics for the tokens of a chunk of rows: see `redraw_topics`.
 
-    Arguments of kernels are arrays and numbers; they are grouped here. Lines of five are records:
-    `Tokens` and `Phi`.
-
+    tokens, phi, uniform, work: records.
     kind: of `kind_of`, for the number of topics.
     scratch: float32 [threads x `parts_of` x padded(k)], see `sweep_rows`.
     state: scratch int64 [threads x 4 x chains], of the rows in work.
-    u, words, now, shares: scratch float32, int32, int32 and float32, one number per token, and
-        AHEAD more words.
 
     Some rows take turns, since one alone waits for itself. At the end of a row, its chain takes
     the next one. Where none is left, the rows in work are finished one by one.
     """
-    tokens, phi = Tokens(indptr, values, first, topics, old), Phi(table, one, alpha, extra, counted)
-    work = Work(words, now, shares)
-    own, chains, k = scratch[thread], state[thread], alpha.shape[1]
+    own, chains, k = scratch[thread], state[thread], phi.alpha.shape[1]
     width, many = (k + LANES - 1) // LANES * LANES, chains.shape[1]
     for j in range(width):
-        own[j] = (one[0, j] if counted else _f(1)) if j < k else _f(0)
+        own[j] = (phi.one[0, j] if phi.counted else _f(1)) if j < k else _f(0)
     for c in range(many):
         chains[AT, c] = chains[STOP, c] = 0
         chains[ROW, c] = -1
@@ -112,8 +103,8 @@ def redraw_rows(chunk, thread, bounds,
                 d, sweep = chains[ROW, c], chains[SWEEP, c] + 1
                 if d >= 0:
                     start, size = tokens_of(d, tokens)
-                    if sweep == (1 if old[start] < k else sweeps):
-                        end_row(d, tokens, now, moved, thread)
+                    if sweep == (1 if tokens.old[start] < k else sweeps):
+                        end_row(d, tokens, work.now, moved, thread)
                         d = -1
                 if d < 0:
                     size, sweep = np.int64(0), 0
@@ -125,15 +116,15 @@ def redraw_rows(chunk, thread, bounds,
                         row += 1
                 chains[ROW, c], chains[SWEEP, c] = d, sweep
                 if d >= 0:
-                    uniforms(u, start, size, sweep, row_ids[d, 0], key)
+                    uniforms(uniform.u, start, size, sweep, uniform.row_ids[d, 0], uniform.key)
                     chains[AT, c], chains[STOP, c] = start, start + size
             if chains[ROW, c] >= 0:
                 live += 1
                 steps = min(steps, chains[STOP, c] - chains[AT, c])
         if live == many:
             sweep_rows(
-                kind, 0, steps, chains[AT], own, width, k, words, now, shares, u, table, extra,
-                counted,
+                kind, 0, steps, chains[AT], own, width, k, work.words, work.now, work.shares,
+                uniform.u, phi.table, phi.extra, phi.counted,
             )  # fmt: skip
             for c in range(many):
                 chains[AT, c] += steps
@@ -142,7 +133,7 @@ def redraw_rows(chunk, thread, bounds,
                 steps = chains[STOP, c] - chains[AT, c]
                 if chains[ROW, c] >= 0:
                     sweep_row(
-                        kind, c, steps, chains[AT], own, width, k, words, now, shares, u, table,
-                        extra, counted,
+                        kind, c, steps, chains[AT], own, width, k, work.words, work.now,
+                        work.shares, uniform.u, phi.table, phi.extra, phi.counted,
                     )  # fmt: skip
                     chains[AT, c] += steps

@@ -52,6 +52,18 @@ class Phi(NamedTuple):
     counted: Any
 
 
+class Uniform(NamedTuple):
+    """Uniform numbers, and what they are made of.
+
+    u: scratch float32, one number per token.
+    row_ids, key: see `uniforms`.
+    """
+
+    u: Any
+    row_ids: Any
+    key: Any
+
+
 @kernel(places=True)
 def count_tokens(indptr, rows, values, topics, first, moved, each, counted):
     """Set first[i] to the number of entry i's first token, counting all; set `moved` to zero.
