@@ -4,18 +4,15 @@ Explicit ratings: Zhou, Wilkinson, Schreiber, Pan, *Large-scale parallel collabo
 the Netflix prize*, AAIM 2008 (ALS-WR). Implicit feedback: Hu, Koren, Volinsky, *Collaborative
 filtering for implicit feedback datasets*, ICDM 2008. Conjugate gradients in place of an exact
 solve: Takács, Pilászy, Tikk, RecSys 2011. Biases are solved for together with the factors.
-
-Longer than 300 lines: explicit and implicit feedback share one class.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal, Self
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
 
 from blocklearn.matcache import (
     Mat,
@@ -29,17 +26,13 @@ from blocklearn.matcache import (
     total,
 )
 from blocklearn.matcache.operations.local import local, local_table
-from blocklearn.matcache.operations.normal_equations import MOST
-from blocklearn.optimizers import AdaGrad, Optimizer, Penalty
+from blocklearn.optimizers import Penalty
 
-from ..block_size import BlockSize
-from ..factor_model import FactorModel
-from ..inputs import Block, Needs, Randomness, Shapes, ValueMoments
+from ..inputs import Block, Needs, Randomness, Shapes
 from ..score import Score, Sum
 from ..states.row_state import RowState
-from ..undecided import Settings, Undecided, not_chosen
+from ..undecided import not_chosen
 from .items import ItemEquations, ItemGradients, equations_bytes, mib, why_not_equations
-from .ridges import ridges_to_try
 from .rows import (
     Feedback,
     LeastSquares,
@@ -51,9 +44,10 @@ from .rows import (
     take_rows,
     typical_squares,
 )
+from .settings import ALSSettings
 
 
-class ALS(FactorModel):
+class ALS(ALSSettings):
     """Learns factors of users and items from a sparse matrix [users x items].
 
     An entry that is not stored is unknown (explicit ratings), or was seen zero times (implicit
@@ -83,113 +77,6 @@ class ALS(FactorModel):
     row_states: ClassVar[Mapping[str, int]] = {"users": 0, "items": 1}
     has_mean: ClassVar[bool] = True
     needs: ClassVar[Needs] = Needs(value_sums=True)  # the mean rating, and entries of an item
-    kind: Literal["als"] = "als"
-    loss: Literal["explicit", "implicit"] = Field(
-        "explicit", description="explicit: values are ratings; implicit: how often, how long"
-    )
-    rank: int = Field(64, ge=1, description="number of factors, k")
-    reg: Annotated[float, Field(ge=0, lt=1e30)] | Literal["auto"] = Field(
-        0.05,
-        description="weight of the squares of the factors; 0: none; auto: it, row_reg and bias_reg "
-        "are chosen by short trainings, judged on held-out entries",
-    )
-    weighted: bool = Field(
-        True, description="multiply reg by the number of a row's entries (ALS-WR)"
-    )
-    row_reg: float = Field(
-        0.0, ge=0, lt=1e30, description="added to the weight of the squares of each row's factors"
-    )
-    bias_reg: float | None = Field(
-        None, ge=0, lt=1e30, description="weight of the square of a bias; null: that of its factors"
-    )
-    biases: bool | None = Field(
-        None, description="whether users and items have biases; null: with the explicit loss"
-    )
-    alpha: float = Field(
-        1.0, gt=0, lt=1e30, description="implicit: confidence that an entry of 1 adds"
-    )
-    solver: Literal["cg", "cholesky"] = Field(
-        "cg", description="cg: conjugate gradients from the last factors; cholesky: exact"
-    )
-    cg_steps: int = Field(3, ge=1, description="steps of conjugate gradients for each row and pass")
-    item_equations_mib: int = Field(
-        1024,
-        ge=0,
-        description="most MiB of sums to solve for items, if data are rows of users only",
-    )
-    init_scale: float = Field(
-        0.01, gt=0, lt=1e3, description="standard deviation of the initial factors"
-    )
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.loss == "implicit" and self.biases:
-            raise ValueError("the implicit loss has no biases; leave `biases` out, or false")
-        if self.bias_reg is not None and not self.has_biases:
-            raise ValueError(
-                f"bias_reg={self.bias_reg:g}: must be null without biases; leave it out"
-            )
-        if self.reg == "auto":
-            for name, given in [("row_reg", self.row_reg), ("bias_reg", self.bias_reg)]:
-                if given:
-                    raise ValueError(
-                        f"{name}={given:g}: must be left out with reg: auto, which chooses it; or "
-                        "give reg a number"
-                    )
-        if self.solver == "cholesky" and self.columns > MOST:
-            raise ValueError(
-                f"cholesky solves for up to {MOST} numbers a row, biases included, not "
-                f"{self.columns}; use solver: cg"
-            )
-        return self
-
-    @property
-    def factors(self) -> int:
-        """The number of factors."""
-        return self.rank
-
-    @property
-    def implicit(self) -> bool:
-        """Whether entries say how often, not how they are rated."""
-        return self.loss == "implicit"
-
-    @property
-    def columns(self) -> int:
-        """K, the length of a user's row and of an item's row."""
-        return self.rank + 2 * self.has_biases
-
-    @property
-    def has_biases(self) -> bool:
-        """Whether rows have biases."""
-        return self.loss == "explicit" if self.biases is None else self.biases
-
-    def rows_of_block(self, rows: int | None) -> int:
-        """Return large blocks: rows are solved exactly, whatever the block they are in."""
-        return (self.block_size if rows is None else BlockSize(1, most=8192)).of(rows)
-
-    def default_optimizer(self) -> Optimizer:
-        """Return AdaGrad, which only items without equations use: see `allocate`."""
-        return AdaGrad(rate=0.1)
-
-    # ------------------------------------------------------------- the choice of the ridge
-
-    @property
-    def undecided(self) -> Undecided | None:
-        """`reg=auto`, judged by the rmse of ratings, or by lists of ten items; or None."""
-        if self.reg != "auto":
-            return None
-        return Undecided(
-            "reg=auto", "rmse" if self.loss == "explicit" else "ndcg@10", self._ridges_to_try
-        )
-
-    def _ridges_to_try(self, values: ValueMoments | None) -> Settings:
-        """Return values of reg, row_reg and bias_reg to choose among."""
-        return ridges_to_try(
-            values or ValueMoments(1, 1.0, 1.0),
-            alpha=self.alpha if self.loss == "implicit" else None,
-            weighted=self.weighted,
-            biases=self.has_biases,
-        )
 
     # ------------------------------------------------------------- life
 
@@ -279,16 +166,6 @@ class ALS(FactorModel):
         weights = np.where(users + items, biases, average)  # 0 in the column that is constant
         self.terms["items"] = [Penalty(l2=list(2.0 / shapes.total_rows * weights))]
         self.penalised = ["items"]
-
-    def constants(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return the constants of a user's row and of an item's row, each [K].
-
-        They are 1 where the other side has its bias, else 0.
-        """
-        users, items = np.zeros(self.columns, np.float32), np.zeros(self.columns, np.float32)
-        if self.has_biases:
-            users[-1] = items[-2] = 1.0
-        return users, items
 
     def row(self, values: NDArray[np.floating], name: str) -> Mat:
         """Return a row of constants [1 x K]."""

@@ -3,18 +3,14 @@
 theta_d ~ Dirichlet(alpha), beta_k ~ Dirichlet(eta), word n of document d ~ beta[z], z ~ theta_d.
 Online variational Bayes: Hoffman, Blei, Bach, NIPS 2010. Collapsed: Foulds, Boyles, DuBois, Smyth,
 Welling, KDD 2013. Sampled: Mimno, Hoffman, Blei, ICML 2012.
-
-Longer than 300 lines: three inferences (`inference.py`) of one model share its counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar, Literal, Self
+from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
-from annotated_types import Ge, Gt, Le, Lt, MinLen
-from pydantic import Field, field_validator, model_validator
 
 from blocklearn.datasources import DataSource
 from blocklearn.matcache import (
@@ -31,15 +27,13 @@ from blocklearn.matcache import (
     split_tokens,
     total,
 )
-from blocklearn.matcache.operations.sampling import CAP, sample_topics
-from blocklearn.optimizers import Meaning, Optimizer, SparseEstimate, StreamingAverage
+from blocklearn.matcache.operations.sampling import sample_topics
+from blocklearn.optimizers import Meaning, SparseEstimate
 
-from ..base import Model
-from ..block_size import BlockSize
-from ..inputs import Block, Needs, Randomness, Shapes
+from ..inputs import Block, Randomness, Shapes
 from ..relevance import relevant_words
 from ..score import DataScore, Score, Sum
-from ..term_weights import TermWeights, keep_weights, weighed
+from ..term_weights import keep_weights, weighed
 from ..topic_quality import TopicQuality
 from .inference import (
     FLOOR,
@@ -51,37 +45,15 @@ from .inference import (
     mean_topics_of,
     proportions,
 )
-from .kept_topics import MOST_FRESH, kept_topics, most_kept
-from .prior_table import PriorTable
-from .seeds import problem as seed_problem
+from .kept_topics import kept_topics
 from .seeds import seed_table
-from .topic_priors import Given, TopicPriors, problem_of_auto
+from .settings import LDASettings
+from .topic_priors import Given, TopicPriors
 
-MANY_PASSES = 50  # of a run, from which kept topics are the better ones for the time they take
-FEW = 200  # topics up to which sampling begins best from cvb0 or from passes drawn afresh
 FIRST_TOKENS = 0.01  # of a word in a topic, before any data
-KEPT_BLOCKS = 8  # of a pass, where topics are kept from the start: exact counts need no more
-
-Positive = Annotated[float, Gt(0), Lt(1e30)]
-Replicas = Annotated[int, Ge(1), Le(CAP)]
 
 
-def _warm_up(fields: Mapping[str, object]) -> int:
-    """Return how many passes of cvb0 sampling begins with by default."""
-    return 0 if fields["assignments"] != "fresh" or _samples_many(fields) else 1
-
-
-def _fresh_passes(fields: Mapping[str, object]) -> int:
-    """Return how many passes draw topics afresh before they are kept, by default."""
-    return 0 if _samples_many(fields) else 8
-
-
-def _samples_many(fields: Mapping[str, object]) -> bool:
-    topics = fields["topics"]
-    return fields["inference"] == "gibbs" and isinstance(topics, int) and topics > FEW
-
-
-class LDA(Model):
+class LDA(LDASettings):
     """Learns topics of documents, given as word counts [documents x words].
 
     The parameter `lambda` [words x topics] is the Dirichlet posterior over topics; its columns,
@@ -98,154 +70,10 @@ class LDA(Model):
     takes_counts: ClassVar[bool] = True
     reads_occurring: ClassVar[bool] = True
     takes_terms: ClassVar[Sequence[str]] = ("lambda",)
-    block_size: ClassVar[BlockSize] = BlockSize(least=16)  # documents may be long
-    kind: Literal["lda"] = "lda"
-    topics: int = Field(100, ge=1, description="number of topics, K")
-    inference: Literal["vb", "cvb0", "gibbs"] = Field(
-        "gibbs", description="how topics of a document are inferred"
-    )
-    alpha: Positive | list[Positive] | Literal["auto"] = Field(
-        0.05,
-        description="prior of a document's topics: one number; K numbers; or `auto`: K numbers are "
-        "learned, which begin at 0.05",
-    )
-    eta: Positive | list[Positive] | PriorTable | Literal["auto"] = Field(
-        0.05,
-        description="prior of a topic's words: one number; one a word; one for each word in each "
-        "topic, `{path: FILE}`, in Python an array [words x topics]; or `auto`: one number is "
-        "learned, which begins at 0.05",
-    )
-    seeds: dict[str, list[str]] = Field(
-        {}, description="words that anchor topics, by the topic's name; the first topics have them"
-    )
-    seed_weight: Positive = Field(
-        100.0, description="tokens that a seed word has in its topic before any data"
-    )
-    term_weights: TermWeights = "none"
-    inner_iterations: Annotated[int, Ge(1)] | None = Field(
-        None, description="iterations per document of vb (null: 5) and cvb0 (null: 10)"
-    )
-    assignments: Literal["fresh", "kept", "auto"] = Field(
-        "auto",
-        description="gibbs: topics of tokens are drawn afresh in each pass, or kept from pass to "
-        f"pass; auto keeps them in runs of {MANY_PASSES} passes or more, or to learn priors, where "
-        "the data allow",
-    )
-    warm_up: Annotated[int, Ge(0)] = Field(
-        default_factory=_warm_up,
-        description="gibbs: number of first passes that use cvb0 instead; the last pass always "
-        "samples. Default: 1 with fresh assignments and up to 200 topics, else 0. With 1 the first "
-        "pass learns more; with 0 topics are better after many passes",
-    )
-    fresh_passes: Annotated[int, Ge(0)] = Field(
-        default_factory=_fresh_passes,
-        description="gibbs with kept assignments: number of passes after `warm_up` that draw "
-        "topics afresh. They find topics sooner; each costs `burn_in + sweeps` sweeps of all "
-        "topics. Default: 8 up to 200 topics, else 0",
-    )
-    burn_in: Annotated[int, Ge(0), Lt(2**31)] = Field(
-        1, description="gibbs: sweeps that are not counted"
-    )
-    sweeps: Annotated[int, Ge(1), Lt(2**31)] = Field(
-        9,
-        description="gibbs: sweeps that are averaged; kept assignments have burn_in + sweeps "
-        "in their first pass and one in each later one",
-    )
-    same: Annotated[list[Replicas], MinLen(1)] | Replicas = Field(
-        1,
-        description="gibbs with fresh assignments: number of topics that each token has at a time "
-        "(SAME). A list gives a number for each sampled pass; its last one is for all later passes",
-    )
-
-    @field_validator("eta", mode="before")
-    @classmethod
-    def _array(cls, given: object) -> object:
-        """Take an array: [words], or [words x topics]."""
-        if not isinstance(given, np.ndarray):
-            return given
-        return PriorTable.of(given) if given.ndim == 2 else given.tolist()
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        """Check that alpha has 1 or K numbers, and that gibbs can number the topics."""
-        if isinstance(self.alpha, list) and len(self.alpha) != self.topics:
-            raise ValueError(
-                f"alpha has {len(self.alpha)} numbers, but there are {self.topics} topics"
-            )
-        if wrong := seed_problem(self.seeds, self.topics):
-            raise ValueError(wrong)
-        priors = {"alpha": self.alpha, "eta": self.eta}
-        learns = self.inference != "gibbs" or self.needs.tokens > 0
-        if wrong := problem_of_auto(priors, learns=learns, seeded=bool(self.seeds)):
-            raise ValueError(wrong)
-        if self.inference != "gibbs" and self.assignments == "kept":
-            raise ValueError(
-                f"assignments=kept: must be fresh with inference={self.inference}: only gibbs has "
-                "assignments of tokens"
-            )
-        if (self.inference, self.assignments) == ("gibbs", "fresh") and self.topics > MOST_FRESH:
-            raise ValueError(
-                f"topics={self.topics:,}: must be up to {MOST_FRESH:,} with assignments=fresh. Set "
-                "assignments: kept, or inference: cvb0"
-            )
-        if self.same != 1 and (self.inference != "gibbs" or self.assignments == "kept"):
-            raise ValueError(
-                f"same={self.same}: must be 1 with inference={self.inference}, "
-                f"assignments={self.assignments}. Set inference: gibbs, assignments: fresh"
-            )
-        return self
-
-    @property
-    def needs_scale(self) -> str | None:
-        """A reason for vb, which reads lambda as counts, and for what is learned, else None."""
-        for name in ("alpha", "eta"):
-            if getattr(self, name) == "auto" and self.inference != "gibbs":
-                return f"{name}: auto does not sum to 1; use streaming-average, or numbers"
-        if self.inference != "vb":
-            return None
-        return "inference: vb reads lambda as counts; use streaming-average, or inference: cvb0"
-
-    def for_run(self, passes: int, begun: Mapping[str, object] | None = None) -> Self:
-        """Return the model with assignments that are fresh in short runs, if they are "auto"."""
-        learns = "auto" in (self.alpha, self.eta)
-        if self.assignments != "auto" or learns or self.topics > MOST_FRESH:
-            return self
-        fresh = passes < MANY_PASSES if begun is None else begun.get("assignments") == "fresh"
-        if not fresh:
-            return self
-        fields = {name: getattr(self, name) for name in ("inference", "topics")}
-        fields["assignments"] = "fresh"
-        if "warm_up" not in self.model_fields_set:
-            fields["warm_up"] = _warm_up(fields)
-        return self.model_copy(update=fields)
 
     def prepared(self, source: DataSource, seed: int, *, train: bool) -> DataSource:
         """Return `source` with weighed counts, if `term_weights` says so."""
         return weighed(self, self.term_weights, source, train=train)
-
-    @property
-    def needs(self) -> Needs:
-        """As many tokens as may keep their topics."""
-        if self.inference != "gibbs" or self.assignments == "fresh" or self.same != 1:
-            return Needs()
-        return Needs(tokens=most_kept(self.assignments, self.topics))
-
-    def rows_of_block(self, rows: int | None) -> int:
-        """Return fewer, larger blocks where topics are kept from the first pass on."""
-        if rows is None or not self.needs.tokens or self.warm_up or self.fresh_passes:
-            return super().rows_of_block(rows)
-        return self.block_size._replace(steps=KEPT_BLOCKS).of(rows)
-
-    def default_optimizer(self) -> Optimizer:
-        """Return the streaming step of Hoffman et al. (2010).
-
-        Its rates were best on abstracts.
-        """
-        if self.inference == "vb":
-            return StreamingAverage(tau0=11.0, kappa=0.7)
-        if self.inference == "cvb0":
-            return StreamingAverage(tau0=2.0, kappa=0.9)
-        return StreamingAverage(tau0=[2.0, 11.0] if self.warm_up else 2.0, kappa=0.6)
 
     def phases(self) -> Sequence[int]:
         """Return the phases: after a warm-up, gibbs starts to sample, and later to keep topics.
@@ -259,16 +87,6 @@ class LDA(Model):
                 starts.add(self.kept.start + 1)
         return sorted(starts)
 
-    def parts_at(self, told: int, passes: int) -> int | None:
-        """Return the first pass that only the shorter run samples, or None."""
-        if self.inference != "gibbs" or self._warm(told) == self._warm(passes):
-            return None
-        return min(self._warm(told), self._warm(passes))
-
-    def _warm(self, passes: int) -> int:
-        """Return how many passes of a run come before sampling."""
-        return min(self.warm_up, passes - 1)
-
     def allocate(self, shapes: Shapes, rng: Randomness) -> None:
         """Create lambda [V x K] with noise that makes topics differ.
 
@@ -277,7 +95,7 @@ class LDA(Model):
         """
         V, K = shapes.columns, self.topics
         by_block = self.inference != "gibbs"
-        self.warm = 0 if by_block or not self.warm_up else self._warm(shapes.passes)
+        self.warm = 0 if by_block or not self.warm_up else self.warm_of(shapes.passes)
         wanted = self.assignments if self.needs.tokens else "fresh"
         self.kept = kept_topics(self, wanted, shapes, K, (self.warm, self.fresh_passes))
         level = 1.0 if self.kept is None or self.kept.start else FIRST_TOKENS

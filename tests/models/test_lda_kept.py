@@ -20,7 +20,7 @@ from blocklearn.mixins import CosineSimilarity
 from blocklearn.models import LDA
 from blocklearn.models.errors import ModelConfigError
 from blocklearn.models.lda import kept_topics
-from blocklearn.models.lda import model as lda_model
+from blocklearn.models.lda import settings as lda_settings
 from tests.support.model_variants import counts
 from tests.support.stops import check_stops
 
@@ -175,7 +175,7 @@ def test_data_without_lasting_tokens(
     options: dict[str, Any], why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`kept` refuses them, `auto` draws afresh and says so."""
-    monkeypatch.setattr(lda_model, "MANY_PASSES", 2)
+    monkeypatch.setattr(lda_settings, "MANY_PASSES", 2)
     with pytest.raises(ModelConfigError, match="assignments=kept: must be fresh or auto: " + why):
         learner(**options).plan()
     trained = learner(**options, assignments="auto", passes=2, sweeps=9).fit()
@@ -185,7 +185,7 @@ def test_data_without_lasting_tokens(
 
 @pytest.mark.parametrize(("many", "same"), [(4, "kept"), (5, "fresh")])
 def test_auto_keeps_in_long_runs(many: int, same: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lda_model, "MANY_PASSES", many)
+    monkeypatch.setattr(lda_settings, "MANY_PASSES", many)
     auto, named = (learner(assignments=each, passes=4).fit() for each in ("auto", same))
     np.testing.assert_array_equal(auto.parameter("lambda"), named.parameter("lambda"))
 
@@ -209,7 +209,7 @@ def test_a_run_of_the_command_stays_as_it_began(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More passes may follow, with the same configuration, and topics are still drawn afresh."""
-    monkeypatch.setattr(lda_model, "MANY_PASSES", 3)
+    monkeypatch.setattr(lda_settings, "MANY_PASSES", 3)
     write_blocks(MatrixSource(counts(), block_rows=40), [tmp_path / "counts"])
     settings = {
         "model": {"kind": "lda", "topics": TOPICS},
@@ -301,7 +301,7 @@ def test_inferences_without_assignments_refuse_to_keep_them() -> None:
 
 
 def test_the_estimator_keeps_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lda_model, "MANY_PASSES", 10)
+    monkeypatch.setattr(lda_settings, "MANY_PASSES", 10)
     own = {"n_components": TOPICS, "max_iter": 10, "batch_size": 40, "random_state": 3}
     kept = bl.LatentDirichletAllocation(assignments="kept", **own).fit(counts())
     same = bl.LatentDirichletAllocation(assignments="auto", **own).fit(counts())

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 import blocklearn as bl
 from blocklearn.datasources import DataError, MatrixSource, WeightedSource
 from blocklearn.learner.command_line.cli import main
-from blocklearn.models.lda.model import MANY_PASSES
+from blocklearn.models.lda.settings import MANY_PASSES
 from tests.support.model_variants import counts, labels
 
 MODELS = [
