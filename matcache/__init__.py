@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from .containers.arrays import scalar as scalar
     from .containers.cache import CacheStats as CacheStats
     from .containers.cache import MatCache as MatCache
-    from .containers.cache import PlannedArray as PlannedArray
     from .containers.inputs import DenseInput as DenseInput
     from .containers.inputs import SparseInput as SparseInput
     from .containers.lazy import Triangle as Triangle
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from .containers.matrices import Scalar as Scalar
     from .containers.matrices import SparseMat as SparseMat
     from .containers.matrices import Tables as Tables
+    from .containers.memory_plan import PlannedArray as PlannedArray
     from .containers.merge_rule import Merge as Merge
     from .cpu.processors import available_threads as available_threads
     from .devices import IndexedBy as IndexedBy

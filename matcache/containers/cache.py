@@ -23,7 +23,6 @@ from blocklearn.closing import Closing
 
 from ..errors import (
     AllocationAfterWarmupError,
-    MemoryPlanError,
     ReadDuringPlanError,
     ShapeError,
     source_line,
@@ -31,8 +30,9 @@ from ..errors import (
 from .backend import Backend
 from .dispatch import Launched, make_backend
 from .keys import Key, what_changed
+from .memory_plan import PlannedArray, place, planned_array
 from .recording import Recording
-from .slots import PatternSlot, Slot, aligned, carve, type_name
+from .slots import PatternSlot, Slot, carve
 from .tape import Tape
 
 log = logging.getLogger("blocklearn.matcache")
@@ -58,17 +58,6 @@ class CacheStats:
     allocations: int
     allocations_after_warmup: int
     flops: int
-
-
-@dataclass(frozen=True)
-class PlannedArray:
-    """One line of the memory plan."""
-
-    label: str
-    where: str
-    shape: tuple[int, int]
-    dtype: str
-    nbytes: int
 
 
 class MatCache(Closing):
@@ -190,12 +179,7 @@ class MatCache(Closing):
                 self.grow(slot, -(-slot.capacity // before) * pattern.capacity)
                 continue
             held = 0 if slot.array is None or slot.in_slab else slot.nbytes
-            rows, columns = slot.shape
-            if slot.grows == 0:
-                slot.shape = (rows // before * pattern.capacity, columns)
-            else:
-                slot.shape = (rows, columns // before * pattern.capacity)
-            slot.written()
+            slot.stretch(before, pattern.capacity)
             if not self.reserving:
                 slot.array = carve(self.backend.allocate(slot.nbytes), 0, slot)
                 slot.in_slab = False
@@ -221,37 +205,10 @@ class MatCache(Closing):
     def commit(self, elsewhere: Mapping[int, Callable[[], Any]] | None = None) -> None:
         """End the reserve phase: compile kernels, allocate one slab for all containers.
 
-        elsewhere: makes the array of a named container that is not to lie in the slab, by GUID: of
-            its shape and dtype, all zeros. They are made in this order.
+        elsewhere: see `place`.
         """
         self.backend.compile_expected()  # first, because kernels take device memory too
-        elsewhere = elsewhere or {}
-        outside = {slot.guid: slot for slot in self._planned if slot.guid in elsewhere}
-        self._planned = [slot for slot in self._planned if slot.guid not in elsewhere]
-        for guid, make in elsewhere.items():
-            if guid in outside:
-                slot = outside[guid]
-                slot.array, slot.computed, slot.cleared = make(), -1, slot.version
-        size = sum(aligned(s.nbytes) for s in self._planned)
-        try:
-            slab = self.backend.allocate(size)
-        except MemoryPlanError:
-            raise
-        except MemoryError as error:
-            raise MemoryPlanError(
-                f"The plan needs {size:,} bytes, more than this machine has free. Lower "
-                "block_rows, or the model's size (its number of topics or factors)."
-            ) from error
-        offset = 0
-        for slot in self._planned:
-            slot.array = carve(slab, offset, slot)
-            slot.in_slab = True
-            if slot.named:
-                self.backend.clear(slot.array)
-                slot.cleared = slot.version
-            slot.computed = -1  # nothing was really computed while reserving
-            offset += aligned(slot.nbytes)
-        self.nbytes += size
+        self.nbytes += place(self._planned, self.backend, elsewhere or {})
         self._allocations += 1
         self._planned = []
         self.reserving = False
@@ -285,11 +242,7 @@ class MatCache(Closing):
 
     def plan(self) -> list[PlannedArray]:
         """Return the containers, largest first, as `--dry-run` prints them."""
-        rows = [
-            PlannedArray(s.label, s.where, s.shape, type_name(s.dtype), s.nbytes)
-            for s in self._entries.values()
-        ]
-        return sorted(rows, key=lambda r: -r.nbytes)
+        return sorted(map(planned_array, self._entries.values()), key=lambda row: -row.nbytes)
 
     def stats(self) -> CacheStats:
         """Return the counters since the cache was made."""

@@ -66,6 +66,15 @@ class Slot:
         """Return the array of the contents, if there is one, by the name of its attribute."""
         return {} if self.array is None else {"array": self.array}
 
+    def stretch(self, before: int, after: int) -> None:
+        """Take the shape for another capacity of the sparse container; contents are lost."""
+        rows, columns = self.shape
+        if self.grows == 0:
+            self.shape = (rows // before * after, columns)
+        else:
+            self.shape = (rows, columns // before * after)
+        self.written()
+
     def written(self, where: str | None = None) -> None:
         """Count a write, and remember its source line; `where` overrides the caller's."""
         self.version += 1
