@@ -5,7 +5,6 @@ Longer than 300 lines: the protocol of a backend is one class.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -16,9 +15,10 @@ import numpy as np
 
 from ..containers.slots import BFLOAT16
 from ..emit.cuda_header import C_TYPES
-from ..errors import MemoryPlanError, source_line
+from ..errors import source_line
 from . import launches, merging  # noqa: F401 (they register themselves)
 from .arrays import DeviceArray
+from .arrivals import Arrivals
 from .bounce import BOUNCE, Bounce
 from .driver import Bytes, Copy, Driver, Factorization, Product, Triangular
 from .incoming import DeviceIncoming, Sources
@@ -26,6 +26,7 @@ from .index import DeviceIndex
 from .kernels import finite_source
 from .launcher import Clear, Kernel, Launcher
 from .matrix import DeviceMatrix
+from .memory import DeviceMemory, Tenants
 from .repeat import joined
 from .shelf import DeviceShelf
 from .spread import DeviceSpread
@@ -40,25 +41,6 @@ if TYPE_CHECKING:
 
 SIDES = 2  # blocks in use at a time: one computes, the next is copied
 WAVES = 16  # most blocks of threads for each processor
-
-
-class Tenants:
-    """The backends that share one driver; the last one to leave closes it."""
-
-    def __init__(self, driver: Driver) -> None:
-        """Start without backends."""
-        self.driver = driver
-        self._count = 0
-
-    def enter(self) -> None:
-        """Count one backend more."""
-        self._count += 1
-
-    def leave(self) -> None:
-        """Count one backend less; close the driver after the last one."""
-        self._count -= 1
-        if not self._count:
-            self.driver.close()
 
 
 class Cuda:
@@ -94,7 +76,7 @@ class Cuda:
         self.indexes = indexes
         self.calls: list[Any] | None = None  # launches are repeated as they are; see `repeat.py`
         self.driver = driver
-        self.compute, self.copies = driver.stream(), driver.stream()
+        self.compute = driver.stream()
         self.processors = driver.limits().processors
         self.side = self.block = 0
         self.in_block = False
@@ -102,51 +84,26 @@ class Cuda:
         self.host_bytes = SIDES * STAGE + BOUNCE
         # By side: its last block, and the work between that block and the next one.
         self._done = [driver.event() for _ in range(SIDES)]
-        self._arrived = [driver.event() for _ in range(SIDES)]  # the block's copies
-        self._coming: list[Copy] = []  # not started yet
+        self._arrivals = Arrivals(driver, SIDES, self.compute)
         self.sources = Sources(driver)
         self._stage = Stage(driver, SIDES)
         self._bounce = Bounce(driver, self.compute)
         self.tally = Tally(driver, SIDES + 1)
         self._texts = Texts(driver)
-        self._addresses: list[int] = []
-        self._held = 0
         self.launcher = Launcher(driver, self.compute, self._stage.memory, graphs=graphs)
         self.launcher.before = self._start_copies
-        self._tenants = tenants or Tenants(driver)
-        self._tenants.enter()
-        self._free = weakref.finalize(self, _release, self._tenants, self._addresses)
+        self._memory = DeviceMemory(tenants or Tenants(driver))
 
     def beside(self) -> Cuda:
         """Return a backend for another cache on this device, with the same driver."""
         graphs = self.launcher.graphs
-        return Cuda(self.driver, graphs=graphs, indexes=self.indexes, tenants=self._tenants)
+        return Cuda(self.driver, graphs=graphs, indexes=self.indexes, tenants=self._memory.tenants)
 
     # ------------------------------------------------------------------ memory
 
     def allocate(self, nbytes: int, near: int | None = None) -> DeviceArray:
-        """Allocate device memory. Raises MemoryPlanError if there is not enough.
-
-        near: how many of the bytes lie on the device, and the others on the host; None: all.
-        """
-        limits = self.driver.limits()
-        wanted = max(nbytes if near is None else near, 1)
-        try:
-            if wanted > limits.free:
-                raise MemoryError
-            driver = self.driver
-            address = driver.allocate(wanted) if near is None else driver.spread(nbytes, near)
-        except MemoryError as error:
-            limits = self.driver.limits()  # other programs may have taken some since
-            whole = " in one piece" if limits.free >= wanted else ""
-            raise MemoryPlanError(
-                f"The plan needs {wanted:,} bytes{whole} of {limits.name}, and {limits.free:,} of "
-                f"its {limits.total:,} are free. Lower block_rows, or the model's size (its number "
-                "of topics or factors), or end other programs that use the device: see nvidia-smi."
-            ) from error
-        self._addresses.append(address)
-        self._held += wanted
-        return DeviceArray(address, (nbytes,), np.dtype(np.uint8))
+        """Allocate device memory: see `DeviceMemory`."""
+        return self._memory.allocate(nbytes, near)
 
     @property
     def lost(self) -> bool:
@@ -156,7 +113,7 @@ class Cuda:
     @property
     def free_bytes(self) -> int:
         """The free memory of the device in bytes, including that of this backend."""
-        return self.driver.limits().free + self._held
+        return self.driver.limits().free + self._memory.held
 
     def clear(self, array: DeviceArray) -> None:
         """Set all numbers to zero."""
@@ -293,7 +250,7 @@ class Cuda:
         self.driver.synchronize(self._done[self.side])
         self.tally.look(self.side)
         self._stage.begin()
-        self._coming.clear()  # of a block that failed
+        self._arrivals.drop()  # of a block that failed
         self.in_block = self.launcher.queueing = True
 
     def end_block(self) -> None:
@@ -302,24 +259,20 @@ class Cuda:
         self.in_block = self.launcher.queueing = False
         self._start_copies()
         self.tally.copy(self.side, self.compute)
-        self.driver.synchronize(self._arrived[self.side])
+        self._arrivals.wait(self.side)
 
     def bring(self, copies: Sequence[Copy]) -> None:
         """Make these copies before any later kernel runs."""
-        self._coming += copies
+        self._arrivals.bring(copies)
 
     def _start_copies(self) -> None:
-        if self._coming:
-            self.driver.copy(self._coming, self.copies)
-            self.driver.record(self._arrived[self.side], self.copies)
-            self.driver.wait(self.compute, self._arrived[self.side])
-            self._coming.clear()
+        self._arrivals.start(self.side)
 
     def drain(self) -> None:
         """Wait until the device is idle."""
         self.launcher.flush()
         self._start_copies()
-        self.driver.synchronize(self.copies)
+        self.driver.synchronize(self._arrivals.stream)
         self.tally.copy(SIDES, self.compute)
         self.driver.synchronize(self.compute)
         self.tally.look(SIDES)
@@ -383,17 +336,8 @@ class Cuda:
     def close(self) -> None:
         """Wait for running work and free the memory. A second call does nothing."""
         try:
-            if self._free.alive and self._addresses and not self.lost:
+            if self._memory.in_use and not self.lost:
                 self.drain()
         finally:
             self._texts.clear()
-            self._free()
-
-
-def _release(tenants: Tenants, addresses: list[int]) -> None:
-    """Free memory and driver, also of a backend that was garbage-collected."""
-    try:
-        for address in addresses:
-            tenants.driver.free(address)
-    finally:
-        tenants.leave()
+            self._memory.free()
