@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from threading import Lock
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,29 @@ from ..holdout.derived import MadeSource
 from ..source import DataSource, TwoSidedSource, check_request
 
 KEPT = 2  # blocks of the source: those of the two parts of a pair
+
+
+class Pages(NamedTuple):
+    """The rows of a block, which are pages.
+
+    rows: their number.
+    ids: of each, its page.
+    indptr, indices: their links.
+    """
+
+    rows: int
+    ids: npt.NDArray[np.int64]
+    indptr: npt.NDArray[np.int64]
+    indices: npt.NDArray[np.int32]
+
+
+class Links(NamedTuple):
+    """Arrays of a block to write."""
+
+    ids: npt.NDArray[np.int64]
+    indptr: npt.NDArray[np.int64]
+    indices: npt.NDArray[np.int32]
+    values: npt.NDArray[np.float32]
 
 
 class PairSource(MadeSource):
@@ -79,29 +102,28 @@ class PairSource(MadeSource):
         into.write()
         into.row_ids[:] = -1
         into.indptr[: self._half + 1] = 0
-        to = (into.row_ids, into.indptr, into.indices, into.values)
+        to = Links(into.row_ids, into.indptr, into.indices, into.values)
         with self._lock:
             for part, row in ((one, 0), (other, self._half)):
-                given = [*self._rows(self._parts[part]), row, *to]
-                row = copy_links(*given)
+                row = copy_links(*self._rows(self._parts[part]), row, to)
                 into.indptr[row : self._half + 1] = into.indptr[row]
         into.finish(pass_=pass_, index=index, rows=row)
 
-    def _rows(self, part: int) -> tuple[Any, ...]:
+    def _rows(self, part: int) -> tuple[int, int, Pages, Pages]:
         """Return the rows of a part in its block, first and end, and the block from both sides.
 
         Raises DataError where both do not have the same pages.
         """
         block, place = divmod(part, self._each)
         one, other = (self._sides[n].rows(block) for n in (0, -1))
-        both = min(one[0], other[0])
-        if (one[1][:both] != other[1][:both]).any():
+        both = min(one.rows, other.rows)
+        if (one.ids[:both] != other.ids[:both]).any():
             raise DataError(
                 f"{self._source}: its rows and its columns must be the same pages in the same "
                 "order. Do not hold out rows of a graph."
             )
         first = place * self._half
-        return first, min(first + self._half, max(one[0], other[0])), *one, *other
+        return first, min(first + self._half, max(one.rows, other.rows)), one, other
 
     @property
     def _each(self) -> int:
@@ -112,10 +134,7 @@ class PairSource(MadeSource):
         """Return the links of each part, and a page with a link in one direction, if any."""
         differ = np.zeros(self._source.shape.columns, np.int64)
         parts = self._each * max(side.source.blocks for side in self._sides)
-        counts = []
-        for part in range(parts):
-            given = [*self._rows(part), differ]
-            counts.append(count_links(*given))
+        counts = [count_links(*self._rows(part), differ) for part in range(parts)]
         return counts, int(np.argmax(differ != 0)) if differ.any() else None
 
     def __repr__(self) -> str:
@@ -131,11 +150,11 @@ class _Side:
         self._rooms = [HostBlock(source.shape, indexed=False) for _ in range(KEPT)]
         self._kept: list[int] = []  # numbers of the blocks in the rooms, the last one used first
 
-    def rows(self, index: int) -> tuple[int, Any, Any, Any]:
-        """Return the rows of a block: how many, their pages, offsets and columns."""
+    def rows(self, index: int) -> Pages:
+        """Return the rows of a block."""
         block = self._rooms[0]
         if index >= self.source.blocks:
-            return 0, block.row_ids, block.indptr, block.indices
+            return Pages(0, block.row_ids, block.indptr, block.indices)
         if index in self._kept:
             place = self._kept.index(index)
         else:
@@ -146,77 +165,48 @@ class _Side:
         self._kept.insert(0, self._kept.pop(place))
         self._rooms.insert(0, self._rooms.pop(place))
         block = self._rooms[0]
-        return block.rows, block.row_ids, block.indptr, block.indices
+        return Pages(block.rows, block.row_ids, block.indptr, block.indices)
+
+
+@kernel
+def links_of(here: int, pages: Pages) -> tuple[int, int]:
+    """Return where the links of a row begin and end; beyond the rows there are none."""
+    return (pages.indptr[here], pages.indptr[here + 1]) if here < pages.rows else (0, 0)
 
 
 @kernel
 def next_column(
-    indices: npt.NDArray[np.int32],
-    x: int,
-    stop: int,
-    other: npt.NDArray[np.int32],
-    y: int,
-    last: int,
+    one: Pages, x: int, stop: int, other: Pages, y: int, last: int
 ) -> tuple[int, int, int]:
     """Return the least column of two ascending lists, and where both go on.
 
     x, y: places before `stop` and `last`; at least one list is not at its end.
     """
-    if y == last or (x < stop and indices[x] < other[y]):
-        return indices[x], x + 1, y
-    return other[y], x + (x < stop and indices[x] == other[y]), y + 1
+    if y == last or (x < stop and one.indices[x] < other.indices[y]):
+        return one.indices[x], x + 1, y
+    return other.indices[y], x + (x < stop and one.indices[x] == other.indices[y]), y + 1
 
 
 @kernel
-def copy_links(
-    first: int,
-    end: int,
-    rows: int,
-    pages: npt.NDArray[np.int64],
-    indptr: npt.NDArray[np.int64],
-    indices: npt.NDArray[np.int32],
-    other_rows: int,
-    other_pages: npt.NDArray[np.int64],
-    other_indptr: npt.NDArray[np.int64],
-    other_indices: npt.NDArray[np.int32],
-    row: int,
-    to_ids: npt.NDArray[np.int64],
-    to_indptr: npt.NDArray[np.int64],
-    to_indices: npt.NDArray[np.int32],
-    to_values: npt.NDArray[np.float32],
-) -> int:
-    """Write links of rows to larger pages, of both sides, from `row` on; return the row after.
-
-    rows, other_rows: of each side; beyond them it has no links.
-    """
+def copy_links(first: int, end: int, one: Pages, other: Pages, row: int, to: Links) -> int:
+    """Write links of rows to larger pages, of both sides, from `row` on; return the row after."""
     for here in range(first, end):
-        number = pages[here] if here < rows else other_pages[here]
-        x, stop = (indptr[here], indptr[here + 1]) if here < rows else (0, 0)
-        y, last = (other_indptr[here], other_indptr[here + 1]) if here < other_rows else (0, 0)
-        place = to_indptr[row]
+        number = one.ids[here] if here < one.rows else other.ids[here]
+        (x, stop), (y, last) = links_of(here, one), links_of(here, other)
+        place = to.indptr[row]
         while x < stop or y < last:
-            column, x, y = next_column(indices, x, stop, other_indices, y, last)
+            column, x, y = next_column(one, x, stop, other, y, last)
             if column > number:
-                to_indices[place], to_values[place] = column, 1.0
+                to.indices[place], to.values[place] = column, 1.0
                 place += 1
-        to_ids[row], to_indptr[row + 1] = number, place
+        to.ids[row], to.indptr[row + 1] = number, place
         row += 1
     return row
 
 
 @kernel
 def count_links(
-    first: int,
-    end: int,
-    rows: int,
-    pages: npt.NDArray[np.int64],
-    indptr: npt.NDArray[np.int64],
-    indices: npt.NDArray[np.int32],
-    other_rows: int,
-    other_pages: npt.NDArray[np.int64],
-    other_indptr: npt.NDArray[np.int64],
-    other_indices: npt.NDArray[np.int32],
-    differ: npt.NDArray[np.int64],
+    first: int, end: int, one: Pages, other: Pages, differ: npt.NDArray[np.int64]
 ) -> int:
     """Return how many links `copy_links` writes.
 
@@ -225,11 +215,10 @@ def count_links(
     """
     count = 0
     for here in range(first, end):
-        number = pages[here] if here < rows else other_pages[here]
-        x, stop = (indptr[here], indptr[here + 1]) if here < rows else (0, 0)
-        y, last = (other_indptr[here], other_indptr[here + 1]) if here < other_rows else (0, 0)
+        number = one.ids[here] if here < one.rows else other.ids[here]
+        (x, stop), (y, last) = links_of(here, one), links_of(here, other)
         while x < stop or y < last:
-            column, x, y = next_column(indices, x, stop, other_indices, y, last)
+            column, x, y = next_column(one, x, stop, other, y, last)
             if column > number:
                 count += 1
                 differ[number] += np.int64(mix_one(np.uint64(column + 1) * GOLDEN))

@@ -15,6 +15,7 @@ from ...containers.slots import PatternSlot, Slot
 from ...operations.exact import NO_WEIGHTS
 from ..blas import CHUNK_ROWS, add_turned
 from ..bounds import Work, column_bounds, even_bounds, row_bounds
+from ..masked import Lists, Rows
 from ..top import GROUP, TILE
 
 NONE = np.empty(0, np.int32)
@@ -137,14 +138,15 @@ def _masked_product(
 ) -> None:
     b, backend = right.pattern, cache.backend
     if by_column:
-        active, *lists = turned(cache, b)
+        active, starts, ids, places = turned(cache, b)
     else:
-        active, lists = NONE, [*b.offsets(), NONE]
-    call = [*mask.offsets(), *left.pattern.offsets(), left.slot.data()[0]]
-    call += [by_column, active, b.numbers(), *lists, right.slot.data()[0]]
+        active, (starts, ids), places = NONE, b.offsets(), NONE
+    offsets, columns = left.pattern.offsets()
+    A = Rows(offsets, columns, left.slot.data()[0])
+    B = Lists(by_column, active, b.numbers(), starts, ids, places, right.slot.data()[0])
     shape, dtype = (backend.threads, left.shape[1]), left.dtype
     rows = named(cache, f"rows spread for products ({shape[1]}, {dtype})", shape, dtype)
-    call += [rows.slot.data(), out.data()[0]]
+    call = [*mask.offsets(), A, B, rows.slot.data(), out.data()[0]]
     backend.run(backend.kernels["masked_product"], row_bounds(cache, mask.rows, mask), *call)
 
 
