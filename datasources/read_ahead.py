@@ -20,19 +20,22 @@ READ_AHEAD_BYTES = 1 << 30
 
 
 def ring_size(
-    block_bytes: int, readers: int = 1, lend: int = 1, *, budget: int = READ_AHEAD_BYTES
+    block_bytes: int, blocks: int, readers: int, lend: int, *, budget: int = READ_AHEAD_BYTES
 ) -> int:
-    """Return the number of blocks of a ring.
+    """Return the number of blocks of a ring, for a source of so many `blocks`.
 
     These are `lend` blocks in use, one for each of `readers` threads to fill, and one that waits.
     The ring is smaller where that exceeds `budget` bytes, but never below `lend` + 1. Threads
-    without a block to fill wait, so memory is bounded whatever the speed of the disks.
+    without a block to fill wait, so memory is bounded whatever the speed of the disks. A pass reads
+    no block twice, so more than `blocks` are never used.
 
-    >>> ring_size(2**20), ring_size(2**20, readers=4), ring_size(2**28, readers=4), ring_size(2**40)
-    (3, 6, 4, 2)
+    >>> [ring_size(size, 20, readers=4, lend=1) for size in (2**20, 2**28, 2**40)]
+    [6, 4, 2]
+    >>> ring_size(2**20, 2, readers=4, lend=1)
+    2
     """
     fits = budget // max(1, block_bytes)
-    return max(lend + 1, min(lend + readers + 1, fits))
+    return max(1, min(blocks, max(lend + 1, min(lend + readers + 1, fits))))
 
 
 @dataclass(eq=False)
@@ -131,7 +134,8 @@ class ReadAhead:
         self._keeping = source if prepare is None and isinstance(source, KeepingSource) else None
         self._readers = readers_of(source) if readers is None else readers
         if ring is None:
-            ring = ring_size(block_bytes(source.shape, indexed=indexed), self._readers, lend)
+            nbytes = block_bytes(source.shape, indexed=indexed)
+            ring = ring_size(nbytes, source.blocks, self._readers, lend)
         self._ring = tuple(
             Place(HostBlock(source.shape, indexed=indexed, zeros=zeros)) for _ in range(ring)
         )

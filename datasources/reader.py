@@ -19,8 +19,8 @@ class Reader(Closing):
 
     - source: where blocks come from. Blocks that it has kept are read without a thread.
     - readers: number of threads; None: `source.readers`, or one if it has no such number.
-    - ring: number of blocks. None: two more than threads, or as many as fit in 1 GiB (see
-      `ring_size`).
+    - ring: number of blocks. None: two more than threads, or as many as the source has or as fit in
+      1 GiB (see `ring_size`).
     - lend: how many blocks may be in use at a time; the others are being read or wait.
     - indexed: False leaves out the transposed index of the blocks.
     - zeros: makes the arrays of the blocks.

@@ -111,11 +111,11 @@ def laid_out(
 
     They lie as containers of a device do, so that one copy brings neighbours.
     """
-    found, start = {}, 0
+    found: dict[str, npt.NDArray[Any]] = {}
+    start = 0
     for name, (size, dtype) in sizes.items():
-        nbytes = prod(size) * np.dtype(dtype).itemsize
-        found[name] = piece[start : start + nbytes].view(dtype).reshape(size)
-        start += aligned(nbytes)
+        found[name] = np.ndarray(size, dtype, piece, start)
+        start += aligned(found[name].nbytes)
     return found
 
 

@@ -89,6 +89,14 @@ def test_a_pass_can_start_in_the_middle() -> None:
                 reader.blocks(pass_, start)
 
 
+def test_a_source_of_one_block_has_a_ring_of_one() -> None:
+    source = MatrixSource(np.arange(14.0).reshape(7, 2), block_rows=8)
+    with Reader(source, lend=2) as reader:
+        assert reader.nbytes == HostBlock(source.shape).nbytes
+        for pass_ in range(3):
+            assert [(block.pass_, block.rows) for block in reader.blocks(pass_)] == [(pass_, 7)]
+
+
 def test_dense_blocks() -> None:
     X = np.arange(14.0).reshape(7, 2)
     with Reader(MatrixSource(X, block_rows=3)) as reader:

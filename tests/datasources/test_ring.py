@@ -11,11 +11,18 @@ from blocklearn.datasources import read_ahead as read_aheads
 from blocklearn.datasources.read_ahead import ring_size
 
 
-@given(st.integers(1, 2**40), st.integers(1, 64), st.integers(1, 8), st.integers(1, 2**34))
-def test_size(block: int, readers: int, lend: int, budget: int) -> None:
-    ring = ring_size(block, readers, lend, budget=budget)
-    assert lend < ring <= lend + readers + 1
-    assert ring * block <= budget or ring == lend + 1
+@given(
+    st.integers(1, 2**40),
+    st.integers(0, 99),
+    st.integers(1, 64),
+    st.integers(1, 8),
+    st.integers(1, 2**34),
+)
+def test_size(block: int, blocks: int, readers: int, lend: int, budget: int) -> None:
+    ring = ring_size(block, blocks, readers, lend, budget=budget)
+    assert min(lend + 1, max(blocks, 1)) <= ring <= lend + readers + 1
+    assert ring <= max(blocks, 1)
+    assert ring * block <= budget or ring <= lend + 1
 
 
 class Slow:

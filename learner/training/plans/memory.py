@@ -238,7 +238,7 @@ def _of_data(replica: Replica, feed: Feed, replicas: int, workers: int) -> Itera
     shape, indexed = data.shape, feed.use in intake.indexed_for
     nbytes = block_bytes(shape, indexed=indexed)
     readers = readers_for(data, replica.cache.backend.kind)
-    ring = ring_size(nbytes, readers, lent(feed.use, replicas, workers))
+    ring = ring_size(nbytes, data.blocks, readers, lent(feed.use, replicas, workers))
     name = f"ring of {ring} {feed.name} blocks"
     yield Planned(name, (ring, shape.rows), "bytes", ring * nbytes, "block")
     if data is not feed.source and isinstance(feed.source, MatrixSource):
