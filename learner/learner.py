@@ -54,7 +54,7 @@ from .training.settings.devices import IndexSetting
 from .training.settings.evaluation import Evaluation, Evaluator, check_metric
 from .training.settings.execution import Execution
 from .training.states.best import BestModel
-from .training.states.further import further, rows_before
+from .training.states.further import further, passes_of, rows_before
 from .training.states.state import State as State
 from .training.teams.leading import Leading, stand_by
 from .training.teams.reading import reader_of
@@ -288,9 +288,17 @@ class Learner(ModelInUse):
                 f"Learner.fit: passes={passes}: passes and eval must come with new data. Pass "
                 "train=X, or give them to the Learner: blocklearn.Learner(model, X, passes=3)."
             )
+        self._fit_in_order()
+        return self
+
+    def fit_from(self, state: State, train: Any) -> None:
+        """Do what `restore(state)` and `fit(train)` do, of a learner that has trained."""
+        self._turn_to(train, None, 1, state)
+        self._fit_in_order()
+
+    def _fit_in_order(self) -> None:
         with self.crew.guard(exit_code), self.crew.ordered("fit"):
             self._fit()
-        return self
 
     def _fit(self) -> None:
         source = self.data.training
@@ -347,8 +355,11 @@ class Learner(ModelInUse):
         self._best.start_from(best)
         self._live.restore(state)
 
-    def _turn_to(self, train: Any, eval: Any, passes: int) -> None:
-        """Continue at the end of the passes so far, with other data."""
+    def _turn_to(self, train: Any, eval: Any, passes: int, state: State | None = None) -> None:
+        """Continue at the end of the passes so far, with other data.
+
+        state: to continue from; None: the present one, if there is any.
+        """
         check_whole("passes", passes)
         if share_of(eval) is not None:
             raise ValueError(
@@ -359,10 +370,10 @@ class Learner(ModelInUse):
         if not self._live.has_numbers:
             self.model = data.model = self.model.for_run(passes)
         source = data.source(train, "train", shuffle=self.parts.shuffled)
-        state, before = None, 0
+        begun, before = 0, 0
         if self._live.has_numbers:
-            state = further(self.state(), self.parts, data.row_names, source)
-            before = rows_before(self.progress)
+            state = further(state or self.state(), self.parts, data.row_names, source)
+            begun, before = passes_of(state), rows_before(state)
         data.check_columns(source.shape)
         stays = self.crew.size == 1 and eval is None and state is not None and self._planned_as_now
         if self.team is not None and not stays:
@@ -371,7 +382,7 @@ class Learner(ModelInUse):
         data.turn_to(source, eval, before)
         if self.crew.exchange.starts:
             self._given = train, data.given[1] if eval is None else eval
-        self.passes = self.progress.position[0] + passes
+        self.passes = begun + passes
         kept = self._keep_replicas(state)
         self._begin()
         if state is not None:

@@ -214,9 +214,9 @@ class GradientOptimizer(GradientRule):
         for p in self._managed.values():
             p.sparse = p.name in paused.get("sparse", ())
             if p.seen is not None and self._time == 0:
-                p.seen <<= 0.0
+                p.seen.set(0.0)
             if p.averaged is not None and self._reading:
-                p.averaged <<= 0.0  # older states have the steps of the first replica
+                p.averaged.set(0.0)  # older states have the steps of the first replica
 
     def merge_rule(self, name: str) -> Merge:
         """Return how replicas combine a state.

@@ -118,12 +118,12 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
         if state is not None:
             state = State(state.tensors | self._tensors(rows), state.position)
         with self._lender().lent(plan, {}, make, lambda one: takes(one, state)) as learner:
-            if state is not None:
-                learner.restore(state)
-            if learner.team is not None:  # kept by the last call
+            if learner.team is not None and state is not None:  # kept by the last call
                 learner.data.of_rows = whole_stream
-                learner.fit(data)
+                learner.fit_from(state, data)
             else:
+                if state is not None:
+                    learner.restore(state)
                 learner.fit()
             self._keep(learner)
             learner.data.let_go()

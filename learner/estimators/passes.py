@@ -86,7 +86,7 @@ def by_passes(
     estimator.n_iter_ = progress.pass_ + 1
     estimator.n_samples_seen_ = rows = told["X"].shape[0]
     seconds = time.perf_counter() - begun
-    position = {"pass": estimator.n_iter_, "block": 0, "rows": rows * estimator.n_iter_}
+    position = {"pass": estimator.n_iter_, "block": 0, "rows": rows * estimator.n_iter_, "steps": 0}
     estimator._keep_stream(State({}, position | {"seconds": seconds, "best": None}))
     if HAS_CALLBACKS:
         root.call_on_fit_task_end(**told, reconstruction_attributes={})

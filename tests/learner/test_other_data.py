@@ -17,6 +17,7 @@ import scipy.sparse as sp
 import blocklearn as bl
 from blocklearn.learner.training import model_in_use
 from blocklearn.learner.training.plans.other_data import shapes_to_keep
+from blocklearn.learner.training.states import live_model
 from blocklearn.matcache import colsum
 from blocklearn.models import GLM, LDA, NMF, KMeans
 from blocklearn.optimizers import AdaGrad
@@ -269,3 +270,25 @@ def test_partial_fit_plans_once(monkeypatch: Any) -> None:
     model.set_params(alpha=0.1)
     model.partial_fit(dense(5), np.arange(3 * ROWS + 5) % 2)
     assert len(made) == 2
+
+
+def test_partial_fit_gives_the_replicas_their_numbers_once(monkeypatch: Any) -> None:
+    given = []
+    give = live_model.give
+    monkeypatch.setattr(live_model, "give", lambda *all_: (given.append(1), give(*all_))[1])
+    model = bl.GLMClassifier()
+    for seed in range(4):
+        model.partial_fit(*labelled(dense(seed)), classes=[0, 1])
+    assert len(given) == 3  # the first call begins with none
+
+
+def test_partial_fit_by_the_solver_of_an_earlier_part_follows_a_fit_without_a_learner() -> None:
+    """The step of SGD needs no sums, so the kept learner takes what was solved."""
+    coefficients = []
+    for keep in (True, False):
+        model = bl.GLMClassifier(solver="sgd", random_state=0)
+        model.partial_fit(*labelled(dense(0)), classes=[0, 1])
+        model.set_params(solver="newton").fit(*labelled(dense(1))).set_params(solver="sgd")
+        model = model if keep else copy.deepcopy(model)
+        coefficients.append(model.partial_fit(*labelled(dense(2))).coef_)
+    np.testing.assert_array_equal(*coefficients)

@@ -9,7 +9,6 @@ from blocklearn.datasources import DataSource, Ids, row_names
 
 from ..replicas.names import OPTIMIZER
 from ..replicas.parts import Parts
-from ..settings.progress import Progress
 from .state import State
 
 
@@ -50,6 +49,11 @@ def _differ(known: Sequence[str] | None, found: Sequence[str] | None) -> bool:
     return known is not None and found is not None and Ids(known) != Ids(found)
 
 
-def rows_before(progress: Progress) -> int:
+def passes_of(state: State) -> int:
+    """Return the number of complete passes."""
+    return int(state.position.get("pass", 0))
+
+
+def rows_before(state: State) -> int:
     """Return the number of rows of the data trained on so far."""
-    return progress.rows // max(1, progress.pass_)
+    return int(state.position.get("rows", 0)) // max(1, passes_of(state))
