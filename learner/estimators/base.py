@@ -205,8 +205,7 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
         return {name: value for name, value in state.items() if name != "_kept_learners"}
 
     def _predictions(self, X: Any, model: Model | None = None, *, side: int = 0) -> Array:
-        """Return one row of results for each row of X."""
-        check_is_fitted(self)
+        """Return one row of results for each row of X. The caller has checked that it is fitted."""
         check_parameters(self)
         model = self._model() if model is None else model
         rows, tensors = self._predicted_at_once(X.shape[0]), self._tensors(1)

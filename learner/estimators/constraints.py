@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from inspect import Parameter, signature
+from inspect import signature
 from numbers import Integral, Real
 from typing import Any
 
@@ -102,21 +102,22 @@ COMMON = {
 
 
 @cache
-def parameters_of(kind: type) -> Mapping[str, Parameter]:
-    """Return the parameters of an estimator's class, by name: as long to find as a small fit."""
-    return signature(kind).parameters
+def rules_of(kind: type) -> Mapping[str, Rule]:
+    """Return the rules of an estimator's parameters, by name: as long to find as a small fit."""
+    rules = dict(COMMON)
+    for each in reversed(kind.__mro__):
+        rules |= vars(each).get("_rules", {})
+    return {
+        name: rules.get(name, ANYTHING if parameter.default is None else SOMETHING)
+        for name, parameter in signature(kind).parameters.items()
+        if parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
+    }
 
 
 def check_parameters(estimator: Any) -> None:
     """Raise ValueError for a parameter that breaks its rule, or is None where that says nothing."""
-    rules = dict(COMMON)
-    for kind in reversed(type(estimator).__mro__):
-        rules |= vars(kind).get("_rules", {})
     own: type = type(estimator)
-    for name, parameter in parameters_of(own).items():
-        if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
-            continue
-        rule = rules.get(name, ANYTHING if parameter.default is None else SOMETHING)
+    for name, rule in rules_of(own).items():
         value = plain(getattr(estimator, name))
         if not rule.holds(value):
             raise ValueError(

@@ -18,7 +18,7 @@ from .base import Array, Tensors
 from .constraints import check_parameters
 from .decomposition import Decomposition
 from .parameters import configured, plain, whole
-from .scikit import with_callbacks
+from .scikit import check_is_fitted, with_callbacks
 from .topics import TopicTables
 
 
@@ -122,6 +122,7 @@ class LatentDirichletAllocation(TopicTables, Decomposition):
 
         An empty document gets those of the prior.
         """
+        check_is_fitted(self)
         return self._predictions(self._check(X, reset=False))
 
     def score(self, X: Any, y: Any = None) -> float:

@@ -63,7 +63,6 @@ class LinearEstimator(LearnerEstimator):
         """Return the link of each loss."""
 
     def _model(self, output: Literal["mean", "score"] = "score", **labels: Any) -> GLM:
-        check_parameters(self)
         alpha, share = self._checked_alpha(), float(self.l1_ratio)
         l2 = alpha * (1.0 - share) if self._units is None else 0.0  # else see `_terms`
         labels |= {"l1": alpha * share, "l2": l2}
