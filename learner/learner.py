@@ -47,7 +47,7 @@ from .training.plans.plan import Plan as Plan
 from .training.plans.trial import Trial as Trial
 from .training.plans.trial import try_blocks
 from .training.replicas.parts import Parts
-from .training.scoring import score_names, scoring
+from .training.scoring import TrainingScores, score_names, scoring
 from .training.settings.checks import check_block_rows, check_fields, check_hooks, check_whole
 from .training.settings.chosen_tables import choose_tables
 from .training.settings.devices import IndexSetting
@@ -162,6 +162,7 @@ class Learner(ModelInUse):
         execution: settings of the computation: `.seed`, `.threads`, `.devices`, `.replicas`.
         progress: how far training is: passes, blocks, rows, seconds, and the last scores.
         history: scores and times of all evaluations, which `plot` draws.
+        scores_training: whether blocks of training are scored now and then, for `progress`.
 
     >>> import numpy as np, blocklearn as bl
     >>> X = np.random.default_rng(0).poisson(0.2, (200, 30))
@@ -169,6 +170,8 @@ class Learner(ModelInUse):
     >>> learner.predict(bl.sparse(X[:5])).shape
     (5, 3)
     """
+
+    scores_training = True
 
     @answered
     def __init__(
@@ -322,7 +325,8 @@ class Learner(ModelInUse):
                 orders["score"] = score = self.crew.ordered("score")(own)
             evaluator = Evaluator(self.evaluation, progress, score, self._tell)
             sides = list(zip(self.data.sides, readers, strict=True))
-            Training(team, sides, progress, evaluator, self._tell, self._heard, lead).run()
+            look = TrainingScores(progress) if self.scores_training else None
+            Training(team, sides, progress, evaluator, self._tell, self._heard, lead, look).run()
         lead(self._best.put_back)
         self._live.share(self._best.rows)
         self._best.rows.clear()

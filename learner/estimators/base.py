@@ -240,7 +240,7 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
         model = self._model() if model is None else model
         if block_rows is None:
             block_rows = self._block_rows(train, model, optimizer)
-        return blocklearn.Learner(  # imported here: solvers of rows in memory need none
+        learner = blocklearn.Learner(  # imported here: solvers of rows in memory need none
             model,
             train,
             passes=passes,
@@ -254,6 +254,8 @@ class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
             of_rows=of_rows,
             verbose=False,
         )
+        learner.scores_training = False
+        return learner
 
     def _block_rows(self, data: Any, model: Model, optimizer: Optimizer | None) -> int:
         """Return the number of rows in a training block: `batch_size`, or what the model wants.

@@ -86,6 +86,7 @@ class Training:
         tell: Callable[[str], None],
         heard: Callable[[], bool],
         lead: Lead,
+        look: TrainingScores | None,
     ) -> None:
         """Begin at the position of `progress`.
 
@@ -93,12 +94,12 @@ class Training:
         tell: called with "block", "pass_end" and "end".
         heard: whether "block" is of interest.
         lead: does what the worker that leads does alone.
+        look: scores blocks of training now and then; None: nothing reads such scores.
         """
         self._team, self._sides, self._progress = team, sides, progress
         self._evaluator, self._tell, self._heard = evaluator, tell, heard
-        self._lead = lead
+        self._lead, self._look = lead, look
         self._meter = Meter(team, [reader for _, reader in sides], progress)
-        self._scores = TrainingScores(progress)
         self._check = FiniteCheck(blocks_between(team.first, [source.shape for source, _ in sides]))
 
     def run(self) -> None:
@@ -170,7 +171,7 @@ class Training:
             done += count
             team.begin()
             own_blocks, rounds = islice(blocks, len(own)), -(-count // team.crew.size)
-            for _ in team.train(own_blocks, side, self._scores, rounds=rounds):
+            for _ in team.train(own_blocks, side, self._look, rounds=rounds):
                 progress.ahead += 1
                 self._check.rows(team, progress, progress.block + count)
             team.finish()
@@ -185,7 +186,7 @@ class Training:
     def _train_alone(self, blocks: Iterator[HostBlock], side: int) -> None:
         """Train the only replica on blocks: nothing is merged."""
         progress = self._progress
-        for _ in self._team.train(blocks, side, self._scores):
+        for _ in self._team.train(blocks, side, self._look):
             progress.block += 1
             self._check.rows(self._team, progress, progress.block)
             self._after_own(1)

@@ -144,6 +144,13 @@ def test_scored_blocks_are_replayed_in_later_trainings() -> None:
     assert all(scored) and scored[-1] != scored[-2]
 
 
+def test_estimators_score_no_blocks_of_training(always: list[dict[str, float]]) -> None:
+    """They hand on no such scores, and these take a twelfth of a small fit."""
+    X = labelled(dense=True)[0]
+    bl.KMeans(3, random_state=0).fit(X).partial_fit(X)
+    assert always == []
+
+
 def test_a_model_that_reads_numbers_is_not_scored(always: list[dict[str, float]]) -> None:
     """Its plan is incomplete, so a score might need memory that is not reserved."""
 
