@@ -15,6 +15,7 @@ from blocklearn.answers import shown
 from .base import Array
 from .constraints import AMOUNT
 from .parameters import plain
+from .row_weights import weights_of
 from .scikit import check_classification_targets, type_of_target
 
 
@@ -95,6 +96,10 @@ class Classes:
         Two classes: float32 [n], 1 for the second one.
         Several classes: sparse [n x classes] of 0 and 1.
         Labels: [n x labels] of 0 and 1.
+
+        Raises:
+            ValueError: y has an unknown class, another shape than at first, or labels besides 0
+                and 1.
         """
         if self.kind == "labels":
             if y.ndim != 2 or y.shape[1] != self.names.size:
@@ -102,6 +107,7 @@ class Classes:
                     f"y has the shape {y.shape}, but must have a column of 0 and 1 for each of "
                     f"{self.names.size} labels."
                 )
+            self._check_labels(y)
             return y
         if y.ndim != 1:
             raise ValueError(
@@ -114,6 +120,16 @@ class Classes:
         ones = np.ones(codes.size, np.float32)
         shape = (codes.size, self.names.size)
         return sp.csr_array((ones, codes, np.arange(codes.size + 1)), shape=shape)
+
+    def _check_labels(self, y: Any) -> None:
+        """Raise ValueError if labels are not all 0 or 1."""
+        values = y.tocsr().data if sp.issparse(y) else y
+        wrong = (values != 0) & (values != 1)
+        if wrong.any():
+            raise ValueError(
+                f"{self.owner}: y has a label {plain(values[wrong][0])}, but labels must be 0 or "
+                "1. Write y > 0, or whatever says which are true."
+            )
 
     def weights(self, class_weight: Any, y: Any, sample_weight: Any) -> list[float] | None:
         """Return a factor of the loss for each class; None if there are no class weights.
@@ -130,7 +146,7 @@ class Classes:
                 f"{self.owner}: class_weight is for classes, but y is a matrix of labels."
             )
         if isinstance(class_weight, str) and class_weight == "balanced":
-            weights = None if sample_weight is None else np.broadcast_to(sample_weight, y.shape)
+            weights = None if sample_weight is None else weights_of(len(y), sample_weight)
             counts = np.bincount(self.codes(y), weights, self.names.size)
             balanced = counts.sum() / (self.names.size * np.where(counts > 0, counts, 1.0))
             return [float(w) for w in np.where(counts > 0, balanced, 1.0)]

@@ -64,7 +64,7 @@ class NewtonProblem:
     @classmethod
     def of(cls, estimator: LinearEstimator, X: Any, Y: Any, weights: Any = None) -> NewtonProblem:
         """Return the problem of an estimator. X, Y, weights: as a learner takes them."""
-        Y = Y[:, None] if Y.ndim == 1 else Y
+        Y = sp.csr_array(Y) if sp.issparse(Y) else Y[:, None] if Y.ndim == 1 else Y
         rows, columns = X.shape
         shapes = Shapes(rows, columns, rows, Y.shape[1], dense=not sp.issparse(X))
         fit = estimator._model().resolve(shapes)[0]  # checks the parameters

@@ -21,7 +21,7 @@ from .constraints import AMOUNT, Rule, check_parameters, one_of
 from .dual import DualProblem
 from .linear import LinearEstimator, Solver
 from .moments import Moments, size_of_entries
-from .row_weights import with_weights
+from .row_weights import weights_of, with_weights
 from .scikit import HAS_CALLBACKS, ConvergenceWarning, RegressorMixin, with_callbacks
 from .units import IN_UNITS_OF_Y, Units, usable
 
@@ -200,8 +200,8 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
         if sp.issparse(y) or (own and (by_pass or self._seen is not None)):
             return
         every = slice(None, None, -(-len(y) // LOOKED_AT))
+        weights = weights_of(len(y), 1.0 if sample_weight is None else sample_weight)[every]
         X, y = X[every], y[every]
-        weights = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)[every]
         if not weights.sum() > 0.0:
             return
         mean = np.average(y, axis=0, weights=weights)

@@ -156,3 +156,43 @@ def test_weights_of_rows_too_small_for_the_default_penalty_are_named() -> None:
         bl.GLMClassifier().fit(X, y, sample_weight=tiny)
     with pytest.raises(ValueError, match="class_weight is for classes"):
         bl.FMClassifier(class_weight={0: 1.0}).fit(X, np.column_stack([y, 1 - y]))
+
+
+@pytest.mark.parametrize("kind", [bl.GLMClassifier, bl.FMClassifier])
+@pytest.mark.parametrize(
+    ("container", "false", "true"), [(np.asarray, -1, 1), (np.asarray, 1, 2), (sp.csr_array, 0, 5)]
+)
+def test_labels_are_0_or_1(kind: Any, container: Any, false: int, true: int) -> None:
+    """Newton's method would find numbers for others, NaN among them."""
+    labels = container(np.where(X[:, :3] > 0.5, true, false))
+    rule = f"^{kind.__name__}: y has a label .*, but labels must be 0 or 1"
+    with pytest.raises(ValueError, match=rule):
+        kind().fit(X, labels)
+    with pytest.raises(ValueError, match=rule):
+        kind().partial_fit(X, labels)
+
+
+@pytest.mark.parametrize("loss", ["log_loss", "hinge", "squared_hinge"])
+@pytest.mark.parametrize("container", [sp.csr_matrix, sp.csr_array, sp.lil_matrix])
+def test_sparse_labels_are_as_dense_ones(loss: str, container: Any) -> None:
+    labels = (X[:, :3] > 0.5).astype(int)
+    found, dense = (
+        bl.GLMClassifier(loss, alpha=0.01, l1_ratio=0.5, random_state=0).fit(X, y).coef_
+        for y in (container(labels), labels)
+    )
+    np.testing.assert_array_equal(found, dense)
+
+
+@pytest.mark.parametrize("kind", [bl.GLMRegressor, bl.FMRegressor])
+def test_one_weight_is_that_of_all_rows(kind: Any) -> None:
+    found, twos = (
+        kind(solver="adagrad", max_iter=3, random_state=0).fit(X, X[:, 0], weight).coef_
+        for weight in (2.0, np.full(40, 2.0))
+    )
+    np.testing.assert_array_equal(found, twos)
+
+
+@pytest.mark.parametrize("weights", [np.ones(7), np.ones((40, 1)), ["a"] * 40])
+def test_wrong_weights_of_rows_are_named_where_classes_are_balanced(weights: Any) -> None:
+    with pytest.raises(ValueError, match="^sample_weight has "):
+        bl.GLMClassifier(alpha=0.1, class_weight="balanced").fit(X, y, sample_weight=weights)
