@@ -8,6 +8,7 @@ time. It replaces what an earlier process left when it crashed. Imported by ever
 none.
 """
 
+import errno
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -33,13 +34,34 @@ def naming(path: Path) -> Iterator[None]:
         raise
 
 
+def make_folder(path: Path) -> None:
+    """Make the folder `path` and those above it, unless they exist.
+
+    Raises NotADirectoryError if something else is in its place, and for a URL: `s3://bucket` would
+    be a folder named `s3:` here.
+    """
+    first = path.parts[0] if path.parts else ""
+    if len(first) > 2 and first.endswith(":") and not Path(first).exists():
+        told = "a URL, but this is written to a disk. Choose a folder of this machine"
+        raise NotADirectoryError(errno.ENOTDIR, told, str(path))
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        told = "not a folder. Choose another name, or remove it"
+        raise NotADirectoryError(errno.ENOTDIR, told, error.filename) from None
+
+
 @contextmanager
 def new_file(path: Path) -> Iterator[Path]:
     """Yield a temporary name to write a file to, then move the file to `path`.
 
-    The file replaces an earlier one in one step. After an error `path` is unchanged.
+    The file replaces an earlier one in one step. After an error `path` is unchanged. Raises OSError
+    for a device or a pipe, which a file would replace.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        told = "a device or a pipe, which a file would replace. Choose another name"
+        raise FileExistsError(errno.EEXIST, told, str(path))
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with naming(path):
@@ -75,11 +97,13 @@ def write_folder(path: Path, fill: Callable[[Path], None]) -> None:
     Files in `path` that have other names stay.
     """
     settle(path)
+    if path.exists() or path.is_symlink():
+        make_folder(path)
     exists = path.is_dir() and any(path.iterdir())
     if exists:
         staging, place = path / SAVING, path / NEXT
     else:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         staging, place = path.with_name(f".{path.name}{SAVING}"), path
     shutil.rmtree(staging, ignore_errors=True)
     staging.mkdir()

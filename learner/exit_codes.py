@@ -75,7 +75,7 @@ def exit_code(error: BaseException) -> ExitCode:
     table: list[tuple[type[BaseException] | tuple[type[BaseException], ...], ExitCode]] = [
         (TargetRangeError, ExitCode.DATA),
         ((ConfigError, CombinationError, ModelConfigError, UpdateError), ExitCode.CONFIG),
-        (RunFolderError, ExitCode.USAGE),
+        ((RunFolderError, FileExistsError), ExitCode.USAGE),
         (RunInterrupted, ExitCode.INTERRUPTED),
         (DivergedError, ExitCode.DIVERGED),
         ((DataError, ShapeError, ModelFolderError), ExitCode.DATA),

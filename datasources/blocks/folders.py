@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from blocklearn.durable import NEXT, SAVING, current, settle, sync_folder
+from blocklearn.durable import NEXT, SAVING, current, make_folder, settle, sync_folder
 
 from ..arrays.feature_hashing import HashedWords
 from ..errors import DataError
@@ -125,7 +125,7 @@ def prepare(paths: Sequence[str | Path]) -> list[Path]:
             f"BlockWriter: paths={paths!r}: must be a list of 1 to {manifest.MOST_STRIPES} folders."
         )
     for folder in folders:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise DataError(f"BlockWriter: paths={paths!r}: names a folder twice; name each once.")
     return folders

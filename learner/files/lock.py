@@ -8,6 +8,7 @@ import os
 import socket
 from pathlib import Path
 
+from blocklearn.durable import naming
 from blocklearn.matcache.errors import BlocklearnError
 
 log = logging.getLogger(__name__)
@@ -73,9 +74,10 @@ class Lock:
     def write(self, *lines: str) -> None:
         """Replace the text of the file by `lines`, of which the first names the owner."""
         text = "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
-        self._file.seek(0)
-        self._file.write(text)
-        self._file.truncate(len(text))
+        with naming(self.path):
+            self._file.seek(0)
+            self._file.write(text)
+            self._file.truncate(len(text))
 
     def close(self) -> None:
         """Drop the lock. The file stays."""

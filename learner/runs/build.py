@@ -1,5 +1,6 @@
 """Make the learner of a run from its configuration."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -42,7 +43,7 @@ class StateFiles(NamedTuple):
 
 def state_files_of(config: RunConfig, crew: Crew) -> StateFiles:
     """Return where a run keeps what may be larger than memory, named after the run."""
-    folder, out = config.learner.row_folder, config.out.resolve()
+    folder, out = config.learner.row_folder, Path(os.path.realpath(config.out))
     name, owner = crew.folder_name(out.name), f" (run {out})"
     rows, tables = None, None
     kept = config.optimizer is not None and config.optimizer.keeps_rows

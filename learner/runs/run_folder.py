@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from blocklearn.datasources.secrets import hidden
-from blocklearn.durable import NEXT, left_of, settle, write_file
+from blocklearn.durable import NEXT, left_of, make_folder, settle, write_file
 
 from ..configuration.yaml_tree import parse_file
 from ..errors import RunFolderError
@@ -147,7 +147,7 @@ class RunFolder:
             RunFolderError: another process holds the folder, or `check` refuses it.
         """
         self.check(overwrite=overwrite, resume=resume)
-        self.path.mkdir(parents=True, exist_ok=True)
+        make_folder(self.path)
         old = OldRun(self.path, (*OURS, MARK))
         with self._locked():
             if not (self.exists and old.whole):  # a process was killed between two of them

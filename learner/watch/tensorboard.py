@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from blocklearn.durable import make_folder, naming
+
 from .scalars import scalars_of
 
 # Numbers of fields with their wire types, as in protocol buffers.
@@ -36,7 +38,7 @@ class TensorBoard:
         """Append the scalars of an event."""
         step = int(event["rows"])
         if event["event"] == "start":
-            self.file.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self.file.parent)
             self._append(FILE_VERSION + sized(b"brain.Event:2"))
             self._append(STEP + varint(step) + SESSION_LOG + sized(STARTED))
         scalars = scalars_of(event)
@@ -48,7 +50,7 @@ class TensorBoard:
             self._append(STEP + varint(step) + SUMMARY + sized(b"".join(values)))
 
     def _append(self, message: bytes) -> None:
-        with self.file.open("ab") as file:
+        with naming(self.file), self.file.open("ab") as file:
             file.write(record(WALL_TIME + struct.pack("<d", time.time()) + message))
 
 
