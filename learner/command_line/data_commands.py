@@ -50,14 +50,14 @@ def convert(
     stripes: Annotated[
         list[Path] | None,
         typer.Option(
-            "--stripes", metavar="DIR",
+            "--stripes", metavar="DIR", readable=False,
             help="More folders, on other disks; blocks go to DST and these in turn.",
         ),
     ] = None,
     staging: Annotated[
         Path | None,
         typer.Option(
-            "--staging", metavar="DIR",
+            "--staging", metavar="DIR", readable=False,
             help="For a DST in a store: folder that holds the dataset until it is sent "
             "[a temporary folder].",
         ),

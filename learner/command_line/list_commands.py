@@ -36,22 +36,32 @@ if TYPE_CHECKING:
 def recommend(
     run: RunArgument,
     users: Annotated[
-        Path | None, typer.Option("--users", metavar="FILE", help="Ids, one a line [all users].")
+        Path | None,
+        typer.Option(
+            "--users", metavar="FILE", readable=False, help="Ids, one a line [all users]."
+        ),
     ] = None,
     data: Annotated[
         Path | None,
         typer.Option(
-            "--data", metavar="FILE", help="Ratings by new users; make lists for these users."
+            "--data",
+            metavar="FILE",
+            readable=False,
+            help="Ratings by new users; make lists for these users.",
         ),
     ] = None,
     top: TopOption = 10,
     items: Annotated[
         Path | None,
-        typer.Option("--items", metavar="FILE", help="Ids of items that may be listed [all]."),
+        typer.Option(
+            "--items", metavar="FILE", readable=False, help="Ids of items that may be listed [all]."
+        ),
     ] = None,
     seen: Annotated[
         Path | None,
-        typer.Option("--seen", metavar="FILE", help="Ratings to leave out [training data]."),
+        typer.Option(
+            "--seen", metavar="FILE", readable=False, help="Ratings to leave out [training data]."
+        ),
     ] = None,
     include_seen: Annotated[
         bool, typer.Option("--include-seen", help="List what users have seen, too.")
@@ -97,13 +107,16 @@ def recommend(
 def similar(
     run: RunArgument,
     items: Annotated[
-        Path | None, typer.Option("--items", metavar="FILE", help="Ids of items, one a line.")
+        Path | None,
+        typer.Option("--items", metavar="FILE", readable=False, help="Ids of items, one a line."),
     ] = None,
     users: Annotated[
-        Path | None, typer.Option("--users", metavar="FILE", help="Ids of users, one a line.")
+        Path | None,
+        typer.Option("--users", metavar="FILE", readable=False, help="Ids of users, one a line."),
     ] = None,
     words: Annotated[
-        Path | None, typer.Option("--words", metavar="FILE", help="Words, one a line.")
+        Path | None,
+        typer.Option("--words", metavar="FILE", readable=False, help="Words, one a line."),
     ] = None,
     top: TopOption = 10,
     skip_unknown: SkipOption = False,

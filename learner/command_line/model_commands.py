@@ -66,7 +66,10 @@ def factors(
     out: Annotated[
         Path,
         typer.Option(
-            "--out", metavar="FILE", help=".parquet, .csv, .tsv or .npy file to write to."
+            "--out",
+            metavar="FILE",
+            readable=False,
+            help=".parquet, .csv, .tsv or .npy file to write to.",
         ),
     ],
     overwrite: OverwriteOption = False,
@@ -93,6 +96,7 @@ def export(
         typer.Option(
             "--to",
             metavar="FILE",
+            readable=False,
             help=".npz: everything; .parquet, .csv, .tsv: a row per word, item or user; .npy: an "
             "array; .vec, .bin: word2vec's text and bytes; no ending: a folder of .parquet files.",
         ),
@@ -123,7 +127,9 @@ def evaluate(
     data: DataOption,
     targets: Annotated[
         Path | None,
-        typer.Option("--targets", metavar="FILE", help="Targets of rows: .npy, .npz or .mtx."),
+        typer.Option(
+            "--targets", metavar="FILE", readable=False, help="Targets of rows: .npy, .npz or .mtx."
+        ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     separator: SeparatorOption = None,

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 RESULTS = (*TABLES, ".npy")
 """Endings of files of results."""
 
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run or model.")]
+RunArgument = Annotated[
+    Path, typer.Argument(metavar="RUN", readable=False, help="Folder of a run or model.")
+]
 TopOption = Annotated[int, typer.Option("--top", min=1, help="Length of the lists.")]
 ListsOption = Annotated[
     str | None,

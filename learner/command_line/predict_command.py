@@ -46,6 +46,7 @@ def predict(
         typer.Option(
             "--pairs",
             metavar="FILE",
+            readable=False,
             help="Predict the ratings of these pairs: a user and an item per record.",
         ),
     ] = None,

@@ -84,12 +84,17 @@ def init(
     ],
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", help="Your data [data that come with blocklearn]."),
+        typer.Argument(
+            metavar="[FILE]", readable=False, help="Your data [data that come with blocklearn]."
+        ),
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="YAML", help="Configuration to write, - for stdout [MODEL.yaml]."
+            "--out",
+            metavar="YAML",
+            readable=False,
+            help="Configuration to write, - for stdout [MODEL.yaml].",
         ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an old file.")] = False,
@@ -118,11 +123,13 @@ def _short(model: Start) -> Callable[..., None]:
     """Return the command that trains `model` on a file."""
 
     def command(
-        file: Annotated[Path, typer.Argument(metavar="FILE", help="Your data.")],
+        file: Annotated[Path, typer.Argument(metavar="FILE", readable=False, help="Your data.")],
         set_: SetOption = None,
         out: Annotated[
             Path | None,
-            typer.Option("--out", metavar="DIR", help="Run folder [runs/MODEL-FILE]."),
+            typer.Option(
+                "--out", metavar="DIR", readable=False, help="Run folder [runs/MODEL-FILE]."
+            ),
         ] = None,
         seed: SeedOption = None,
         threads: ThreadsOption = None,

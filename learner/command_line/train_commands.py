@@ -36,7 +36,12 @@ class LogFormat(StrEnum):
 
 ConfigOption = Annotated[
     list[Path],
-    typer.Option("--config", metavar="FILE", help="YAML file; may be repeated, later files win."),
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        readable=False,
+        help="YAML file; may be repeated, later files win.",
+    ),
 ]
 SetOption = Annotated[
     list[str] | None,
@@ -47,7 +52,8 @@ SetOption = Annotated[
     ),
 ]
 OutOption = Annotated[
-    Path | None, typer.Option("--out", metavar="DIR", help="Run folder [runs/CONFIG].")
+    Path | None,
+    typer.Option("--out", metavar="DIR", readable=False, help="Run folder [runs/CONFIG]."),
 ]
 SeedOption = Annotated[int | None, typer.Option("--seed", help="Short for learner.seed.")]
 ThreadsOption = Annotated[int | None, typer.Option("--threads", help="Short for learner.threads.")]
@@ -96,7 +102,10 @@ def train(
     plot: Annotated[
         Path | None,
         typer.Option(
-            "--plot", metavar="FILE", help="Draw the scores of a regularisation path to this file."
+            "--plot",
+            metavar="FILE",
+            readable=False,
+            help="Draw the scores of a regularisation path to this file.",
         ),
     ] = None,
 ) -> None:

@@ -13,14 +13,18 @@ from .options import ModelClassOption, VerboseOption, model_class
 
 
 def report(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", readable=False, help="Folder of a run.")],
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="File of the page [RUN/report.html]."),
+        typer.Option(
+            "--out", metavar="FILE", readable=False, help="File of the page [RUN/report.html]."
+        ),
     ] = None,
     against: Annotated[
         Path | None,
-        typer.Option("--against", metavar="RUN", help="Compare with this earlier run."),
+        typer.Option(
+            "--against", metavar="RUN", readable=False, help="Compare with this earlier run."
+        ),
     ] = None,
     rows: Annotated[
         int,
@@ -48,7 +52,9 @@ def report(
 
 
 def compare(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs.")],
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", readable=False, help="Folders of runs.")
+    ],
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     verbose: VerboseOption = False,
 ) -> None:

@@ -69,4 +69,6 @@ class FormatOptions:
     min_df: int | None = setting(None, "Keep words that occur in at least N rows.", min=1)
     max_df: float | None = setting(None, "Keep words that occur in at most this share of rows.")
     hash_bits: int | None = setting(None, "2**N hashed columns in place of words.")
-    vocabulary: Path | None = setting(None, "Bag of words and LDA-C: file of its words.", "FILE")
+    vocabulary: Path | None = setting(
+        None, "Bag of words and LDA-C: file of its words.", "FILE", readable=False
+    )

@@ -6,11 +6,14 @@ import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
+from inspect import signature
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
 
 from blocklearn.durable import make_folder, write_file, write_folder
+from blocklearn.learner.command_line.cli import COMMANDS
 from blocklearn.learner.exit_codes import ExitCode, exit_code, message
 from blocklearn.learner.files.lock import Lock
 from blocklearn.learner.watch.tensorboard import TensorBoard
@@ -88,3 +91,15 @@ def test_a_full_disk_names_the_lock_and_the_events_of_tensorboard(tmp_path: Path
             board({"event": "start", "rows": 0})
         assert message(error.value) == f"{board.file}: File too large"
     lock.close()
+
+
+def test_no_option_of_a_file_ends_with_the_code_of_usage_if_it_may_not_be_read() -> None:
+    seen = 0
+    for each in COMMANDS:
+        hints = get_type_hints(each, include_extras=True)
+        for name in signature(each).parameters:
+            kind, *about = get_args(hints[name]) or (None,)
+            if Path in (kind, *get_args(kind)):
+                assert about[0].readable is False, (each.__name__, name)
+                seen += 1
+    assert seen > 20
