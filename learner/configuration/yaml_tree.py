@@ -207,9 +207,15 @@ class _Builder:
             if kind in ("int", "float", "bool", "null"):
                 return self.number(node, kind)
             if kind in ("str", "timestamp", "merge", "value"):  # YAML 1.2 has no dates: a text
-                return str(node.value)
+                return self.text(node)
         self.problems.append(f"{self.origin(node)}: the tag {tag} is not supported")
         return None
+
+    def text(self, node: Any) -> Scalar:
+        """Return a text; note a null character, which no path and no name may have."""
+        if "\0" in node.value:
+            self.problems.append(f"{self.origin(node)}: must have no null character. Leave it out.")
+        return str(node.value)
 
     def number(self, node: Any, kind: str) -> Scalar:
         """Return a number, true, false or null; note malformed or long values."""

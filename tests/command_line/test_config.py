@@ -13,7 +13,7 @@ from blocklearn.datasources.config import Kind
 from blocklearn.learner.configuration.config import RunConfig
 from blocklearn.learner.configuration.kinds import own_classes
 from blocklearn.learner.configuration.yaml_config import Setting, of_values, resolve, to_yaml
-from blocklearn.learner.configuration.yaml_tree import Origin, merge, parse_text
+from blocklearn.learner.configuration.yaml_tree import Origin, merge, parse_file, parse_text
 from blocklearn.learner.errors import ConfigError
 from blocklearn.models import MODELS
 from tests.support.beside import CONFIGS
@@ -311,6 +311,13 @@ def test_variables_with_mistakes_are_named(write) -> None:
 def test_a_section_of_the_wrong_form_is_named(text: str, told: str, write) -> None:
     found = problems([write(f"model: {{kind: lda}}\n{text}\n")], {}, [])
     assert any(told in line for line in found), found
+
+
+def test_a_null_character_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text('model: {kind: glm}\ndata: {train: {kind: file, path: "a\\0.npz"}}\n')
+    with pytest.raises(ConfigError, match=r"run.yaml:2:34: must have no null character"):
+        parse_file(file)
 
 
 @pytest.mark.parametrize("text", ["a", "=1", "a..b=1", ".a=1", "a.=1"])
