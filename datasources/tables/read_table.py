@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -54,15 +55,23 @@ def table_kind(path: Path) -> str:
     known = [*DELIMITERS, *PARQUET]
     if kind not in known:
         raise DataError(
-            f"{path}: unknown kind of table; name a file that ends in {', '.join(known)}."
+            f"{path}: unknown kind of table; name a file that ends in {', '.join(known)} (of text, "
+            f"perhaps packed: {', '.join(PACKED)})."
         )
     return ".parquet" if kind in PARQUET else kind
 
 
 def readable(path: Path, parts: Iterator[Any]) -> Iterator[Any]:
     """Yield what `parts` yields; faults of a file's contents become `DataError`."""
-    try:
+    with table_faults(path):
         yield from parts
+
+
+@contextmanager
+def table_faults(path: Path) -> Iterator[None]:
+    """Turn faults of a file's contents in a `with` statement into `DataError`."""
+    try:
+        yield
     except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:  # from the operating system
             raise

@@ -10,7 +10,8 @@ from typing import Any
 
 from blocklearn.datasources import DataError
 from blocklearn.datasources.listing import PARQUET
-from blocklearn.datasources.packed.streams import kind_of
+from blocklearn.datasources.packed.streams import kind_of, opened
+from blocklearn.datasources.parsing.scratch import silent
 from blocklearn.datasources.ratings.column_names import called
 from blocklearn.datasources.ratings.text import first_comments
 
@@ -80,25 +81,22 @@ def look_at(path: Path, *, commented: bool = False) -> Look:
     Raises:
         DataError: it cannot be read, or has no rows.
     """
-    import pyarrow as pa
+    from blocklearn.datasources.tables.read_table import table_faults
 
-    try:
+    with table_faults(path):
         if kind_of(path) in (".csv", ".tsv", ".txt"):
             return _look_at_text(path, first_comments(path) if commented else 0)
         from pyarrow import parquet
 
         with parquet.ParquetFile(path) as file:
             batch = next(file.iter_batches(LOOKED_AT), None)
-    except (pa.ArrowException, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot be read as a table: {error}") from error
     return Look(path, list(_columns(path, batch)))
 
 
 def _look_at_text(path: Path, comments: int) -> Look:
-    import pyarrow as pa
     from pyarrow import csv as arrow
 
-    with pa.input_stream(str(path)) as file:  # unpacks .gz and the like
+    with opened(path, silent) as file:
         lines = file.read(1 << 16).decode("utf-8-sig", "replace").splitlines()
     first = lines[comments : comments + 1]
     if not first or not first[0].strip():
@@ -112,7 +110,8 @@ def _look_at_text(path: Path, comments: int) -> Look:
     named = not any(_is_number(name) for name in names)
     called = None if named else [f"column {number}" for number in range(1, len(names) + 1)]
     reading = arrow.ReadOptions(skip_rows=comments, column_names=called, use_threads=False)
-    with arrow.open_csv(path, reading, arrow.ParseOptions(delimiter=separator)) as reader:
+    parsing = arrow.ParseOptions(delimiter=separator)
+    with opened(path, silent) as file, arrow.open_csv(file, reading, parsing) as reader:
         batch = next(iter(reader), None)
     separated = None if separator == own else separator
     return Look(path, list(_columns(path, batch, of_text=True)), separated, named)

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blocklearn.datasources import DataError
-from blocklearn.datasources.packed.streams import kind_of
+from blocklearn.datasources.packed.streams import kind_of, opened
+from blocklearn.datasources.parsing.scratch import silent
 
 from ..figures import number, size
 from .advice import advise_on_groups
@@ -44,18 +45,16 @@ def table_report(path: Path) -> Report:
     Raises:
         DataError: the file cannot be read as a table.
     """
-    import pyarrow as pa
+    from blocklearn.datasources.tables.read_table import table_faults
 
     look = look_at(path)
     found = [Values(column.name) for column in look.columns]
     rows = 0
-    try:
+    with table_faults(path):
         for batch in _batches(path, look):
             rows += batch.num_rows
             for values, column in zip(found, batch.columns, strict=True):
                 values.add(column)
-    except pa.ArrowException as error:
-        raise DataError(f"{path}: cannot be read as a table: {error}") from error
     report = {
         "kind": "table",
         "what": "table with columns of text",
@@ -97,7 +96,10 @@ def _batches(path: Path, look: Look) -> Iterator[Any]:
         column_types=dict.fromkeys(names, pa.string()), null_values=[""], strings_can_be_null=True
     )
     parsing = csv.ParseOptions(delimiter=look.separator or own, newlines_in_values=True)
-    with csv.open_csv(path, reading, parsing, converting) as reader:
+    with (
+        opened(path, silent) as file,
+        csv.open_csv(file, reading, parsing, converting) as reader,
+    ):
         yield from reader
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
 import csv
+import gzip
 import io
 import json
+import lzma
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +39,28 @@ def test_json_lines_that_are_none_are_refused(tmp_path: Path) -> None:
         (tmp_path / "a.jsonl").write_text(text)
         with pytest.raises(DataError, match="a.jsonl:1: must be a JSON object, such as"):
             configuration("lda", tmp_path / "a.jsonl")
+
+
+@pytest.mark.parametrize("damage", ["cut off", "not packed"])
+def test_a_damaged_packed_table_is_bad_data(damage: str, tmp_path: Path) -> None:
+    file, whole = tmp_path / "r.csv.gz", gzip.compress(FLOWERS.encode() * 50)
+    file.write_bytes(whole[:-40] if damage == "cut off" else FLOWERS.encode())
+    for model in ("glm", "als", "lda"):
+        with pytest.raises(DataError, match=r"r\.csv\.gz: damaged or cut off"):
+            configuration(model, file)
+    with pytest.raises(DataError, match=r"r\.csv\.gz: damaged or cut off"):
+        table_report(file)
+
+
+def test_a_table_is_looked_at_in_each_packing(tmp_path: Path) -> None:
+    plain = tmp_path / "r.csv"
+    plain.write_text(RATINGS)
+    told_of_plain = configuration("als", plain)
+    for ending, pack in ((".gz", gzip), (".bz2", bz2), (".xz", lzma)):
+        file = tmp_path / f"r.csv{ending}"
+        file.write_bytes(pack.compress(RATINGS.encode()))
+        assert configuration("als", file) == told_of_plain.replace("r.csv", file.name)
+        assert table_report(file)["columns"] == table_report(plain)["columns"]
 
 
 def section(model: str, path: Path) -> RunConfig:
