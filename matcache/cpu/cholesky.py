@@ -8,6 +8,7 @@ The number of factors k is known when a kernel runs, so one compilation serves a
 # mypy: allow-untyped-defs, allow-untyped-calls
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +24,27 @@ _ZERO, _ONE = np.float32(0), np.float32(1)
 _add_1 = make_add_rows(1)
 _get1, _get2 = make_reads(32)
 _helper = helper("contract")
+
+
+class Equations(NamedTuple):
+    """What systems (A[i] + gram + D_i) x = rhs[i] have besides A.
+
+    An operand without rows is absent.
+
+    gram: [k x k], is added.
+    free: [1 x k]; x is known where it is zero. There x is taken from rhs, and the other equations
+        are solved for the rest.
+    scale, shift: [1 x k]; D_i is ridge[i] scale + shift, or ridge[i] without them.
+    out: gets x.
+    """
+
+    gram: Any
+    free: Any
+    scale: Any
+    shift: Any
+    ridge: Any
+    rhs: Any
+    out: Any
 
 
 def scratch_length(k: int) -> int:
@@ -133,18 +155,18 @@ def _rows(indices, j):
 
 
 @_helper
-def _finish(A, k, i, gram, free, scale, shift, ridge, rhs, out):
+def _finish(A, k, i, given):
     """Add what all rows share, and solve."""
-    if gram.shape[0] > 0:
+    if given.gram.shape[0] > 0:
         for r in range(k):
             at = _row(k, r)
             for c in range(r & -LANES, k):
-                put1(A, at + c, _get1(A, at + c) + _get2(gram, r, c))
-    _solve(A, k, ridge[i, 0], free, scale, shift, rhs, out, i)
+                put1(A, at + c, _get1(A, at + c) + _get2(given.gram, r, c))
+    _solve(A, k, i, given)
 
 
 @_helper
-def _solve(A, k, ridge, free, scale, shift, rhs, out, i):
+def _solve(A, k, i, given):
     """Solve (A + D) x = rhs[i] into out[i]; D is diagonal: ridge scale + shift, or ridge.
 
     Where the ridge is 0, numbers of x that no equation determines are 0. Row by row, A becomes U
@@ -154,15 +176,15 @@ def _solve(A, k, ridge, free, scale, shift, rhs, out, i):
     wide = (k + LANES - 1) & -LANES
     least = _size(k)
     y, x = least + wide, least + 2 * wide
-    masked, scaled = free.shape[0] > 0, scale.shape[0] > 0
+    masked, scaled, ridge = given.free.shape[0] > 0, given.scale.shape[0] > 0, given.ridge[i, 0]
     for c in range(k):
-        A[y + c] = rhs[i, c]
+        A[y + c] = given.rhs[i, c]
     if masked:
-        _move_known(A, k, free, rhs, y, i)
+        _move_known(A, k, i, given, y)
     for r in range(k):
         at = _row(k, r) + r
-        if not masked or free[0, r] != _ZERO:
-            A[at] += ridge * scale[0, r] + shift[0, r] if scaled else ridge
+        if not masked or given.free[0, r] != _ZERO:
+            A[at] += ridge * given.scale[0, r] + given.shift[0, r] if scaled else ridge
         A[least + r] = FLOOR * A[at]
     for j in range(k):
         first = j & -LANES
@@ -194,12 +216,13 @@ def _solve(A, k, ridge, free, scale, shift, rhs, out, i):
         t = dot_whole(A, x + first, A, row + first, wide - first)
         A[x + j] = (A[y + j] - t) * A[row + j]
     for c in range(k):
-        out[i, c] = A[x + c]
+        given.out[i, c] = A[x + c]
 
 
 @_helper
-def _move_known(A, k, free, rhs, y, i):
+def _move_known(A, k, i, given, y):
     """Move known numbers to the right side; their rows and columns become those of a unit."""
+    free, rhs = given.free, given.rhs
     for c in range(k):
         if free[0, c] == _ZERO:
             for r in range(k):
@@ -219,19 +242,13 @@ def _move_known(A, k, free, rhs, y, i):
 
 
 @kernel("contract")
-def solve_rows(
-    chunk, thread, bounds, indptr, indices, weights, table, gram, free, scale, shift, ridge, rhs,
-    out, scratch,
-):  # fmt: skip
+def solve_rows(chunk, thread, bounds, indptr, indices, weights, table, equations, scratch):
     """Solve one system for each row of a chunk.
 
-    out[i] = x solves (sum over the entries j of row i of weights[j] v_j v_j' + gram + D_i) x =
-    rhs[i]; v_j is row indices[j] of the table [m x k]. An operand without rows is absent.
+    A[i] is the sum over the entries j of row i of weights[j] v_j v_j'; v_j is row indices[j] of the
+    table [m x k].
 
-    gram: [k x k], is added.
-    free: [1 x k]; x is known where it is zero. There x is taken from rhs, and the other equations
-        are solved for the rest.
-    scale, shift: [1 x k]; D_i is ridge[i] scale + shift, or ridge[i] without them.
+    equations: `Equations`.
     """
     A, k = scratch[thread], table.shape[1]
     for i in range(bounds[chunk], bounds[chunk + 1]):
@@ -244,7 +261,7 @@ def solve_rows(
             _add_eight(A, k, _rows(indices, j), eight, weights, table)
         for j in range(full, q):
             _add_one(A, k, np.intp(indices[j]), weights[j], table)
-        _finish(A, k, i, gram, free, scale, shift, ridge, rhs, out)
+        _finish(A, k, i, equations)
 
 
 @kernel("contract")
@@ -268,10 +285,10 @@ def add_outer(
 
 
 @kernel("contract")
-def solve_sums(chunk, thread, bounds, sums, gram, free, scale, shift, ridge, rhs, out, scratch):
-    """Solve systems from packed sums: (sums[i] + gram + D_i) x = rhs[i]; see `solve_rows`."""
-    A, k = scratch[thread], out.shape[1]
+def solve_sums(chunk, thread, bounds, sums, equations, scratch):
+    """Solve systems whose A are packed sums; equations: `Equations`."""
+    A, k = scratch[thread], equations.out.shape[1]
     for i in range(bounds[chunk], bounds[chunk + 1]):
         for at in range(_size(k)):
             A[at] = sums[i, at]
-        _finish(A, k, i, gram, free, scale, shift, ridge, rhs, out)
+        _finish(A, k, i, equations)

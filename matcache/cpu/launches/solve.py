@@ -12,7 +12,7 @@ from ...containers.dispatch import launches
 from ...containers.slots import PatternSlot, Slot
 from ...operations.normal_equations import Systems
 from ..bounds import column_bounds, even_bounds, row_bounds
-from ..cholesky import add_outer, scratch_length, solve_rows, solve_sums
+from ..cholesky import Equations, add_outer, scratch_length, solve_rows, solve_sums
 
 
 @launches("solve_rows", "cpu", only_calls=True)
@@ -20,7 +20,7 @@ def _solve_rows(
     cache: MatCache, pattern: PatternSlot, weights: Slot, table: Slot, systems: Systems
 ) -> None:
     n, k = systems.out.shape
-    call = [*pattern.offsets(), weights.data()[0], table.data(), *_arrays(systems)]
+    call = [*pattern.offsets(), weights.data()[0], table.data(), _equations(systems)]
     cache.backend.run(solve_rows, row_bounds(cache, n, pattern), *call, _scratch(cache, k))
 
 
@@ -36,14 +36,14 @@ def _add_outer(
 def _solve_sums(cache: MatCache, sums: Slot, systems: Systems) -> None:
     m, k = systems.out.shape
     bounds = even_bounds(cache, m, min(ROW_CHUNKS, m))
-    cache.backend.run(solve_sums, bounds, sums.data(), *_arrays(systems), _scratch(cache, k))
+    cache.backend.run(solve_sums, bounds, sums.data(), _equations(systems), _scratch(cache, k))
 
 
-def _arrays(systems: Systems) -> list[Any]:
+def _equations(systems: Systems) -> Equations:
     none = np.empty((0, 0), np.float32)
     shared = systems.gram, systems.free, systems.scale, systems.shift
     given = (none if slot is None else slot.data() for slot in shared)
-    return [*given, systems.ridge.data(), systems.rhs.data(), systems.out.data()]
+    return Equations(*given, *(slot.data() for slot in (systems.ridge, systems.rhs, systems.out)))
 
 
 def _scratch(cache: MatCache, k: int) -> Any:
