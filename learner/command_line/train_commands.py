@@ -6,6 +6,7 @@ Nothing heavy is imported before a command runs.
 import os
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +19,9 @@ from .options import QuietOption, VerboseOption
 if TYPE_CHECKING:
     from ..configuration.config import RunConfig
     from ..configuration.yaml_config import Setting
+    from ..engines.crew import Crew
     from ..learner import Learner
+    from ..runs.training import RunOptions
 
 
 class Resume(StrEnum):
@@ -130,37 +133,53 @@ def execute(
         from ..reports.targets import check_plot
 
         check_plot(run.model)
-    from ..errors import WorkerError
-    from ..exit_codes import exit_code
-    from ..runs.workers import crew_of, train_again
+    from ..runs.workers import crew_of
 
     launch(run.distributed.engine, None if dry_run else run.distributed.workers)
     crew = crew_of(run, alone=dry_run)
-    if dry_run and crew.leads:
-        from ..runs.dry_run import dry_run_lines
-
-        show_lines(
-            dry_run_lines(run, overwrite=overwrite, resume=resume is not None, workers=crew.size),
-            flush=True,
-        )
     if dry_run:
+        if crew.leads:
+            from ..runs.dry_run import dry_run_lines
+
+            resumes, size = resume is not None, crew.size
+            lines = dry_run_lines(run, overwrite=overwrite, resume=resumes, workers=size)
+            show_lines(lines, flush=True)
         return
-    from ..runs.run_folder import RunFolder
     from ..runs.training import RunOptions
 
     json = log_format is LogFormat.json
-    folder = RunFolder(run.out)
-
-    def show(trained: "Learner") -> None:
-        from ..reports.lines import summary_lines
-        from ..watch.events import evaluations
-
-        held_out = evaluations(folder.metrics)
-        show_lines([*summary_lines(trained, held_out), *trained.report()])
-
+    show = partial(_show, run.out)
     options = RunOptions(overwrite, resume is not None, quiet or not crew.leads, json, show)
+    trained = _trained(run, options, crew)
+    if not crew.leads:
+        return
+    if run.learner.report:
+        _report(run, options, trained)
+    if plot is not None:
+        from ..reports.targets import plot_path
+        from ..results.persistence import load
+
+        plot_path(load(run.out), plot)
+
+
+def _show(out: Path, trained: "Learner") -> None:
+    """Print what a model has learned."""
+    from ..reports.lines import summary_lines
+    from ..runs.run_folder import RunFolder
+    from ..watch.events import evaluations
+
+    held_out = evaluations(RunFolder(out).metrics)
+    show_lines([*summary_lines(trained, held_out), *trained.report()])
+
+
+def _trained(run: "RunConfig", options: "RunOptions", crew: "Crew") -> "Learner | None":
+    """Train; of several workers, those that do not lead end with the exit code of an error."""
+    from ..errors import WorkerError
+    from ..exit_codes import exit_code
+    from ..runs.workers import train_again
+
     try:
-        trained = train_again(run, options, crew)
+        return train_again(run, options, crew)
     except WorkerError as error:
         if crew.leads:
             raise
@@ -169,21 +188,22 @@ def execute(
         if crew.repeats:
             raise typer.Exit(exit_code(error)) from None
         raise
-    if not crew.leads:
+
+
+def _report(run: "RunConfig", options: "RunOptions", trained: "Learner | None") -> None:
+    """Write the page of a run, unless it was finished already and has one."""
+    from ..runs.run_folder import RunFolder
+
+    folder = RunFolder(run.out)
+    if trained is None and folder.report.exists():
         return
-    if run.learner.report and (trained is not None or not folder.report.exists()):
-        from ..page import write_report
+    from ..page import write_report
 
-        sources = None
-        if trained is not None and trained.data.given[0] is not None:
-            sources = trained.data.given[0], trained.data.given[1]
-        write_report(folder.path, folder.report, sources=sources, model=type(run.model))
-        options.say(f"the report is in {folder.report}")
-    if plot is not None:
-        from ..reports.targets import plot_path
-        from ..results.persistence import load
-
-        plot_path(load(run.out), plot)
+    sources = None
+    if trained is not None and trained.data.given[0] is not None:
+        sources = trained.data.given[0], trained.data.given[1]
+    write_report(folder.path, folder.report, sources=sources, model=type(run.model))
+    options.say(f"the report is in {folder.report}")
 
 
 def config(
