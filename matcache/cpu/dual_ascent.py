@@ -1,8 +1,7 @@
 """Kernels of stochastic dual coordinate ascent for linear models: see `models/glm/dual.py`.
 
 A pass visits the rows one after another. Each moves its dual variables, one for each column of W,
-and with them W and b. The `dual` of a link in `models/glm/links.py` defines the step of a loss;
-here classes are 0 or 1, and a test compares both.
+and with them W and b. `dual_losses.py` has the steps.
 """
 
 # Numba infers the types.
@@ -10,12 +9,11 @@ here classes are 0 or 1, and a test compares both.
 
 import numpy as np
 
-from ..notation.functions import TINY
+from .dual_losses import LOGISTIC, kinked, share_of, step
 from .jit import helper, kernel
 from .math32 import exp
 from .vectors import fetch, fetch1, make_add
 
-LOGISTIC, HINGE, SQUARED_HINGE, SQUARED, HUBER, QUANTILE = range(6)  # losses of the kernels
 LONGEST = 255  # passes that a row rests at most
 FAR = 6  # rows between the visit of a row and the prefetch of its numbers
 LINE = 16  # numbers in a line of the cache
@@ -23,7 +21,7 @@ FEW = 5  # columns below which `ascend` is faster than whole lines
 WIDTH = 4 * LINE  # most columns that are solved together
 
 _F = np.float32
-_ONE, _SMALLEST, _TINY = _F(1), _F(-3e38), _F(TINY)
+_ONE, _SMALLEST = _F(1), _F(-3e38)
 _flags = "contract", "reassoc", "nsz", "arcp"
 _fast, _inserted = kernel(*_flags), helper(*_flags, inline=True)
 _add_1, _add_4 = make_add(LINE, 1, 32), make_add(LINE, 4, 32)
@@ -41,47 +39,6 @@ def _square(squares, i, values, first, last, now):
 
 
 @_inserted
-def _kinked(loss):
-    """Return whether a loss consists of straight lines."""
-    return loss in (HINGE, QUANTILE)
-
-
-@_inserted
-def _share(square, loss):
-    """Return the share of its step that a dual variable makes: all of it, for straight lines."""
-    if _kinked(loss):
-        return _ONE / max(square, _TINY)
-    bend = _F(2) if loss == SQUARED_HINGE else _F(0.25) if loss == LOGISTIC else _ONE
-    return _ONE / (_ONE + bend * square)
-
-
-@_inserted
-def _step(eta, y, a, share, loss, shape):
-    """Return how far a dual variable moves, and how far it was from the optimum."""
-    if loss == SQUARED_HINGE:
-        sign = y + y - _ONE
-        margin, z = _ONE - sign * eta, -sign * a
-        lacks = max(margin, _F(0)) - _F(0.5) * z
-        gap = lacks * lacks + z * (max(margin, _F(0)) - margin)
-        return -sign * (max(z + (margin + margin - z) * share, _F(0)) - z), gap
-    if loss == HINGE:
-        sign = y + y - _ONE
-        margin = _ONE - sign * eta
-        gap = max(margin, _F(0)) + sign * a * margin
-        return min(max(a - sign * margin * share, -y), _ONE - y) - a, gap
-    if loss == LOGISTIC:
-        d = _ONE / (_ONE + exp(-eta)) - y - a
-        return d * share, d * d
-    error = eta - y
-    if loss == QUANTILE:
-        gap = max((_ONE - shape) * error, -shape * error) - a * error
-        return min(max(a + error * share, -shape), _ONE - shape) - a, gap
-    most = shape if loss == HUBER else -_SMALLEST
-    d = min(max(error, -most), most) - a
-    return min(max(a + (error - a) * share, -most), most) - a, d * d
-
-
-@_inserted
 def _move_duals(eta, i, k, weight, share, bias, loss, shapes, Y, b, A, moved, lacks, gaps):
     """Move the dual variables of a row; return whether any has moved.
 
@@ -89,7 +46,7 @@ def _move_duals(eta, i, k, weight, share, bias, loss, shapes, Y, b, A, moved, la
     """
     moves = False
     for j in range(k):
-        d, gap = _step(eta[j], Y[i, j], A[i, j], share, loss, shapes[j])
+        d, gap = step(eta[j], Y[i, j], A[i, j], share, loss, shapes[j])
         moves |= d != _F(0)
         lacks[j] = weight * gap
         A[i, j] += d
@@ -105,7 +62,7 @@ def _move_duals(eta, i, k, weight, share, bias, loss, shapes, Y, b, A, moved, la
 @_inserted
 def _waits(loss, moves, rests, i, now):
     """Return whether a row has nothing to move; where losses have kinks, it rests some passes."""
-    if not _kinked(loss):
+    if not kinked(loss):
         return False
     if moves:
         rests[i, 1] = 0
@@ -176,12 +133,12 @@ def ascend(
             continue
         first, last = np.uintp(starts[i]), np.uintp(starts[i + np.uintp(1)])
         square = _square(squares, i, values, first, last, now)
-        share = _share((square + bias) * weight, loss)
+        share = share_of((square + bias) * weight, loss)
         if k == 1:
             score = _F(0)
             for e in range(first, last):
                 score += values[e] * W[np.uintp(columns[e]), 0]
-            d, gap = _step(score + b[0], Y[i, 0], A[i, 0], share, loss, shapes[0])
+            d, gap = step(score + b[0], Y[i, 0], A[i, 0], share, loss, shapes[0])
             gaps[0] += np.float64(weight * gap)
             if _waits(loss, d != _F(0), rests, i, now):
                 continue
@@ -291,7 +248,7 @@ def _make_ascend(width):
                 continue
             first, last = np.intp(starts[i]), np.intp(starts[i + np.uintp(1)])
             square = _square(squares, i, values, first, last, now)
-            share = _share((square + bias) * weight, loss)
+            share = share_of((square + bias) * weight, loss)
             for j in range(k):
                 eta[j] = b[j]
             _add_scores(eta, columns, values, first, last, W, k)
