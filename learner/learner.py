@@ -171,8 +171,6 @@ class Learner(ModelInUse):
     (5, 3)
     """
 
-    scores_training = True
-
     @answered
     def __init__(
         self,

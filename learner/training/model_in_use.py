@@ -54,7 +54,11 @@ class ModelInUse:
     """Uses a model: the replicas that hold its numbers are made when they are first needed.
 
     A `Learner` trains it.
+
+    scores_training: see `Learner`.
     """
+
+    scores_training = True
 
     def __init__(
         self,
@@ -300,6 +304,7 @@ class ModelInUse:
             workers=self.crew.size if workers is None else workers,
             states_in_files=self.row_folder is not None,
             files=self.placed_tables,
+            scores=self.scores_training or self.eval is not None,
         )
 
     def _beside(self) -> list[partial[None]]:

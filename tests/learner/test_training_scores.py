@@ -151,6 +151,20 @@ def test_estimators_score_no_blocks_of_training(always: list[dict[str, float]]) 
     assert always == []
 
 
+def test_kernels_of_scores_wait_for_the_first_score() -> None:
+    put_off, scores = [], []
+    for soon in (True, False):
+        learner = bl.Learner(bl.models.NMF(components=4), counts(), block_rows=50, threads=1)
+        learner.scores_training = soon
+        learner.fit()
+        assert learner.team is not None
+        backend: Any = learner.team.first.cache.backend
+        put_off.append(set(backend._put_off))
+        scores.append(learner.evaluate(counts()))
+    assert put_off[0] < put_off[1]
+    assert scores[0] == scores[1]
+
+
 def test_a_model_that_reads_numbers_is_not_scored(always: list[dict[str, float]]) -> None:
     """Its plan is incomplete, so a score might need memory that is not reserved."""
 

@@ -52,6 +52,7 @@ class Assembly:
     workers: of the run.
     states_in_files: whether states of rows lie in files.
     files: keep the tables; None: they lie with the other memory.
+    scores: whether blocks of training are scored, or other data between passes.
     """
 
     parts: Parts
@@ -63,6 +64,7 @@ class Assembly:
     workers: int
     states_in_files: bool
     files: PlacedTables | None
+    scores: bool
 
     def shapes(self, blocks: Sequence[BlockShape], **found: Any) -> Shapes:
         """Return the shapes for the model. found: sums over the data."""
@@ -218,6 +220,7 @@ class Assembly:
             extras=self.extras,
             files=self.files,
             trains=trains,
+            scores=self.scores,
             lent={} if trains or restored is None else restored.tensors,
             commit=commit,
         )

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from blocklearn.datasources import MatrixSource
@@ -28,14 +29,16 @@ if TYPE_CHECKING:
 log = logging.getLogger("blocklearn.learner")
 
 
-def plan_program(program: Program) -> None:
+def plan_program(program: Program, *, scores: bool) -> None:
     """Run the whole program on shapes: the cache notes the arrays and kernels it needs.
 
     Kernels that the first block does not need are compiled when they are first called. If the plan
     is not `complete`, the first block allocates the rest.
+
+    scores: whether the first block is scored, or a pass.
     """
     program.allocate()
-    parts = [_plan_scores, _plan_predictions]
+    parts: list[Callable[[Program], None]] = [partial(_plan_scores, soon=scores), _plan_predictions]
     if program.trains:
         parts = [_plan_pass, *parts, _plan_phases]
     for part in parts:
@@ -78,10 +81,11 @@ def _leaving_parameters(model: Model, method: str) -> Iterator[None]:
         )
 
 
-def _plan_scores(program: Program) -> None:
+def _plan_scores(program: Program, *, soon: bool) -> None:
     program.scores_of_mixins()
     blank = program.intakes[0].blank(program.key)
-    with _leaving_parameters(program.model, "score"):
+    later = nullcontext() if soon else program.cache.backend.later()
+    with later, _leaving_parameters(program.model, "score"):
         computed(program.score(blank))
         if program.model.has_resting_rows:
             computed(program.score(replace(blank, resting=True)))

@@ -63,6 +63,7 @@ class Replica(Program):
         extras: Sequence[Callable[[Replica], None]],
         files: PlacedTables | None,
         trains: bool,
+        scores: bool,
         lent: Mapping[str, NDArray[Any]],
         commit: bool,
     ) -> None:
@@ -79,6 +80,7 @@ class Replica(Program):
         files: keep the tables of `tables_of`, if these are larger than their `memory`; None: they
             lie with the other memory.
         trains: whether it will train; False plans scores and predictions only, without optimizer.
+        scores: see `plan_program`.
         lent: arrays that parameters of these names lie in, if the device is the CPU.
         commit: whether to allocate the memory; False plans only.
         """
@@ -97,7 +99,7 @@ class Replica(Program):
         self.replays = Replays(self.cache, type(self.model).__name__)
         self.endings = Replays(self.cache, type(self.model).__name__, "pass")
         replicas = execution.replicas
-        plan_program(self)
+        plan_program(self, scores=scores)
         self.of_extras = plan_extras(self, extras) if self.complete else set()
         if replicas > 1:
             plan_merge(self.cache, self.learned.merged(), replicas)
