@@ -20,7 +20,7 @@ from .curves import Array
 from .newton import CONSTANT
 from .row_sums import Numbers
 
-AT_ONCE = 2**19  # numbers of a chunk of columns
+AT_ONCE = 2**18  # numbers of a chunk of columns
 MANY = 1 / 8  # share of rows in which a column has a number, to be multiplied as a dense one
 
 
@@ -61,10 +61,10 @@ class DenseColumns:
         self.centre, self.mean, self.variance = np.zeros((3, features))
         self._silent = np.zeros(features, bool)
         for some in self._chunks():
-            given = self._given(some)
+            x = np.array(self._given(some), np.float64)
             if self._centred:
-                self.centre[some] = given.mean(axis=0, dtype=np.float64)
-            x = np.asarray(given - self.centre[some], np.float64)
+                self.centre[some] = x.mean(axis=0)
+                x -= self.centre[some]
             mean, squares = shares @ x, shares @ (x * x)
             self.mean[some] = self.centre[some] + mean
             self.variance[some] = _variance(squares - mean**2, self.mean[some])
@@ -78,10 +78,13 @@ class DenseColumns:
     def turned(self, rows: NDArray[np.integer], V: Array) -> NDArray[np.float32]:
         """Return the product of some rows, turned, and V."""
         found = np.empty((self._X.shape[1], V.shape[1]), np.float32)
+        whole = np.zeros((self._X.shape[0], V.shape[1]))
+        whole[rows] = V
         with one_thread():
             for some in self._chunks():
-                x = np.asarray(self._given(some) - self.centre[some], np.float64)
-                found[some] = x[rows].T @ V
+                x = np.array(self._given(some), np.float64)
+                x -= self.centre[some]
+                found[some] = x.T @ whole
         found[self._silent] = 0.0
         return found
 
