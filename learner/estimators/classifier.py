@@ -69,7 +69,8 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
             sparse rows or more, unless the penalty is tiny for their length, otherwise "newton". If
             neither is possible, it is
             "lbfgs" for a smooth objective, and "adagrad" otherwise and in `partial_fit`.
-        max_iter: passes over the data, at most.
+        max_iter: passes over the data, at most. Where X is sparse and has fewer rows than columns,
+            a pass of "newton" is a step, of up to 200 products with X.
         tol: L-BFGS and Newton's method stop when the norm of the gradient falls below tol times
             the first norm. Dual ascent stops when its estimated distance to the optimum falls below
             tol times the first distance, an interior point when the objective is within

@@ -7,15 +7,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from blocklearn.models.glm.links import KINKED, LinkName
-
 START = 3e9  # products of a Hessian that are always worth their time
 PASSES = 20  # of either method, about
 READING = 40  # products of a Hessian that take as long as reading a number in a pass
 # Times of sparse rows, in products of a Hessian. In a pass, of each target: a number of X, and a
 # column in all sums over columns, of one target and of several. Two numbers multiplied in X X'.
 SPARSE_READING, SUMMING, MULTIPLYING = 200, (1000, 3000), 40
-CURVED = 5  # factors that a target of a curved loss takes, about
 MOST_HESSIAN = 2**28  # bytes of a Hessian and its factor
 FEW_COLUMNS = 64  # dense rows so short are read as fast as sparse ones
 DENSITY = 1 / 3  # share of numbers that are not 0, from which on the same holds
@@ -32,28 +29,21 @@ def worth_hessian(rows: int, columns: int) -> bool:
     return products <= START + PASSES * READING * rows * columns
 
 
-def worth_row_products(X: Any, targets: int, link: LinkName) -> bool:
-    """Return whether the products of sparse rows, and their factors, are worth time and memory.
+def worth_row_products(X: Any, targets: int) -> bool:
+    """Return whether products of sparse rows are worth time and memory, for interior points.
 
-    With losses of straight lines there is no other way to the optimum.
-
-    >>> worth_row_products(sp.eye_array(400, 900, format="csr"), 1, "quantile")
+    >>> worth_row_products(sp.eye_array(400, 900, format="csr"), 1)
     True
-    >>> worth_row_products(sp.eye_array(400, 900, format="csr"), 1, "logistic")
-    False
     """
     rows, columns = X.shape
     if rows > columns or 16 * (rows + 1) ** 2 > MOST_HESSIAN:
         return False
     summing = SUMMING[targets > 1] * columns
-    most = PASSES * targets * (SPARSE_READING * X.nnz + summing)
-    most += START if link in KINKED else 0
-    straight = link == "linear" or link in KINKED
-    products = rows**3 * (1 if straight else CURVED * targets)
-    if products > most:
+    most = START + PASSES * targets * (SPARSE_READING * X.nnz + summing)
+    if rows**3 > most:
         return False
     counts = np.bincount(sp.csr_array(X).indices)
-    return bool(products + MULTIPLYING * np.dot(counts, counts) <= most)
+    return bool(rows**3 + MULTIPLYING * np.dot(counts, counts) <= most)
 
 
 def numbers_of(X: Any) -> int:

@@ -17,6 +17,7 @@ from blocklearn.models.glm.interior import InteriorSolver
 from blocklearn.models.glm.links import HINGES, KINKED
 from blocklearn.models.glm.newton import BYTES, NewtonSolver, sums_of
 from blocklearn.models.glm.proximal import Penalties, ProximalSolver
+from blocklearn.models.glm.used_columns import UsedColumns, used_columns
 from blocklearn.models.glm.wide_rows import WideSolver
 
 from .base import Array
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 MOST_PAIRS = 2**30  # bytes of what a solver keeps for the columns of W
 
 
-Solver: TypeAlias = NewtonSolver | WideSolver | ProximalSolver | InteriorSolver
+Solver: TypeAlias = NewtonSolver | UsedColumns | WideSolver | ProximalSolver | InteriorSolver
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ class NewtonProblem:
         """Whether rows are so few that they are solved as square ones."""
         rows, columns = self.X.shape
         if sp.issparse(self.X):
-            return worth_row_products(self.X, self.Y.shape[1], self.loss.link)
+            return self.kinked and worth_row_products(self.X, self.Y.shape[1])
         return bool(rows <= columns and worth_hessian(columns, rows))
 
     @property
@@ -142,8 +143,13 @@ class NewtonProblem:
             return InteriorSolver(*given, penalties, intercept=intercept)
         if self.l1:
             return ProximalSolver(*given, penalties, intercept=intercept)
+        used = None
+        if sp.issparse(X) and X.nnz < X.shape[1]:
+            used, few = used_columns(X)
+            given = few, *given[1:]
         sums = sums_of(*given, intercept=intercept, diagonal=diagonal)
-        return NewtonSolver(sums, l2=self.l2, intercept=intercept, diagonal=diagonal)
+        found = NewtonSolver(sums, l2=self.l2, intercept=intercept, diagonal=diagonal)
+        return found if used is None else UsedColumns(found, used, X.shape[1])
 
     def seen(self, found: Solver) -> Seen:
         """Return what `partial_fit` needs to know of the rows."""

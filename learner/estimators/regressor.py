@@ -50,7 +50,8 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
     more, unless the penalty is tiny. Otherwise it is Newton's method. For "quantile" that is an
     interior point, which needs dense rows; where X is sparse, or has several thousand rows and
     columns, "auto" is L-BFGS, and AdaGrad with an L1 penalty. Sparse X counts as dense as in
-    `GLMClassifier`.
+    `GLMClassifier`. With "squared_error" and sparse X, a pass of Newton's method is a step of up
+    to 200 products with X.
     "auto" suits columns and targets of any units: for L-BFGS it scales them to standard units where
     they need it, and scales the result back. The objective stays that of the data as they are. So
     for "huber" and "quantile", targets a thousand times as large need an alpha a thousand times

@@ -10,7 +10,8 @@ from blocklearn.matcache.cpu.pool import Pool
 from .curves import Array, Loss
 from .row_sums import AtScores, Numbers, RowSums, Targets
 
-AT_ONCE = 2**16  # numbers of a chunk
+AT_ONCE = 2**16  # numbers of a chunk of a Hessian
+LONGER = 4  # times as long are chunks of a pass, whose calls of NumPy take as long as products
 LOOKED_AT = 1024  # rows that tell the centre of columns
 SAMPLE = 1000, 10  # rows of a Hessian that is no more than a guide, and further ones for a column
 
@@ -41,7 +42,7 @@ class DenseSums(RowSums):
     ) -> AtScores:
         """Return means: see `RowSums.at`."""
         k, features = self.targets, self.features
-        size = 2 * self._chunk if rough else self._chunk
+        size = LONGER * self._chunk * (2 if rough else 1)
         ones = np.ones(size)
 
         def add(part: slice, room: Array, into: list[Array]) -> None:
@@ -104,7 +105,9 @@ class DenseSums(RowSums):
 
     @property
     def _step(self) -> int:
-        """The distance between rows of a Hessian that is a guide."""
+        """The distance between rows of a Hessian that is a guide; that of squares is more."""
+        if self.loss.link == "linear":
+            return 1
         step = max(1, self.rows // (SAMPLE[0] + SAMPLE[1] * self.features))
         return step if self._weights is None or self._weights[::step].any() else 1
 

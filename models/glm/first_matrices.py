@@ -16,6 +16,7 @@ from .factors import inverse_root
 from .row_sums import AtScores, RowSums
 
 FIRST = 3  # passes that count as those before the first Hessian
+ENOUGH = 5  # passes that squares take at most with a Hessian of float32
 PATIENCE = 2  # times as many passes as before the last Hessian come before the next
 # Times, in products of a Hessian: a pass, and a target's share of a number of X in it; a number of
 # X in a Hessian; a number of the cube of columns in its factor.
@@ -40,11 +41,9 @@ class FirstMatrix(Protocol):
     """An approximation of the Hessians.
 
     exact: whether a step by it ends at the optimum.
-    single: whether passes far from the optimum may be float32.
     """
 
     exact: bool
-    single: bool
 
     def moments(self, theta: Array, pool: Pool) -> AtScores:
         """Return means at theta, with those of columns and of their squares."""
@@ -63,13 +62,23 @@ class FirstMatrix(Protocol):
         """Compute the matrix anew if it is worth its time after pass `number`; return whether."""
 
 
+def evened(sums: RowSums, within: Array, silent: NDArray[np.bool_]) -> Array:
+    """Return entries of a diagonal [features]: of fewer rows than columns, their mean.
+
+    The optimum is a sum of such rows, and so are gradients. Unequal entries would turn steps away.
+    """
+    if sums.rows >= sums.features or silent.all():
+        return within
+    return np.full_like(within, within[~silent].mean())
+
+
 class Diagonal:
     """Half the diagonal of the Hessian, and half its geometric mean.
 
     The diagonal alone makes long steps along rare columns, whose pairs then say little of others.
     """
 
-    exact, single = False, True
+    exact = False
 
     def __init__(self, sums: RowSums, bends: Array, l2: float) -> None:
         """Keep the second derivatives of losses [k] where W = 0."""
@@ -81,6 +90,7 @@ class Diagonal:
 
     def begin(self, pool: Pool, within: Array, silent: NDArray[np.bool_], *, single: bool) -> None:
         """Prepare the diagonal [features + 1 x k]."""
+        within = evened(self._sums, within, silent[:-1])
         found = np.append(within, 1.0)[:, None] * self._bends
         found[:-1] += self._l2
         found[~(found > 0.0)] = 1.0
@@ -99,51 +109,77 @@ class Diagonal:
 
 
 class Hessians:
-    """Inverse roots of Hessians: one for all columns at first, then one of each."""
+    """Inverse roots of Hessians: one for all columns at first, then one of each.
 
-    def __init__(self, sums: DenseSums, bends: Array, l2: float, *, exact: bool) -> None:
-        """Keep the second derivatives of losses [k] where W = 0. exact: they are constant."""
+    Where the first one takes longer than some passes, these come first, by its diagonal.
+    """
+
+    def __init__(self, sums: DenseSums, bends: Array, l2: float) -> None:
+        """Keep the second derivatives of losses [k] where W = 0."""
         prepare("dpotrf", "dtrsm")
-        self._sums, self._bends, self._l2, self.exact = sums, bends.copy(), l2, exact
-        self.single = not exact
+        self._sums, self._bends, self._l2 = sums, bends.copy(), l2
+        self._squares = sums.loss.link == "linear"  # H is the same everywhere
+        small = self._products <= FIRST * self._reading
+        self.exact = self._squares and (small or not sums.single)
+        self._diagonal = Diagonal(sums, bends, l2)
 
     def moments(self, theta: Array, pool: Pool) -> AtScores:
-        """Return means: see `FirstMatrix`. An exact Hessian tells those of columns."""
-        found = self._sums.at(theta, pool, columns=not self.exact)
-        if self.exact:
-            self._whole = H = self._sums.hessians(pool, None, exact=True)[0]
+        """Return means: see `FirstMatrix`. A Hessian of squares tells those of columns."""
+        found = self._sums.at(theta, pool, columns=not self._squares)
+        if self._squares:
+            self._whole = H = self._sums.hessians(pool, None, exact=self.exact)[0]
             columns, squares = H[-1, :-1].copy(), np.diagonal(H)[:-1].copy()
             found = found._replace(columns=columns, squares=squares)
         return found
 
     def begin(self, pool: Pool, within: Array, silent: NDArray[np.bool_], *, single: bool) -> None:
-        """Factorize the Hessian."""
+        """Factorize the Hessian, or take its diagonal."""
         self._silent, self._single = silent, single
         self._factored: tuple[int, Array] | None = None
-        H = self._whole if self.exact else self._sums.hessians(pool, None, exact=not single)[0]
+        self._factors: list[Array] = []
+        if self._squares and (single or self.exact):
+            H = self._whole
+        elif self._products <= FIRST * self._reading or self._squares:
+            H = self._sums.hessians(pool, None, exact=not single)[0]
+        else:
+            self._diagonal.begin(pool, within, silent, single=single)
+            return
         self._factors = [self._factor(H, self._l2 / float(self._bends.mean()))]
 
     def solved(self, G: Array) -> Array:
         """Return H^-1 G."""
+        if not self._factors:
+            return self._diagonal.solved(G)
         if len(self._factors) == 1:
             return np.asarray(self._factors[0].T @ (self._factors[0] @ (G / self._bends)))
-        found = np.empty_like(G)
+        found = np.zeros_like(G)
         for column, M in enumerate(self._factors):
-            found[:, column] = M.T @ (M @ (G[:, column] / self._bends[column]))
+            if M.size:  # else the column had converged
+                found[:, column] = M.T @ (M @ (G[:, column] / self._bends[column]))
         return found
 
     def renewed(self, pool: Pool, number: int, at: Standing, tolerance: float) -> bool:
         """Factorize the Hessians of where the columns are now, if that is worth its time."""
+        if self._squares:
+            return self._sharpened(pool, number)
         if not self._worth_anew(number, at, tolerance):
             return False
         self._factored = number, at.norm
         which = np.flatnonzero(np.broadcast_to(at.left, self._bends.shape))
         Hs = self._sums.hessians(pool, (at.theta, which), exact=not self._single)
         if len(self._factors) < self._bends.size:
-            self._factors = self._factors * self._bends.size
+            self._factors = (self._factors or [np.empty(0)]) * self._bends.size
         for column, H in zip(which, Hs, strict=True):
             self._factors[column] = self._factor(H, self._l2)
             self._bends[column] = 1.0
+        return True
+
+    def _sharpened(self, pool: Pool, number: int) -> bool:
+        """Factorize the Hessian in float64 if one of float32 has not led to the optimum soon."""
+        if not self._single or number != ENOUGH:
+            return False
+        self.exact = True
+        self._factors = [self._factor(self._sums.hessians(pool, None, exact=True)[0], self._l2)]
         return True
 
     def _worth_anew(self, number: int, at: Standing, tolerance: float) -> bool:
@@ -151,16 +187,27 @@ class Hessians:
 
         number: of the last pass.
         """
-        sums, left = self._sums, int(np.broadcast_to(at.left, self._bends.shape).sum())
-        (since, before), wide = self._factored or (FIRST, at.first), sums.features + 1
-        if self.exact or number < PATIENCE * since or 8 * left * wide**2 > MOST_BYTES:
+        left, wide = int(np.broadcast_to(at.left, self._bends.shape).sum()), len(self._silent)
+        since, before = self._factored or (FIRST, at.first)
+        if number < PATIENCE * since or 8 * left * wide**2 > MOST_BYTES:
             return False
         with np.errstate(all="ignore"):  # logarithms of 0, where a gradient is
             rest, fall = np.log(at.norm / at.first / tolerance), np.log(before / at.norm)
         passes = (number - since) * rest[at.left] / np.maximum(fall[at.left], 1e-3)
-        products = sums.sample * wide * (SQUARING + wide) + FACTORING * wide**3
-        reading = PASS + sums.rows * wide * SHARE * (4 + sums.targets)
-        return bool(left * products <= min(number, passes.max()) * reading)
+        saved = passes.max() - (0 if self._factors else FIRST)  # some passes follow the first one
+        return bool(left * self._products <= min(number, saved) * self._reading)
+
+    @property
+    def _products(self) -> int:
+        """The time of a Hessian and its factor."""
+        wide = self._sums.features + 1
+        return self._sums.sample * wide * (SQUARING + wide) + FACTORING * wide**3
+
+    @property
+    def _reading(self) -> float:
+        """The time of a pass."""
+        sums = self._sums
+        return PASS + sums.rows * (sums.features + 1) * SHARE * (4 + sums.targets)
 
     def _factor(self, H: Array, l2: float) -> Array:
         """Return M with M' M = (H + l2)^-1, or near it where that is singular."""

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from blocklearn.matcache.cpu.blas import one_thread
 from blocklearn.matcache.cpu.pool import Pool
 
+from .conjugate_gradients import ConjugateGradients, worth_products
 from .curves import Array, Loss, best_constants, mean_bends
 from .dense_sums import DenseSums
 from .first_matrices import Diagonal, FirstMatrix, Hessians, Standing
@@ -76,13 +77,15 @@ class NewtonSolver:
                 self._theta[-1] = best_constants(mean, sums.total, link)
             bends = mean_bends(self._theta[-1], loss)
         self._matrix: FirstMatrix
-        if isinstance(sums, SquareSums):
+        self._together = link == "softmax" or mean.size == 1  # all columns are one problem
+        if isinstance(sums, SparseSums) and worth_products(sums):
+            self._matrix = ConjugateGradients(sums, bends, l2)
+        elif isinstance(sums, SquareSums):
             self._matrix = RowProducts(sums, bends, l2)
         elif isinstance(sums, DenseSums) and not diagonal:
-            self._matrix = Hessians(sums, bends, l2, exact=link == "linear")
+            self._matrix = Hessians(sums, bends, l2)
         else:
             self._matrix = Diagonal(sums, bends, l2)
-        self._together = link == "softmax" or mean.size == 1  # all columns are one problem
         problems = 1 if self._together else mean.size
         self._left = np.ones(problems, bool)
         self._rough, self._trial = False, self._theta
@@ -112,7 +115,7 @@ class NewtonSolver:
         """The intercepts [k] that belong to the rounded weights."""
         b = self.theta[-1]
         if self._sums.centre is not None:
-            b = b - self._sums.centre @ self.W
+            b = b - self._sums.centre @ self.W.astype(np.float64)
         return np.asarray(b, np.float32)
 
     def passes(self, most: int, tolerance: float, threads: int) -> Iterator[int]:
@@ -135,6 +138,8 @@ class NewtonSolver:
                         if self._matrix.renewed(pool, number, at, tolerance):
                             self._pairs = []
                             self._taken = np.ones_like(self._left)
+                            if self._matrix.exact:
+                                self._steps[:] = 1.0
                         self._choose()
                 yield number
         finally:
@@ -160,7 +165,7 @@ class NewtonSolver:
         self._along, self._slope = np.zeros_like(self._theta), np.zeros_like(self._f)
         self._taken, self._coarse = np.ones(self._f.size, bool), np.zeros(self._f.size, bool)
         matrix.begin(pool, within, self._silent, single=single)
-        self._rough = single
+        self._rough = single and self.link != "linear"
 
     def _penalised(self, found: AtScores, theta: Array) -> tuple[Array, Array]:
         """Return objectives and gradients."""

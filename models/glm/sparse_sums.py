@@ -13,7 +13,7 @@ from blocklearn.matcache import cpu
 from blocklearn.matcache.cpu.pool import Pool
 
 from .curves import Array, Loss
-from .row_sums import AtScores, RowSums, Targets
+from .row_sums import AtScores, Chunks, RowSums, Targets, summed
 
 AT_ONCE = 2**14  # scores of a chunk
 
@@ -46,8 +46,7 @@ class SparseSums(RowSums):
         self, theta: Array, pool: Pool, *, rough: bool = False, columns: bool = False
     ) -> AtScores:
         """Return means: see `RowSums.at`. None is rough."""
-        k, centre = self.targets, self.centre
-        shift = theta[-1] if centre is None else theta[-1] - centre @ theta[:-1]
+        k, centre, shift = self.targets, self.centre, self._shift(theta)
 
         def add(part: slice, room: Array, into: list[Array]) -> None:
             eta = room[: part.stop - part.start]
@@ -62,12 +61,79 @@ class SparseSums(RowSums):
             into[1][-1] += residuals.sum(axis=0)
             cpu.add_turned_rows(part.start, part.stop, *self._X, residuals, into[1])
 
-        shapes, size = [(k,), (self.features + 1, k)], max(64, AT_ONCE // k)
-        losses, gradient = self._summed(pool, add, shapes, self.rows, size)
+        shapes = [(k,), (self.features + 1, k)]
+        losses, gradient = self._summed(pool, add, shapes, self.rows, self._size)
         if centre is not None:
             gradient[:-1] -= centre[:, None] * gradient[-1]
         found = AtScores(losses, gradient)
         return found._replace(columns=self._mean, squares=self._squares) if columns else found
+
+    def curve(self, theta: Array, pool: Pool) -> Array | None:
+        """Return shares of rows in all weights, times second derivatives at theta, [n x k].
+
+        Of a softmax: probabilities alone. None: shares alone, of squares.
+        """
+        if self.loss.link == "linear":
+            return None
+        found, shift = np.empty((self.rows, self.targets)), self._shift(theta)
+
+        def add(part: slice, room: Array, into: list[Array]) -> None:
+            eta = found[part]
+            cpu.multiply_rows(part.start, part.stop, *self._X, theta, eta)
+            eta += shift
+            eta[:] = self._curve_at(eta, part)
+
+        self._summed(pool, add, [], self.rows, self._size)
+        return found
+
+    def curved(self, V: Array, curve: Array | None, pool: Pool) -> Array:
+        """Return the product of the Hessians of losses and V [features + 1 x k]."""
+        shift = self._shift(V)
+
+        def add(part: slice, room: Array, into: list[Array]) -> None:
+            U = room[: part.stop - part.start]
+            cpu.multiply_rows(part.start, part.stop, *self._X, V, U)
+            U += shift
+            self._bend(U, curve, part)
+            into[0][-1] += U.sum(axis=0)
+            cpu.add_turned_rows(part.start, part.stop, *self._X, U, into[0])
+
+        how = Chunks(self.rows, self._size, self._numbers(self.rows), self._width)
+        found = summed(pool, add, [V.shape], how)[0]
+        if self.centre is not None:
+            found[:-1] -= self.centre[:, None] * found[-1]
+        return found
+
+    def _curve_at(self, eta: Array, part: slice) -> Array:
+        """Return `curve` of the scores of some rows."""
+        if self.loss.link == "softmax":
+            found: Array = np.exp(eta - eta.max(axis=1, keepdims=True))
+            found /= found.sum(axis=1, keepdims=True)
+            return found
+        return self._curve.bends(eta, self._y(part), self._shape) * self._shares(part)
+
+    def _bend(self, U: Array, curve: Array | None, part: slice) -> None:
+        """Turn changes U of the scores of some rows into changes of their residuals, in place."""
+        if curve is None:
+            U *= self._shares(part)
+            return
+        U *= curve[part]
+        if self.loss.link == "softmax":
+            U -= curve[part] * U.sum(axis=1, keepdims=True)
+            U *= self._shares(part)
+
+    def _shares(self, part: slice) -> Array | float:
+        """Return the shares of some rows in all weights."""
+        return (1.0 if self._weights is None else self._weights[part, None]) / self.total
+
+    def _shift(self, theta: Array) -> Array:
+        """Return what the intercept and the centre add to scores [k]."""
+        found: Array = theta[-1]
+        return found if self.centre is None else found - self.centre @ theta[:-1]
+
+    @property
+    def _size(self) -> int:
+        return max(64, AT_ONCE // self.targets)
 
     def _numbers(self, rows: int) -> int:
         return int(self._X[2].size) + rows * self.targets

@@ -226,13 +226,10 @@ def test_sparse_rows_that_are_fewer_than_columns_are_solved_as_square_ones(loss:
 
 
 @pytest.mark.parametrize(
-    ("rows", "loss", "wide"),
-    [(40, "squared_error", True), (40, "poisson", True), (400, "squared_error", False)],
+    ("loss", "wide"), [("quantile", True), ("poisson", False), ("squared_error", False)]
 )
-def test_products_of_sparse_rows_are_worth_their_time_where_rows_are_few(
-    rows: int, loss: Any, wide: bool
-) -> None:
-    X, y = sp.eye_array(rows, 400, format="csr"), np.arange(rows)
+def test_products_of_sparse_rows_are_for_interior_points(loss: Any, wide: bool) -> None:
+    X, y = sp.eye_array(40, 400, format="csr"), np.arange(40)
     assert NewtonProblem.of(bl.GLMRegressor(loss), X, y).wide == wide
     assert not NewtonProblem.of(bl.GLMRegressor(loss), sp.eye_array(401, 400).tocsr(), y).wide
 
@@ -314,7 +311,7 @@ def test_sparse_rows_with_a_tiny_penalty_need_no_learner() -> None:
         found = make(alpha=1e-5, tol=1e-7, max_iter=1000).fit(twice, targets)
         wanted = make(alpha=1e-5, tol=1e-7).fit(2.0 * counts.toarray(), targets)
         np.testing.assert_allclose(found.coef_, wanted.coef_, rtol=1e-2, atol=1e-3)
-        assert found.n_iter_ > 20 and "optimizers" not in found._stream.position
+        assert "optimizers" not in found._stream.position
         assert twice.nnz == 2 * counts.nnz  # as it was
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from blocklearn.models.glm import dense_sums, row_sums, sparse_sums
+from blocklearn.models.glm import dense_sums, first_matrices, row_sums, sparse_sums
 from blocklearn.models.glm.curves import CURVES, Loss
 from blocklearn.models.glm.first_matrices import Hessians, Standing
 from blocklearn.models.glm.links import LINKS
@@ -130,10 +130,14 @@ def test_the_gradient_is_zero(link: Any, intercept: bool) -> None:
         assert abs(by_b).max() < 2e-8 if intercept else not found.b.any()
 
 
+@pytest.mark.parametrize("first", [0, 3])
 @pytest.mark.parametrize("link", CURVES)
-def test_single_precision_and_few_rows_are_guides_only(link: Any, monkeypatch: Any) -> None:
-    """X of float32, a Hessian of some rows, new ones often: the optimum is the same."""
+def test_single_precision_and_few_rows_are_guides_only(
+    link: Any, first: int, monkeypatch: Any
+) -> None:
+    """X of float32, a Hessian of some rows, from the start or not, new ones often."""
     monkeypatch.setattr(dense_sums, "SAMPLE", (60, 0))
+    monkeypatch.setattr(first_matrices, "FIRST", first)
 
     def every_eighth(self: Hessians, number: int, at: Standing, tolerance: float) -> bool:
         return not self.exact and number % 8 == 0
@@ -143,6 +147,33 @@ def test_single_precision_and_few_rows_are_guides_only(link: Any, monkeypatch: A
     found = solved(narrow, TARGETS[link], link, WEIGHTS)
     by_W, by_b = slopes(found, narrow.astype(float), TARGETS[link], WEIGHTS, 1e-3)
     assert found.converged and abs(by_W).max() < 2e-8 and abs(by_b).max() < 2e-8
+
+
+@pytest.mark.parametrize("link", CURVES)
+def test_long_hessians_come_after_passes_with_their_diagonal(link: Any, monkeypatch: Any) -> None:
+    """Those of squares are of float32 then, and passes of float64 follow."""
+    monkeypatch.setattr(first_matrices, "FIRST", 0)
+    narrow = X.astype(np.float32)
+    for rows in (narrow, X):
+        found = solved(rows, TARGETS[link], link, WEIGHTS)
+        by_W, by_b = slopes(found, rows.astype(float), TARGETS[link], WEIGHTS, 1e-3)
+        assert found.converged and abs(by_W).max() < 2e-8 and abs(by_b).max() < 2e-8
+
+
+def test_squares_that_float32_cannot_tell_have_a_hessian_of_float64(monkeypatch: Any) -> None:
+    monkeypatch.setattr(first_matrices, "FIRST", 0)
+    near = X.astype(np.float32)
+    near[:, 1] = near[:, 0] * np.float32(1.001)
+    near[::7, 1] += np.float32(1e-3)
+    given = sums_of(near, SCORES, None, Loss("linear"), intercept=True, diagonal=False)
+    found = NewtonSolver(given, l2=0.0, intercept=True, diagonal=False)
+    for _ in found.passes(20, 1e-9, 1):
+        if found.converged:
+            break
+    wide = np.column_stack([near.astype(float), np.ones(N)])
+    wanted = np.linalg.lstsq(wide, SCORES, rcond=None)[0]
+    assert found.converged
+    np.testing.assert_allclose(wide @ found._theta, wide @ wanted, atol=1e-5)
 
 
 def test_squares_take_one_pass() -> None:
