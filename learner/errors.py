@@ -4,6 +4,9 @@ from collections.abc import Sequence
 
 from blocklearn.matcache.errors import BlocklearnError
 
+# After a `DivergedError`. A model without an optimizer, such as a PCA, has the first remedy alone.
+REMEDIES = "Scale the data, lower the optimizer's rate or raise the regularisation."
+
 
 class ConfigError(BlocklearnError, ValueError):
     """A configuration with mistakes, all listed in `problems`, one line each."""

@@ -170,9 +170,10 @@ def batch_of_ids(batch: Any, columns: Columns, path: str) -> Any:
         if name in (columns.user, columns.item):
             text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
             if not (text or pa.types.is_integer(kind)):
+                gaps = " Leave out rows without an id, which turn whole numbers into floats."
                 raise DataError(
                     f"{path}: the column {name!r} is of type {kind}, but ids must be text or whole "
-                    "numbers."
+                    f"numbers.{gaps if pa.types.is_floating(kind) else ''}"
                 )
             column = column.dictionary_encode()
         elif name == columns.rating:

@@ -69,6 +69,11 @@ def read_sentences(
                 f"sentences: text {number - 1} is a string; must be a list of words, such as "
                 "text.split()."
             )
+        if isinstance(text, bytes):
+            raise DataError(
+                f"sentences: text {number - 1} is bytes: must be a list of words. Decode it first: "
+                "text.decode()."
+            )
         if not isinstance(text, Iterable):
             raise DataError(
                 f"sentences: text {number - 1} is {text!r}: must be a list of words. Leave it out, "

@@ -195,8 +195,10 @@ def words_of(texts: Iterable[str | Sequence[str]]) -> Iterable[Sequence[str]]:
     """Return the words of each text.
 
     Raises:
-        TypeError: there is one text only, not a list of texts.
+        TypeError: there is one text only, not a list of texts; or a frame, whose rows are no texts.
     """
-    if isinstance(texts, str):
+    if isinstance(texts, str | bytes):
         raise TypeError("texts: one string: must be a list of texts. Use [text].")
+    if hasattr(texts, "columns"):
+        raise TypeError("texts: a frame: must be a list of texts. Pass the column that has them.")
     return (all_words(text) if isinstance(text, str) else text for text in texts)

@@ -9,7 +9,7 @@ from blocklearn.datasources import BlockShape
 from blocklearn.matcache.finite import is_finite
 from blocklearn.models import Model, RowState
 
-from ..errors import DivergedError
+from ..errors import REMEDIES, DivergedError
 from ..files.spread_tables import SpreadTables
 from ..files.table_files import TableFiles
 from .replicas.paged_tables import tables_of
@@ -107,7 +107,7 @@ def check_finite(
         if not holds:
             raise DivergedError(
                 f"{name} is not finite after {_since(progress, end)}: the model has diverged. "
-                "Lower the optimizer's rate or raise the regularisation."
+                f"{REMEDIES}"
             )
     progress.finite = (progress.pass_, progress.block)
 

@@ -14,7 +14,7 @@ from blocklearn.models import Score
 from blocklearn.models.score import Tally
 
 from ..engines.crew import Crew
-from ..errors import DivergedError
+from ..errors import REMEDIES, DivergedError
 from .replicas.program import Program
 from .replicas.replica import Replica
 from .settings.progress import Progress
@@ -65,8 +65,7 @@ def score_blocks(
             if not part.finite:
                 raise DivergedError(
                     f"{name} of block {host.index} is {part} after {progress.rows:,} rows of "
-                    "training: the model has diverged. Lower the optimizer's rate or raise the "
-                    "regularisation."
+                    f"training: the model has diverged. {REMEDIES}"
                 )
         return score, host
 

@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 import blocklearn as bl
+from blocklearn.learner.errors import DivergedError
 
 decomposition = pytest.importorskip("sklearn.decomposition", reason="needs scikit-learn")
 
@@ -85,3 +86,10 @@ def test_threads_of_blas_do_not_change_the_bits() -> None:
         with threadpoolctl.threadpool_limits(threads, "blas"):
             found.append(bl.TruncatedSVD(10, random_state=0).fit(counts.tocsr()).components_)
     np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("kind", [bl.PCA, bl.TruncatedSVD])
+def test_squares_beyond_float32_say_to_scale_the_data(kind: Any) -> None:
+    """There is no rate to lower, and no penalty."""
+    with pytest.raises(DivergedError, match=r"the model has diverged\. Scale the data"):
+        kind(3, random_state=0).fit(X * 1e30)

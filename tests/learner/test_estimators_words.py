@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import blocklearn as bl
@@ -92,6 +93,12 @@ def test_a_model_folder_has_the_words(tmp_path: Path) -> None:
 def test_what_cannot_be() -> None:
     with pytest.raises(NotFittedError):
         words().transform(["sun"])
+    with pytest.raises(TypeError, match="a frame: must be a list of texts. Pass the column"):
+        words().fit(pd.DataFrame({"text": ["sun and moon"] * 9}))
+    with pytest.raises(
+        bl.datasources.DataError, match="text 1 is bytes: must be a list of words. Decode it"
+    ):
+        words().fit(["sun and moon", b"sun and moon"])
     with pytest.raises(TypeError, match="one string: must be a list of texts"):
         words().fit("sun and moon")
     with pytest.raises(bl.datasources.DataError, match="min_count=9"):

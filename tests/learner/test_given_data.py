@@ -265,6 +265,7 @@ def test_a_learner_of_ratings_keeps_ids() -> None:
         ),
         ({"user": ["a", None], "item": [1, 2], "rating": [1, 2]}, "X: row 1: the user is missing"),
         ({"user": [0.5, 1], "item": [1, 2], "rating": [1, 2]}, "ids must be text or whole"),
+        ({"user": [None, 1], "item": [1, 2], "rating": [1, 2]}, "Leave out rows without an id"),
         ({"user": ["a"], "item": [1], "rating": ["x"]}, "ratings must be numbers"),
         ({"user": ["a"], "item": [1]}, "must have one of ratings, .* write loss='implicit'"),
         ({"who": ["a"], "item": [1]}, "columns 'who', 'item': must have one of users .* Rename"),
