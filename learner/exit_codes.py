@@ -38,7 +38,7 @@ class ExitCode(IntEnum):
     DATA = 65
     """Data, a model or a checkpoint is malformed or damaged, or data do not fit the model."""
     NO_INPUT = 66
-    """A file or folder that should be read does not exist."""
+    """A file or folder that should be read does not exist, or one to write to is no folder."""
     UNAVAILABLE = 69
     """A device, a driver of a file system, an optional package or a worker is missing or failed."""
     INTERNAL = 70
