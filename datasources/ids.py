@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import xxhash
 
 from .arrays.arrow import number_array, text_array
+from .arrays.numbered_names import NumberedNames
 
 CHUNK = 1 << 16  # names converted to Python strings at a time
 
 
-class Ids(Sequence[str]):
+class Ids(NumberedNames):
     """A compact sequence of names that also finds the number of a name.
 
     A name takes a few bytes, where a list of str takes about sixty.
@@ -57,15 +58,8 @@ class Ids(Sequence[str]):
         """Return the number of names."""
         return len(self.arrow)
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
-        """Return the name with this number, or the names of a slice."""
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        return str(self.arrow[int(index)].as_py())
+    def _name(self, number: int) -> str:
+        return str(self.arrow[number].as_py())
 
     def __iter__(self) -> Iterator[str]:
         """Yield all names."""

@@ -10,7 +10,7 @@ Longer than 300 lines: features, their columns and the names of columns are one 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from ..errors import DataError
 from .accept import CSR, accept
 from .compiled import kernel
 from .hashing import GOLDEN, mix, mix_one
+from .numbered_names import NumberedNames
 
 MOST_BITS = 30  # 2**31 columns would not be numbered by an int32
 MOST_NAMES = 1 << 20  # names of hashed features that are kept
@@ -32,7 +33,7 @@ Hashes = tuple[
 ]  # of each row: the hash, and whether it has a value
 
 
-class HashedWords(Sequence[str]):
+class HashedWords(NumberedNames):
     """The vocabulary of hashed words: 2**bits columns, most of them without a name.
 
     - bits: 1 to 30.
@@ -62,19 +63,12 @@ class HashedWords(Sequence[str]):
         """Return the number of columns."""
         return len(self.first) + (1 << self.bits)
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
+    def _name(self, number: int) -> str:
         """Return the name of a column: of `first` or `seen`, else "#" and its number."""
-        numbers = range(len(self))[index]
-        if not isinstance(numbers, int):
-            return [self[i] for i in numbers]
         before = len(self.first)
-        if numbers < before:
-            return self.first[numbers]
-        return self.seen.get(numbers - before, f"#{numbers - before}")
+        if number < before:
+            return self.first[number]
+        return self.seen.get(number - before, f"#{number - before}")
 
     def opposites(self) -> dict[int, str]:
         """Return the columns that are minus their features, and the names of these features.

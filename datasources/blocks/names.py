@@ -7,13 +7,14 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import xxhash
 
 from ..arrays.feature_hashing import HashedWords
+from ..arrays.numbered_names import NumberedNames
 from ..errors import DataError
 from ..remote import Place, StoredPath
 from .arrow_file import ArrowFile
@@ -88,7 +89,7 @@ def write_names(folder: Path, what: What, names: Sequence[str]) -> NamesFile | H
         writer.close()
 
 
-class StoredNames(Sequence[str]):
+class StoredNames(NumberedNames):
     """The names in the file `path`, read on demand; integers become text.
 
     Raises `DataError` if the file is damaged.
@@ -108,15 +109,6 @@ class StoredNames(Sequence[str]):
         """Return the number of names."""
         return self._count
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
-        """Return a name, or a list of names."""
-        places = range(self._count)[index]
-        return self._name(places) if isinstance(places, int) else [self._name(i) for i in places]
-
     def __iter__(self) -> Iterator[str]:
         """Yield all names."""
         for batch in range(len(self._listed.batches)):
@@ -130,14 +122,14 @@ class StoredNames(Sequence[str]):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def _name(self, place: int) -> str:
+    def _name(self, number: int) -> str:
         from bisect import bisect_right
 
-        batch = bisect_right(self._starts, place) - 1
+        batch = bisect_right(self._starts, number) - 1
         with self._lock:
             if self._last[0] != batch:
                 self._last = (batch, self._read(batch))
-            return self._last[1][place - self._starts[batch]]
+            return self._last[1][number - self._starts[batch]]
 
     def _read(self, batch: int) -> list[str]:
         """Read the names of a batch; pyarrow parses it only if its digest is right."""

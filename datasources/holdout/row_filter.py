@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import compress
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from blocklearn.answers import answered
 from ..arrays.compiled import kernel
 from ..arrays.copy_rows import gather_csr, gather_dense
 from ..arrays.hashing import GOLDEN, mix_one
+from ..arrays.numbered_names import NumberedNames
 from ..block import HostBlock
 from ..source import DataSource, first_rows, row_names, rows_last, target_names
 from .derived import DerivedSource
@@ -125,7 +126,7 @@ class RowFilter(DerivedSource):
         return f"RowFilter({self._shape.total_rows} rows of {self._source})"
 
 
-class PartNames(Sequence[str]):
+class PartNames(NumberedNames):
     """Row names of `part`, looked up in the `names` of its source; nothing is copied."""
 
     def __init__(self, names: Sequence[str], part: RowFilter) -> None:
@@ -136,16 +137,8 @@ class PartNames(Sequence[str]):
         """Return the number of names."""
         return self._part.shape.total_rows
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
-        """Return a name, or a list of names."""
-        places = range(len(self))[index]
-        if isinstance(places, int):
-            return self._names[self._part.row(places)]
-        return [self._names[self._part.row(place)] for place in places]
+    def _name(self, number: int) -> str:
+        return self._names[self._part.row(number)]
 
     def __iter__(self) -> Iterator[str]:
         """Yield all names, in one pass through the names of the source."""

@@ -1,11 +1,13 @@
 """Read the names of rows from a column, when they are first needed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any, overload
+from typing import Any
+
+from ..arrays.numbered_names import NumberedNames
 
 
-class ColumnNames(Sequence[str]):
+class ColumnNames(NumberedNames):
     """A sequence of `count` names, read by `load` (an Arrow array) on first use."""
 
     def __init__(self, count: int, load: Callable[[], Any]) -> None:
@@ -15,16 +17,8 @@ class ColumnNames(Sequence[str]):
         """Return the number of names."""
         return self._count
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
-        """Return a name, or a list of names for a slice."""
-        places = range(self._count)[index]
-        if isinstance(places, int):
-            return str(self._names[places].as_py())
-        return [str(self._names[i].as_py()) for i in places]
+    def _name(self, number: int) -> str:
+        return str(self._names[number].as_py())
 
     @cached_property
     def _names(self) -> Any:
