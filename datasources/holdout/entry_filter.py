@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from blocklearn.answers import answered
 
+from ..arrays.block_shape import CsrArrays
 from ..arrays.compiled import kernel
 from ..arrays.hashing import GOLDEN, mix_one
 from ..block import HostBlock
@@ -61,9 +62,8 @@ class EntryFilter(DerivedSource):
         into.write()
         into.row_ids[:rows] = whole.row_ids[:rows]
         filter_entries(
-            whole.row_ids[:rows], whole.indptr, whole.indices, whole.values,
-            self._side, self._start, self._limit, self._held,
-            into.indptr, into.indices, into.values,
+            whole.row_ids[:rows], whole.csr, self._side, self._start, self._limit, self._held,
+            into.csr,
         )  # fmt: skip
         return rows
 
@@ -92,29 +92,25 @@ def entry_filter(source: DataSource, share: float, seed: int, *, held: bool) -> 
 @kernel
 def filter_entries(
     ids: npt.NDArray[np.int64],
-    indptr: npt.NDArray[np.int64],
-    indices: npt.NDArray[np.int32],
-    values: npt.NDArray[np.float32],
+    given: CsrArrays,
     side: int,
     start: np.uint64,
     limit: np.uint64,
     held: bool,
-    to_indptr: npt.NDArray[np.int64],
-    to_indices: npt.NDArray[np.int32],
-    to_values: npt.NDArray[np.float32],
+    to: CsrArrays,
 ) -> None:
     """Copy the entries of CSR rows that are held out, or that are not; see `EntryFilter`."""
     place = 0
-    to_indptr[0] = 0
+    to.indptr[0] = 0
     for row in range(ids.size):
-        for entry in range(indptr[row], indptr[row + 1]):
-            user, item = ids[row], np.int64(indices[entry])
+        for entry in range(given.indptr[row], given.indptr[row + 1]):
+            user, item = ids[row], np.int64(given.indices[entry])
             if side == 1:
                 user, item = item, user
             of_user = mix_one(start + np.uint64(user + 1) * GOLDEN)
             hashed = mix_one(of_user + np.uint64(item + 1) * GOLDEN)
             if (hashed < limit) == held:
-                to_indices[place] = indices[entry]
-                to_values[place] = values[entry]
+                to.indices[place] = given.indices[entry]
+                to.values[place] = given.values[entry]
                 place += 1
-        to_indptr[row + 1] = place
+        to.indptr[row + 1] = place

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays.block_shape import CsrArrays
 from ..arrays.compiled import general_kernel, kernel
 from ..arrays.hashing import GOLDEN, mix_one
 from ..block import HostBlock
@@ -87,9 +88,8 @@ class NegativeSource(DerivedSource):
         into.write()
         into.row_ids[:rows] = whole.row_ids[:rows]
         add_negatives(
-            whole.row_ids[:rows], whole.indptr, whole.indices, whole.values,
-            self._start, -1 if self._same else pass_, self._shape.columns, self._ends, scratch,
-            into.indptr, into.indices, into.values,
+            whole.row_ids[:rows], whole.csr, self._start, -1 if self._same else pass_,
+            self._shape.columns, self._ends, scratch, into.csr,
         )  # fmt: skip
         return rows
 
@@ -145,17 +145,13 @@ def column_at(place: float, ends: npt.NDArray[np.float64], columns: int) -> int:
 @general_kernel
 def add_negatives(
     ids: npt.NDArray[np.int64],
-    indptr: npt.NDArray[np.int64],
-    indices: npt.NDArray[np.int32],
-    values: npt.NDArray[np.float32],
+    given: CsrArrays,
     start: np.uint64,
     pass_: int,
     columns: int,
     ends: npt.NDArray[np.float64],
     drawn: npt.NDArray[np.int32],
-    to_indptr: npt.NDArray[np.int64],
-    to_indices: npt.NDArray[np.int32],
-    to_values: npt.NDArray[np.float32],
+    to: CsrArrays,
 ) -> None:
     """Merge each row's positive entries with its draws, in ascending order of columns.
 
@@ -164,7 +160,7 @@ def add_negatives(
     """
     of_pass = mix_one(start + np.uint64(pass_ + 2) * GOLDEN)
     place = 0
-    to_indptr[0] = 0
+    to.indptr[0] = 0
     for row in range(ids.size):
         number = ids[row] if pass_ >= 0 else np.int64(0)
         state = mix_one(of_pass + np.uint64(number + 1) * GOLDEN)
@@ -172,15 +168,15 @@ def add_negatives(
             hashed = mix_one(state + np.uint64(draw + 1) * GOLDEN)
             drawn[draw] = column_at(float(hashed) * WHOLE, ends, columns)
         drawn.sort()
-        entry, end, draw = indptr[row], indptr[row + 1], 0
+        entry, end, draw = given.indptr[row], given.indptr[row + 1], 0
         while entry < end or draw < drawn.size:
-            if entry < end and values[entry] <= 0.0:
+            if entry < end and given.values[entry] <= 0.0:
                 entry += 1
                 continue
-            if entry < end and (draw == drawn.size or indices[entry] <= drawn[draw]):
-                to_indices[place], to_values[place] = indices[entry], values[entry]
+            if entry < end and (draw == drawn.size or given.indices[entry] <= drawn[draw]):
+                to.indices[place], to.values[place] = given.indices[entry], given.values[entry]
                 place += 1
-                while draw < drawn.size and drawn[draw] == indices[entry]:
+                while draw < drawn.size and drawn[draw] == given.indices[entry]:
                     draw += 1
                 entry += 1
                 continue
@@ -191,7 +187,7 @@ def add_negatives(
             share = 1.0 / columns
             if ends.size:
                 share = ends[column] - (ends[column - 1] if column else 0.0)
-            to_indices[place] = column
-            to_values[place] = -often / (drawn.size * share)
+            to.indices[place] = column
+            to.values[place] = -often / (drawn.size * share)
             place += 1
-        to_indptr[row + 1] = place
+        to.indptr[row + 1] = place
