@@ -40,6 +40,22 @@ class WordCounts(NamedTuple):
     counts: Int32
 
 
+class Words(NamedTuple):
+    """Words by their numbers, and numbers by the hashes of words.
+
+    table: numbers of words by hash; its size is a power of two.
+    hashes, starts, letters: of each word, where its letters begin in `letters`, and these.
+    last: where each word was counted last, in `numbers` of the counts; of earlier calls, or
+        anything, where that is not in the present text.
+    """
+
+    table: Int32
+    hashes: UInt32
+    starts: Int64
+    letters: UInt32
+    last: Int64
+
+
 class WordTable:
     """Gives words numbers.
 
@@ -54,10 +70,10 @@ class WordTable:
     def __init__(self, stop: Set[str] = STOP_WORDS) -> None:
         """Begin without words. stop: words that are left out, in lower case."""
         self.words: list[str] = []
-        self._table = np.full(1 << 10, EMPTY, np.int32)
-        self._hashes, self._last = np.empty(0, np.uint32), np.empty(0, np.int64)
-        self._starts = np.zeros(1, np.int64)
-        self._letters = np.empty(0, np.uint32)
+        self._known = Words(
+            np.full(1 << 10, EMPTY, np.int32), np.empty(0, np.uint32), np.zeros(1, np.int64),
+            np.empty(0, np.uint32), np.empty(0, np.int64),
+        )  # fmt: skip
         self._size = self._left_out = 0
         if stop:
             self.count([" ".join(sorted(stop))])
@@ -71,35 +87,35 @@ class WordTable:
         ends = np.zeros(len(texts) + 1, np.int64)
         np.cumsum(np.fromiter(map(len, lowered), np.int64, len(texts)), out=ends[1:])
         most = len(codes) // SHORTEST  # words follow each other only across the ends of texts
-        numbers, counts = np.empty(most, np.int32), np.empty(most, np.int32)
-        found_ends, text, known = np.zeros(len(texts) + 1, np.int64), 0, self._size
+        found = WordCounts(np.zeros_like(ends), np.empty(most, np.int32), np.empty(most, np.int32))
+        text, known = 0, self._size
         while True:
             text, self._size = find_words(
-                codes, ends, is_letter(joined.isascii()), text, self._table, self._hashes,
-                self._starts, self._letters, self._last, self._size, self._left_out, found_ends,
-                numbers, counts,
+                codes, ends, is_letter(joined.isascii()), text, self._known, self._size,
+                self._left_out, found,
             )  # fmt: skip
             if text == len(texts):
                 break
             self._grow(int(ends[text + 1] - ends[text]))
         self._name(known)
-        found = found_ends[-1]
-        return WordCounts(found_ends, numbers[:found], counts[:found])
+        size = found.ends[-1]
+        return WordCounts(found.ends, found.numbers[:size], found.counts[:size])
 
     def _grow(self, codes: int) -> None:
         """Make room for a text of so many codes, and for as much again as there is."""
         words = 2 * self._size + most_words(codes)
-        self._hashes, self._last = larger(self._hashes, words), larger(self._last, words)
-        self._starts = larger(self._starts, words + 1)
-        self._letters = larger(self._letters, 2 * int(self._starts[self._size]) + codes)
-        if 2 * words > len(self._table):
-            self._table = np.full(1 << (2 * words).bit_length(), EMPTY, np.int32)
-            place_words(self._table, self._hashes, self._size)
+        table, hashes, starts, letters, last = self._known
+        hashes, last, starts = larger(hashes, words), larger(last, words), larger(starts, words + 1)
+        letters = larger(letters, 2 * int(starts[self._size]) + codes)
+        if 2 * words > len(table):
+            table = np.full(1 << (2 * words).bit_length(), EMPTY, np.int32)
+            place_words(table, hashes, self._size)
+        self._known = Words(table, hashes, starts, letters, last)
 
     def _name(self, first: int) -> None:
         """Add the words from number `first` on, with those left out, to `words`."""
-        starts = self._starts[first : self._size + 1]
-        letters = self._letters[starts[0] : starts[-1]].astype("<u4").tobytes()
+        starts = self._known.starts[first : self._size + 1]
+        letters = self._known.letters[starts[0] : starts[-1]].astype("<u4").tobytes()
         text = letters.decode("utf-32-le")
         self.words += [text[a:b] for a, b in pairwise((starts - starts[0]).tolist())]
 
@@ -123,24 +139,19 @@ def is_letter(ascii_only: bool) -> npt.NDArray[np.bool_]:
 
 @kernel
 def find_words(
-    codes: UInt32, ends: Int64, letter: npt.NDArray[np.bool_], text: int, table: Int32,
-    hashes: UInt32, starts: Int64, letters: UInt32, last: Int64, size: int, left_out: int,
-    found_ends: Int64, numbers: Int32, counts: Int32,
+    codes: UInt32, ends: Int64, letter: npt.NDArray[np.bool_], text: int, words: Words, size: int,
+    left_out: int, to: WordCounts,
 ) -> tuple[int, int]:  # fmt: skip
     """Count words from `text` on, until there may be no room for the words of the next one.
 
     codes, ends: the texts [n codes], and where each begins, and the last ends.
     letter: whether each code is of a letter.
-    table: numbers of words by hash; its size is a power of two.
-    hashes, starts, letters: of each word, where its letters begin in `letters`, and these.
-    last: where each word was counted last, in `numbers`; of earlier calls, or anything, where
-        that is not in the present text.
     size, left_out: number of words, and of those that are not counted, the first ones.
-    found_ends, numbers, counts: see `WordCounts`.
 
     Returns the text to go on with, and the number of words.
     """
-    mask, found = len(table) - 1, found_ends[text]
+    table, hashes, starts, letters, last = words
+    mask, found = len(table) - 1, to.ends[text]
     while text < len(ends) - 1:
         at, end = ends[text], ends[text + 1]
         room = size + (end - at + 1) // (SHORTEST + 1)
@@ -180,13 +191,13 @@ def find_words(
                 continue
             number -= left_out
             before = last[number]
-            if begin <= before < found and numbers[before] == number:
-                counts[before] += 1
+            if begin <= before < found and to.numbers[before] == number:
+                to.counts[before] += 1
             else:
-                last[number], numbers[found], counts[found] = found, number, 1
+                last[number], to.numbers[found], to.counts[found] = found, number, 1
                 found += 1
         text += 1
-        found_ends[text] = found
+        to.ends[text] = found
     return text, size
 
 
