@@ -6,8 +6,8 @@ import ast
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-WHOLE = {"Learner": "    options: {inherited_members: true}\n"}
-"""Options of a class whose base has no name of the package: its members are described there."""
+WHOLE = dict.fromkeys(("Learner", "ALS", "LDA"), "    options: {inherited_members: true}\n")
+"""Options of classes whose base has no name of the package: its members are described there."""
 
 ESTIMATORS = "learner.estimators"  # `blocklearn` exports its names, too
 

@@ -99,6 +99,19 @@ def test_members_that_a_learner_inherits_are_described() -> None:
     assert inherits == ("inherited_members: true" in described)
 
 
+def test_settings_that_a_model_inherits_are_described() -> None:
+    """Of a base that has a name of its own, the site describes the members there."""
+    models = blocklearn.models
+    for name in models.__all__:
+        kind = getattr(models, name)
+        if isinstance(kind, type) and issubclass(kind, models.Model):
+            bases = [base for base in kind.__mro__[1:] if issubclass(base, models.Model)]
+            hidden = [base for base in bases if base.__name__ not in models.__all__]
+            fields = [field for base in hidden for field in vars(base).get("__annotations__", ())]
+            described = api_page("models").partition(f".{name}\n")[2].partition(":::")[0]
+            assert ("kind" in fields) == ("inherited_members: true" in described), name
+
+
 def test_tables_of_names_are_up_to_date() -> None:
     if not (ROOT / "models").exists():
         pytest.skip("the tests of an installed wheel: pages are made from the sources")
