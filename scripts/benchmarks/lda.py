@@ -31,7 +31,7 @@ import numpy as np
 from blocklearn.models.coherence import coherence_of
 from blocklearn.models.topic_quality import distinct_words, topic_closeness
 
-from .corpora import commonest, merged
+from .corpora import commonest, in_use, merged
 from .data import facts, load, split
 from .lda_systems import PEERS, Job, checkpoints, default_recipes, passes_of, read_recipe
 from .machine import describe, limits
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
         X, name = merged(X, args.merge), f"{name}, {args.merge} documents as one"
     if args.words:
         X, name = commonest(X, args.words), f"{name}, {args.words} commonest words"
-    train, held = split(X)
+    train, held = in_use(*split(X))
     if held.shape[0] == 0:
         raise ValueError(f"{name}: too few documents to hold some out; take at least 10.")
     held = held[: args.scored]
@@ -87,7 +87,12 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
     report = Report(
         "lda",
         "training alone, from data in memory to topics; ours from after the kernels are compiled",
-        facts(X, name) | {"train_documents": train.shape[0], "scored_documents": held.shape[0]},
+        facts(X, name)
+        | {
+            "words": train.shape[1],
+            "train_documents": train.shape[0],
+            "scored_documents": held.shape[0],
+        },
         describe() | limits(quick=args.quick),
     )
     baseline, tokens = completion(unigram(train, args.eta), parts, args.alpha)

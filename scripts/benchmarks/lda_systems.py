@@ -217,7 +217,6 @@ def run_tomotopy(job: Job, X: Any, optim_interval: int = 0) -> None:
     job.settings |= {"pass": "one sweep of all documents"}
     clock, done = Clock(), 0
     columns = np.array([int(word) for word in model.used_vocabs])
-    unseen = np.setdiff1d(np.arange(X.shape[1]), columns)
     for sweeps in map(int, job.checkpoints):
         with clock:
             model.train(sweeps - done, workers=job.threads)
@@ -225,8 +224,6 @@ def run_tomotopy(job: Job, X: Any, optim_interval: int = 0) -> None:
         phi = np.zeros((job.topics, X.shape[1]))
         for k in range(job.topics):
             phi[k, columns] = model.get_topic_word_dist(k)
-        if len(unseen):  # words of held-out documents only: the smoothing mass of the rarest word
-            phi[:, unseen] = phi[:, columns].min(1, keepdims=True)
         learnt = {"alpha": np.asarray(model.alpha)} if optim_interval else {}
         job.keep(sweeps, clock, phi=phi / phi.sum(1, keepdims=True), **learnt)
 
