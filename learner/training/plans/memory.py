@@ -239,7 +239,7 @@ def _of_data(replica: Replica, feed: Feed, replicas: int, workers: int) -> Itera
     nbytes = block_bytes(shape, indexed=indexed)
     readers = readers_for(data, replica.cache.backend.kind)
     ring = ring_size(nbytes, data.blocks, readers, lent(feed.use, replicas, workers))
-    name = f"ring of {ring} {feed.name} blocks"
+    name = f"ring of {ring} {feed.name} block{'' if ring == 1 else 's'}"
     yield Planned(name, (ring, shape.rows), "bytes", ring * nbytes, "block")
     if data is not feed.source and isinstance(feed.source, MatrixSource):
         part = feed.source.shape_in_order
