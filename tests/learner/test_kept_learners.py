@@ -254,10 +254,10 @@ def test_a_large_learner_is_not_kept(
 
 def test_a_learner_that_predicts_takes_another_state_without_a_new_plan() -> None:
     X = COUNTS.astype(np.float32)
-    learner = bl.Learner("nmf", threads=1, verbose=False)
-    teams = []
+    alike: Any = {"block_rows": 20, "threads": 1, "verbose": False}  # BLAS: bits depend on rows
+    learner, teams = bl.Learner("nmf", **alike), []
     for seed in (0, 1):
-        trained = bl.Learner("nmf", X, seed=seed, threads=1, verbose=False).fit()
+        trained = bl.Learner("nmf", X, seed=seed, **alike).fit()
         numbers = {name: trained.parameter(name) for name in trained.model.parameters}
         learner.restore(State(numbers | {"W": trained.row_state("W")}, {}))
         np.testing.assert_array_equal(learner.predict(X), trained.predict(X))
