@@ -34,6 +34,7 @@ from blocklearn.datasources.formats import (
     open_rows,
 )
 from blocklearn.datasources.parsing.scratch import MEMORY
+from blocklearn.durable import make_folder
 
 from .display import Watch
 from .folder import READING, check_place, held, nbytes, prepare, states
@@ -138,7 +139,7 @@ def convert(
     kind, files = find_files(job.sources, job.format, job.options)
     overwrite = overwrite or (resume and (folder / READING).exists())  # as it has begun
     check_place(folder, files, overwrite)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     with held(folder):
         reading = prepare(folder / READING, note, resume)
         origin = (

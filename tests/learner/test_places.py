@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from inspect import signature
+from itertools import product
 from pathlib import Path
 from typing import get_args, get_type_hints
 
@@ -46,16 +47,16 @@ def test_a_file_in_the_place_of_a_folder_is_named(tmp_path: Path) -> None:
     file, lost = tmp_path / "file", tmp_path / "lost"
     file.write_text("mine")
     lost.symlink_to("nowhere")
-    for place in (file, lost):
-        for write in (
-            lambda: write_file(place / "a.csv", b""),  # noqa: B023
-            lambda: write_folder(place, lambda folder: None),  # noqa: B023
-            lambda: TensorBoard(place)({"event": "start", "rows": 0}),  # noqa: B023
-        ):
-            with pytest.raises(NotADirectoryError) as error:
-                write()
-            assert exit_code(error.value) == ExitCode.NO_INPUT
-            assert message(error.value).startswith(f"{place}: not a folder. Choose")
+    writers: list[Callable[[Path], None]] = [
+        lambda place: write_file(place / "a.csv", b""),
+        lambda place: write_folder(place, lambda folder: None),
+        lambda place: TensorBoard(place)({"event": "start", "rows": 0}),
+    ]
+    for place, write in product((file, lost), writers):
+        with pytest.raises(NotADirectoryError) as error:
+            write(place)
+        assert exit_code(error.value) == ExitCode.NO_INPUT
+        assert message(error.value).startswith(f"{place}: not a folder. Choose")
     assert file.read_text() == "mine" and sorted(tmp_path.iterdir()) == [file, lost]
 
 
@@ -79,6 +80,17 @@ def test_a_run_that_has_no_folder(command: Learn, out: str) -> None:
     assert code == ExitCode.NO_INPUT and err.startswith(f"learn: {Path(out)}: ")
     assert err.count("\n") == 1
     assert sorted(os.listdir()) == ["file", "loop", "lost", "run.yaml"]
+
+
+@pytest.mark.parametrize("place", ["loop", "lost", "file/dataset"])
+def test_a_dataset_that_has_no_folder(command: Learn, place: str) -> None:
+    Path("loop").symlink_to("loop")
+    Path("lost").symlink_to("nowhere")
+    Path("file").touch()
+    Path("rows.svm").write_text("1 1:2\n")
+    code, _, err = command("convert", "rows.svm", place)
+    assert code == ExitCode.NO_INPUT and err.startswith(f"learn: {place}: ")
+    assert err.lower().count("not a") == 1 and err.count("\n") == 1
 
 
 def test_a_full_disk_names_the_lock_and_the_events_of_tensorboard(tmp_path: Path) -> None:
