@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from blocklearn.models.glm.links import KINKED, LinkName
 
 START = 3e9  # products of a Hessian that are always worth their time
 PASSES = 20  # of either method, about
@@ -13,6 +16,10 @@ READING = 40  # products of a Hessian that take as long as reading a number in a
 # Times of sparse rows, in products of a Hessian. In a pass, of each target: a number of X, and a
 # column in all sums over columns, of one target and of several. Two numbers multiplied in X X'.
 SPARSE_READING, SUMMING, MULTIPLYING = 200, (1000, 3000), 40
+CURVED = 3  # factors of X X' that a target of a curved loss takes, about
+# Largest weight of a row, in smallest ones: from there on steps by products with X, and pairs of
+# steps, take more time than factors of X X'.
+UNEVEN, UNEVEN_PAIRS = 1e5, 300.0
 MOST_HESSIAN = 2**28  # bytes of a Hessian and its factor
 FEW_COLUMNS = 64  # dense rows so short are read as fast as sparse ones
 DENSITY = 1 / 3  # share of numbers that are not 0, from which on the same holds
@@ -29,21 +36,38 @@ def worth_hessian(rows: int, columns: int) -> bool:
     return products <= START + PASSES * READING * rows * columns
 
 
-def worth_row_products(X: Any, targets: int) -> bool:
-    """Return whether products of sparse rows are worth time and memory, for interior points.
+def worth_row_products(X: Any, targets: int, link: LinkName) -> bool:
+    """Return whether products of sparse rows, and their factors, are worth time and memory.
 
-    >>> worth_row_products(sp.eye_array(400, 900, format="csr"), 1)
-    True
+    >>> X = sp.eye_array(1000, 2000, format="csr")
+    >>> worth_row_products(X, 2, "quantile"), worth_row_products(X, 2, "huber")
+    (True, False)
     """
     rows, columns = X.shape
     if rows > columns or 16 * (rows + 1) ** 2 > MOST_HESSIAN:
         return False
     summing = SUMMING[targets > 1] * columns
     most = START + PASSES * targets * (SPARSE_READING * X.nnz + summing)
-    if rows**3 > most:
+    products = rows**3 * (1 if link == "linear" or link in KINKED else CURVED * targets)
+    if products > most:
         return False
     counts = np.bincount(sp.csr_array(X).indices)
-    return bool(rows**3 + MULTIPLYING * np.dot(counts, counts) <= most)
+    return bool(products + MULTIPLYING * np.dot(counts, counts) <= most)
+
+
+def uneven(weights: NDArray[np.floating] | None, link: LinkName) -> bool:
+    """Return whether weights of rows [n] are too far apart for products with X; None: all 1.
+
+    Steps of the log loss need few products whatever the weights.
+
+    >>> uneven(np.array([0.0, 1.0, 1e3]), "huber"), uneven(np.array([1.0, 1e3]), "linear")
+    (True, False)
+    """
+    if weights is None or link in ("logistic", "softmax"):
+        return False
+    heard = weights[weights > 0.0]
+    most = UNEVEN_PAIRS if link == "huber" else UNEVEN
+    return bool(heard.size and heard.max() > most * heard.min())
 
 
 def numbers_of(X: Any) -> int:

@@ -29,6 +29,7 @@ from .hessians import (
     dense,
     keeps_scores,
     numbers_of,
+    uneven,
     worth_hessian,
     worth_row_products,
 )
@@ -120,7 +121,8 @@ class NewtonProblem:
         """Whether rows are so few that they are solved as square ones."""
         rows, columns = self.X.shape
         if sp.issparse(self.X):
-            return self.kinked and worth_row_products(self.X, self.Y.shape[1])
+            odd = self.kinked or uneven(self.weights, self.loss.link)
+            return odd and worth_row_products(self.X, self.Y.shape[1], self.loss.link)
         return bool(rows <= columns and worth_hessian(columns, rows))
 
     @property

@@ -225,6 +225,23 @@ def test_sparse_rows_that_are_fewer_than_columns_are_solved_as_square_ones(loss:
         np.testing.assert_array_equal(again.intercept_, found.intercept_)
 
 
+@pytest.mark.parametrize("loss", ["squared_error", "huber", "poisson"])
+def test_sparse_rows_of_very_unequal_weights_are_solved_in_few_passes(loss: Any) -> None:
+    draw = np.random.default_rng(4)
+    sparse = sp.random_array((60, 500), density=0.1, format="csr", rng=draw)
+    y = np.exp(sparse @ draw.normal(size=500) / 4)
+    weights = 10.0 ** draw.uniform(-3, 6, 60)
+    how: dict[str, Any] = {"alpha": 1e-4, "tol": 1e-6, "solver": "newton"}
+    wanted = bl.GLMRegressor(loss, **how).fit(sparse.toarray(), y, weights)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        found = bl.GLMRegressor(loss, **how, max_iter=25).fit(sparse, y, weights)
+    assert NewtonProblem.of(found, sparse, y, weights).wide
+    assert not NewtonProblem.of(found, sparse, y, np.ones(60)).wide
+    np.testing.assert_allclose(found.coef_, wanted.coef_, atol=1e-4 * abs(wanted.coef_).max())
+    assert found.fit(sparse, y, np.zeros(60) + (np.arange(60) < 2)).n_iter_ <= 25
+
+
 @pytest.mark.parametrize(
     ("loss", "wide"), [("quantile", True), ("poisson", False), ("squared_error", False)]
 )
