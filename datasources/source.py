@@ -7,7 +7,7 @@ protocols take a twentieth of `partial_fit`.
 
 from collections.abc import Sequence
 from numbers import Integral
-from typing import Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,9 @@ from blocklearn.card import card
 from .arrays.block_shape import BlockShape
 from .block import HostBlock
 from .errors import DataError
+
+T = TypeVar("T")
+_ABSENT = object()
 
 
 class DataSource(Protocol):
@@ -101,9 +104,20 @@ class LabelledSource(Protocol):
         """The names of the targets, `shape.targets` of them, or None if unknown."""
 
 
+def _offered(source: DataSource | None, name: str, absent: T) -> Any | T:
+    """Return a member that only some sources have, or `absent`.
+
+    Raises AttributeError if the source has it as a property, and that itself lacks an attribute.
+    """
+    found = getattr(source, name, _ABSENT)
+    if found is not _ABSENT:
+        return found
+    return getattr(source, name) if hasattr(type(source), name) else absent
+
+
 def target_names(source: DataSource) -> Sequence[str] | None:
     """Return the names of the targets of any source; None without targets or names."""
-    return getattr(source, "target_names", None)
+    return _offered(source, "target_names", None)
 
 
 @runtime_checkable
@@ -125,7 +139,7 @@ class NamedRowsSource(Protocol):
 
 def row_names(source: DataSource) -> Sequence[str] | None:
     """Return the names of the rows of any source; None if unknown."""
-    return getattr(source, "row_names", None)
+    return _offered(source, "row_names", None)
 
 
 @runtime_checkable
@@ -139,17 +153,17 @@ class ParallelSource(Protocol):
 
 def readers_of(source: DataSource) -> int:
     """Return how many threads may read a source at once."""
-    return getattr(source, "readers", 1)
+    return _offered(source, "readers", 1)
 
 
 def rows_last(source: DataSource) -> bool:
     """Return whether a row has the same number and contents in all passes: no stream's do."""
-    return bool(getattr(source, "rows_last", True))
+    return bool(_offered(source, "rows_last", True))
 
 
 def notes_of(source: DataSource | None) -> Sequence[str]:
     """Return the `notes` of a source, if any: lines about its own choices."""
-    return getattr(source, "notes", ())
+    return _offered(source, "notes", ())
 
 
 @runtime_checkable
@@ -191,7 +205,7 @@ class UnevenSource(Protocol):
 
 def first_rows(source: DataSource) -> npt.NDArray[np.int64]:
     """Return the first row of each block of the rows in order, and the number of rows."""
-    uneven: npt.NDArray[np.int64] | None = getattr(source, "first_rows", None)
+    uneven: npt.NDArray[np.int64] | None = _offered(source, "first_rows", None)
     if uneven is not None:
         return uneven
     shape = source.shape
