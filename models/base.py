@@ -62,6 +62,7 @@ class Model(Matrices):
     reads_occurring: where a parameter has a row for each column, `update` and scores of training
         read only the rows whose columns occur in the block. A worker may then let its other rows
         become old. Subclasses do not inherit this: each sets it for itself.
+    stays_at_zero: whether gradients of some parameters are 0 where all parameters are.
 
     Attributes of a replica, see `attach`: `parameters` are saved, merged and resumed. `update` may
     fill `updates`, expressions by parameter, for the optimizer.
@@ -82,6 +83,7 @@ class Model(Matrices):
     largest_block: ClassVar[int]
     recorded: ClassVar[bool] = True
     reads_occurring: ClassVar[bool] = False
+    stays_at_zero: ClassVar[bool] = False
     model_config = ConfigDict(
         arbitrary_types_allowed=True,
         validate_assignment=True,

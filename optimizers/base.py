@@ -57,6 +57,7 @@ class Optimizer(Fields):
     normalises: ClassVar[bool] = False  # whether columns of parameters are made to sum to 1
     steps_by_pass: ClassVar[bool] = False  # whether parameters change in `end_pass` only
     keeps_rows: ClassVar[bool] = False  # whether it keeps numbers for each row of the data
+    starts_at_zero: ClassVar[bool] = False  # whether parameters start at 0, whatever the model sets
 
     def __init_subclass__(cls, **options: Unpack[ConfigDict]) -> None:
         """Let a class inherit `form` and `end_form` only with the methods that they describe."""

@@ -43,6 +43,7 @@ class FTRL(GradientOptimizer):
     )
     by_entry: ClassVar[bool] = True
     keeps_time: ClassVar[bool] = False
+    starts_at_zero: ClassVar[bool] = True
 
     def attach(self, cache: MatCache, parameters: dict[str, Mat], **kwargs: Any) -> None:
         """Make the state, and set the parameters to 0."""

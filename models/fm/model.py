@@ -55,6 +55,7 @@ class FM(GLM):
     """
 
     reads_occurring: ClassVar[bool] = True
+    stays_at_zero: ClassVar[bool] = True
     kind: Literal["fm"] = "fm"  # type: ignore[assignment]
     factors: int = Field(8, ge=1, description="numbers that describe a feature in pairs, K")
     factor_l2: Weight | None = Field(

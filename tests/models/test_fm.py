@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import blocklearn as bl
 from blocklearn.models import FM, GLM, Target
 from blocklearn.models.errors import ModelConfigError
-from blocklearn.optimizers import LBFGS, SGD, AdaGrad
+from blocklearn.optimizers import FTRL, LBFGS, SGD, AdaGrad
 from blocklearn.optimizers.errors import CombinationError
 from tests.support.often import rarely
 
@@ -255,3 +255,10 @@ def test_steps_by_row_are_refused() -> None:
     Y = np.ones((ROWS, 1), np.float32)
     with pytest.raises(CombinationError, match="LinearLoss"):
         learner_of(FM(), sp.csr_array(hostile()), Y, optimizer=AdaGrad(step_per="row")).fit()
+
+
+def test_a_start_at_zero_is_refused() -> None:
+    """Gradients of factors are 0 where all factors are, so a linear model would come out."""
+    learner = learner_of(FM(), hostile(), np.ones((ROWS, 1), np.float32), optimizer=FTRL())
+    with pytest.raises(CombinationError, match="optimizer=ftrl: .* stay 0. Use adagrad"):
+        learner.fit()

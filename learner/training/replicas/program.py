@@ -31,7 +31,7 @@ from ..settings.checks import (
     checked_scores,
 )
 from ..settings.execution import Execution
-from ..settings.optimizer_checks import check_meaning
+from ..settings.optimizer_checks import check_meaning, check_start
 from .block_input import Intake
 from .learned import Learned
 from .names import OPTIMIZER
@@ -78,6 +78,8 @@ class Program:
     ) -> None:
         """Bind the model to a cache without memory; see `Replica` for the arguments."""
         check_meaning(parts.model, parts.optimizer)
+        if trains:
+            check_start(parts.model, parts.optimizer)
         self.model, self.mixins, self.trains = parts.model, parts.mixins, trains
         self.optimizer = parts.optimizer if trains else None
         self.shapes, self.seed, self.device = shapes, execution.seed, device

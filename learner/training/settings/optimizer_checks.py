@@ -74,6 +74,21 @@ def check_meaning(model: Model, optimizer: Optimizer | None) -> None:
     )
 
 
+def check_start(model: Model, optimizer: Optimizer | None) -> None:
+    """Raise CombinationError if an optimizer begins where a model would learn too little."""
+    if optimizer is None or not (optimizer.starts_at_zero and model.stays_at_zero):
+        return
+    kind, default = (
+        str(getattr(optimizer, "kind", type(optimizer).__name__)),
+        model.default_optimizer(),
+    )
+    use = "" if default is None else f" Use {getattr(default, 'kind', type(default).__name__)}."
+    raise CombinationError(
+        f"optimizer={kind}: begins with parameters of 0, and {type(model).__name__} has some whose "
+        f"gradients are 0 there: they would stay 0.{use}"
+    )
+
+
 def versions(optimizer: Optimizer | None) -> dict[str, int]:
     """Return how often each parameter and each Mat of the state was written to, by name."""
     if optimizer is None:
