@@ -310,6 +310,30 @@ def test_a_hook_reads_the_whole_table_and_a_run_resumes_within_a_pass(
     assert always
 
 
+@pytest.mark.parametrize("name", ["rows", "blocks", "ftrl"])
+def test_clocks_begin_anew_at_merges(name: str, always: list[str]) -> None:
+    """As of replicas, where a state is of the middle of a pass and nothing has read the tables."""
+    model, optimizer = CAN[name]
+
+    def pauses(**given: Any) -> Any:
+        run = bl.Learner(
+            model, data(), optimizer=optimizer, threads=1, verbose=False, block_rows=10, seed=3,
+            sync_every=1, hooks=[Early()], **given,
+        ).fit()  # fmt: skip
+        return run.state().position["optimizers"]
+
+    expected = pauses(replicas=2)
+    assert results(2, lambda own: pauses(engine=own)) == [expected] * 2
+    assert "W" in always
+
+
+class Early(bl.Hook):
+    """Stops after four blocks."""
+
+    def block(self, learner: bl.Learner, progress: bl.Progress) -> None:
+        progress.stop = progress.stop or progress.block >= 4
+
+
 def test_the_cost_model_knows_when_fetching_is_faster() -> None:
     network = Network(5e-5, 1.25e9)
     few = Needs(64, 1, 20_000, 8)

@@ -202,9 +202,11 @@ class NeededTables:
     def merge(self) -> None:
         """Merge the rows that blocks have read since the last merge; rows that rest wake in it."""
         read = self._rows.merge(self._tables())
-        if self._optimizer.rests:
-            with nullcontext() if self._files is None else self._files.changing(read):
-                self._optimizer.settled_elsewhere(read)
+        if not self._optimizer.rests:
+            self._optimizer.settle()  # changes no row: its clock begins anew, as of replicas
+            return
+        with nullcontext() if self._files is None else self._files.changing(read):
+            self._optimizer.settled_elsewhere(read)
 
     def gather(self) -> None:
         """Give all workers the rows that have changed."""
