@@ -120,10 +120,14 @@ def test_a_closed_learner_trains_further_in_files(tmp_path: Path) -> None:
     assert [found["parameters"] for found in results(2, work)] == [expected["parameters"]] * 2
 
 
-def test_a_state_is_not_given_to_workers_that_have_trained(tmp_path: Path) -> None:
+@pytest.mark.parametrize("passes", [1, 2])
+def test_a_state_is_not_given_to_workers_that_have_trained(passes: int, tmp_path: Path) -> None:
+    """Not even one of as many passes: tables would keep rows that the state does not have."""
+
     def work(own: Exchange) -> None:
         early = made("blocks", engine=own, passes=1, table_folder=tmp_path / "a").fit().state()
-        learner = made("blocks", engine=own, table_folder=tmp_path / "b").fit()
+        learner = made("blocks", engine=own, passes=passes, table_folder=tmp_path / "b").fit()
+        learner.passes = 2
         if own.rank == 0:
             learner.restore(early)
         learner.fit()

@@ -65,6 +65,7 @@ class LiveModel:
         self.trained = False
         self._progress, self._row_folder, self._tables = progress, row_folder, tables
         self._unshared: State | None = None  # was given to this worker, perhaps not to others
+        self._moved = False  # whether the replicas may have trained
         self._states: Mapping[str, RowState | TokenState] = {}  # of `stores`, also after `close`
 
     # ------------------------------------------------------------- replicas
@@ -74,7 +75,7 @@ class LiveModel:
 
         shares: of the rows of each side that is trained on.
         """
-        self.team, self._states = team, team.first.model.states
+        self.team, self._states, self._moved = team, team.first.model.states, False
         of_states = {
             name: shares[state.side]
             if state.side < len(shares)
@@ -229,8 +230,8 @@ class LiveModel:
 
         Raises ConfigError if tables in files of this worker have other numbers already.
         """
-        team, state = self.ready(), self._unshared
-        self._unshared = None
+        team, state, moved = self.ready(), self._unshared, self._moved
+        self._unshared, self._moved = None, True
         if team.crew.size == 1:
             return
         state = shared(state, team, self.stores, kept or {})
@@ -238,14 +239,17 @@ class LiveModel:
             if state.pages is None:
                 self.restore(state)
             else:
-                self._check_unchanged(state)
+                self._check_unchanged(state, moved=moved)
                 self._continue_from(state)
             self._unshared = None
 
-    def _check_unchanged(self, state: State) -> None:
-        """Raise ConfigError unless tables have their initial values, or the numbers of `state`."""
+    def _check_unchanged(self, state: State, *, moved: bool) -> None:
+        """Raise ConfigError unless tables have their initial values, or the numbers of `state`.
+
+        moved: whether the replicas may have trained since they were made.
+        """
         position = int(state.position.get("pass", 0)), int(state.position.get("block", 0))
-        if self._progress.position not in ((0, 0), position):
+        if self._progress.position != (0, 0) and (moved or self._progress.position != position):
             raise ConfigError(
                 [
                     f"restore: a state of tables in files, of {position}, goes to workers that "
