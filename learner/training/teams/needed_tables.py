@@ -88,10 +88,13 @@ def chosen_needs(
 def _refusal(replica: Replica, setting: str) -> CombinationError:
     title, optimizer = type(replica.model).__name__, type(replica.optimizer).__name__
     steps = "" if replica.optimizer is None else f" with {optimizer}"
+    remedy = "Train with one worker"
+    if vars(type(replica.model)).get("reads_occurring"):
+        kept = "kept assignments" if replica.model.needs.tokens else "penalties, averages"
+        remedy = f"Leave out {kept}, mixins and a sync_weight below 1; or train with one worker"
     return CombinationError(
         f"{setting}: {title}{steps} cannot keep its tables in files of several workers: with these "
-        "settings, rows change that no block reads, or may. Leave out penalties, averages, mixins "
-        f"and a sync_weight below 1; or train with one worker; or leave out {setting}."
+        f"settings, rows change that no block reads, or may. {remedy}; or leave out {setting}."
     )
 
 
