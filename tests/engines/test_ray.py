@@ -31,6 +31,7 @@ from blocklearn.learner.errors import ConfigError, WorkerError, WorkerLostError
 from blocklearn.models import NMF
 from tests.engines.test_workers import CASES, Stops, data_of, learnt, trained
 from tests.support import exchange_cases, needed_cases
+from tests.support.filed_workers import made, whole
 from tests.support.learn_command import Learn
 from tests.support.workers import few_travel
 
@@ -234,6 +235,19 @@ def test_workers_that_a_learner_starts_learn_what_replicas_learn(name: str, clus
     learner = trained(CASES[name], engine="ray", workers=2)
     try:
         assert learnt(learner) == expected
+    finally:
+        learner.close()
+
+
+@pytest.mark.services
+@pytest.mark.parametrize("name", ["blocks", "vb"])
+def test_each_worker_has_tables_in_files_of_its_own(
+    name: str, cluster: Any, tmp_path: Path
+) -> None:
+    expected = whole(made(name, replicas=2).fit())
+    learner = made(name, engine="ray", workers=2, table_folder=tmp_path)
+    try:
+        assert whole(learner.fit()) == expected
     finally:
         learner.close()
 
