@@ -7,13 +7,11 @@ import errno
 import json
 import os
 import re
-import resource
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +29,7 @@ from blocklearn.learner.runs import training
 from blocklearn.learner.storage import model_folder
 from blocklearn.learner.storage.manifest import write_manifest
 from blocklearn.learner.storage.tensor_file import write_tensors
+from tests.support.largest_file import largest_file
 from tests.support.learn_command import started, wait_until_ready
 from tests.support.often import rarely
 
@@ -83,17 +82,6 @@ def whole(learn: Learn) -> str:
     code, err = learn("--out", "whole", "-q")
     assert code == ExitCode.DONE, err
     return "whole"
-
-
-@contextmanager
-def largest_file(size: int) -> Iterator[None]:
-    """As on a full disk, writing fails in the middle of a file."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def weights(run: str) -> bytes:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import resource
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from inspect import signature
 from itertools import product
 from pathlib import Path
@@ -18,20 +16,10 @@ from blocklearn.learner.command_line.cli import COMMANDS
 from blocklearn.learner.exit_codes import ExitCode, exit_code, message
 from blocklearn.learner.files.lock import Lock
 from blocklearn.learner.watch.tensorboard import TensorBoard
+from tests.support.largest_file import largest_file
 from tests.support.learn_command import Learn
 
 CONFIG = "model: {kind: kmeans}\ndata: {train: {kind: time-zones}}\n"
-
-
-@contextmanager
-def largest_file(size: int) -> Iterator[None]:
-    """As on a full disk, writing fails in the middle of a file."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_a_file_does_not_replace_a_pipe_or_a_device(tmp_path: Path) -> None:
