@@ -59,7 +59,7 @@ def _logistic_bends(eta: Array, y: Array, shape: float) -> Array:
     return np.asarray(e / (1.0 + e) ** 2)
 
 
-def _probabilities(eta: Array) -> tuple[Array, Array, Array]:
+def probabilities(eta: Array) -> tuple[Array, Array, Array]:
     """Return scores less their largest, probabilities, and logarithms of sums, by class.
 
     eta: [rows x classes]. NumPy sums over many rows at a time several times as fast as over the few
@@ -74,7 +74,7 @@ def _probabilities(eta: Array) -> tuple[Array, Array, Array]:
 
 
 def _softmax(eta: Array, y: Array, shape: float) -> tuple[Array, Array]:
-    eta, mean, logs = _probabilities(eta)
+    eta, mean, logs = probabilities(eta)
     eta -= logs
     eta *= y.T
     mean -= y.T
@@ -82,7 +82,7 @@ def _softmax(eta: Array, y: Array, shape: float) -> tuple[Array, Array]:
 
 
 def _softmax_bends(eta: Array, y: Array, shape: float) -> Array:
-    _, mean, _ = _probabilities(eta)
+    _, mean, _ = probabilities(eta)
     mean *= 1.0 - mean
     return np.ascontiguousarray(mean.T)
 

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from blocklearn.matcache import cpu
 from blocklearn.matcache.cpu.pool import Pool
 
-from .curves import Array, Loss
+from .curves import Array, Loss, probabilities
 from .row_sums import AtScores, Chunks, RowSums, Targets, summed
 
 AT_ONCE = 2**14  # scores of a chunk
@@ -107,9 +107,7 @@ class SparseSums(RowSums):
     def _curve_at(self, eta: Array, part: slice) -> Array:
         """Return `curve` of the scores of some rows."""
         if self.loss.link == "softmax":
-            found: Array = np.exp(eta - eta.max(axis=1, keepdims=True))
-            found /= found.sum(axis=1, keepdims=True)
-            return found
+            return probabilities(eta)[1].T
         return self._curve.bends(eta, self._y(part), self._shape) * self._shares(part)
 
     def _bend(self, U: Array, curve: Array | None, part: slice) -> None:
