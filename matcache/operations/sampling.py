@@ -64,10 +64,10 @@ class Draws:
     first: Slot
     z: Slot
 
-    def scratch(self, name: str, dtype: Any) -> Slot:
-        """Return a container with one number per particle, which grows with X."""
+    def scratch(self, name: str, dtype: Any, rows: int = 1) -> Slot:
+        """Return a container with a number per particle in each row, which grows with X."""
         key = ("sample_topics", self.z.guid, name, np.dtype(dtype).name)
-        return _of_particles(self.X, key, 1, dtype, name)
+        return _of_particles(self.X, key, rows, dtype, name)
 
     @property
     def flops_each(self) -> int:

@@ -1,4 +1,4 @@
-"""The sampler of rows: the exact distribution of a token's new topic, and the counts after it."""
+"""The samplers of rows: the exact distribution of a token's new topic, and the counts after it."""
 
 # Numba infers the types of the kernel.
 # mypy: allow-untyped-defs, allow-untyped-calls
@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 
 from blocklearn.matcache.cpu.jit import kernel
+from blocklearn.matcache.cpu.topics.draws import AHEAD
 from blocklearn.matcache.cpu.topics.kept_rows import share_left
 from blocklearn.matcache.cpu.topics.row_vectors import (
-    AHEAD,
     chains_of,
     kind_of,
     parts_of,
+    sweep_particle,
+    sweep_particles,
     sweep_row,
     sweep_rows,
     vectors_of,
@@ -104,6 +106,55 @@ def test_shares_are_the_exact_probabilities(k: int, together: bool) -> None:
             now[new[-1]] += 1
             np.testing.assert_array_equal(n[:k], now)
             assert not n[k:].any()
+
+
+@kernel()
+def draw_particles_for_all(kind, us, together, z, weight, n, table, own, chains, at, words, now,
+                           weights, u, found):  # fmt: skip
+    """Draw the topic of a particle of each chain for each of many numbers, from the same state."""
+    k, width = table.shape[1], own.size // (1 + 2 * chains)
+    for i in range(us.size):
+        for c in range(chains):
+            for j in range(width):
+                own[(1 + c) * width + j] = n[j] if j < k else np.float32(0)
+            at[c] = c
+            words[c], now[c], weights[c], u[c] = WORD, z, weight, us[(i + c) % us.size]
+        if together:
+            sweep_particles(kind, 0, 1, at, own, width, k, words, now, weights, u, table)
+        else:
+            for c in range(chains):
+                sweep_particle(kind, c, 1, at, own, width, k, words, now, weights, u, table)
+        for c in range(chains):
+            found[c, i] = now[c]
+
+
+@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize("k", [1, 17, 64, 100, 129])
+def test_particles_have_the_exact_shares_by_their_weight(k: int, together: bool) -> None:
+    """Their own weight is left out of the counts, and phi is what the table says."""
+    rng, single, weight = np.random.default_rng(k), np.float32, 0.75
+    phi, others, z = rng.uniform(0.1, 1, (WORDS, k)), rng.integers(1, 64, k) / 16, k // 2
+    vectors = vectors_of(k)
+    chains, width = chains_of(vectors), padded(k)
+    us = ((np.arange(DRAWS) + 0.5) / DRAWS).astype(single)
+    own, found = np.full(parts_of(vectors) * width, np.nan, single), np.zeros((chains, DRAWS), int)
+    n = others.astype(single)
+    n[z] += weight
+    draw_particles_for_all(
+        kind_of(vectors), us, together, np.int32(z), single(weight), n, phi.astype(single), own,
+        chains, np.zeros(chains, np.int64), np.zeros(chains + AHEAD, np.int32),
+        np.zeros(chains, np.int32), *np.zeros((2, chains), single), found,
+    )  # fmt: skip
+    expected = others * phi[WORD] / (others @ phi[WORD])
+    for new, after in zip(
+        found, own[width : (1 + chains) * width].reshape(chains, -1), strict=True
+    ):
+        share_of = np.bincount(new, minlength=k) / DRAWS
+        np.testing.assert_allclose(share_of, expected, atol=8 / DRAWS)
+        now = others.copy()
+        now[new[-1]] += weight
+        np.testing.assert_array_equal(after[:k], now)
+        assert not after[k:].any()
 
 
 @pytest.mark.parametrize("k", [17, 300])

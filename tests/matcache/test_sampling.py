@@ -12,7 +12,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blocklearn.matcache import MatCache, ShapeError, from_array, from_sparse
+from blocklearn.matcache import MatCache, ShapeError, SparseInput, from_array, from_sparse
+from blocklearn.matcache.cpu.topics.draws import AHEAD
 from blocklearn.matcache.operations.sampling import CAP, sample_topics
 
 
@@ -41,7 +42,7 @@ def draw(
         return samples.z.data()[:, :particles].copy(), samples.counts(len(alpha)).numpy()
 
 
-@pytest.mark.parametrize("k", [1, 3, 17, 40])  # each takes seconds to compile
+@pytest.mark.parametrize("k", [1, 17, 100, 129])  # each takes a second to compile
 def test_counts_are_the_words_of_the_columns(k: int) -> None:
     rng = np.random.default_rng(0)
     X = rng.poisson(0.7, (23, 31)).astype(np.float32)
@@ -105,6 +106,30 @@ def test_same_bits_at_any_number_of_threads_and_other_draws_in_the_next_pass() -
         assert counts.tobytes() == found[0][1].tobytes()
     again, _ = draw(X, phi, alpha, pass_=1)
     assert again.tobytes() != found[0][0].tobytes()
+
+
+@pytest.mark.parametrize("entries", [1, 3, 8])
+def test_a_larger_block_draws_what_it_draws_alone(entries: int) -> None:
+    """Containers have grown with it. Some numbers behind its words are read, too."""
+    X = np.zeros((9, 8), np.float32)
+    X[4, :entries] = CAP
+    phi, alpha = np.ones((8, 3), np.float32), np.ones((1, 3), np.float32)
+    with MatCache(threads=1) as cache:
+        mats = [from_array(cache, a) for a in (phi, alpha, np.arange(9)[:, None])]
+        key = from_array(cache, np.array([[7, 0, 0]]))
+        block = SparseInput(cache, "X", 9, 8, entries)
+        for values in (X, np.full((9, 8), CAP, np.float32)):
+            matrix = sp.csr_array(values)
+            x = block.bind(
+                indptr=matrix.indptr.astype(np.int64),
+                indices=matrix.indices.astype(np.int32),
+                values=matrix.data,
+            )
+            z = sample_topics(x, *mats, key, burn=1, save=2).z.data()[:, : matrix.nnz * CAP]
+        words = [s for s in block.pattern.dependents.values() if s.label.startswith("words")]
+        assert words[0].shape[0] * words[0].shape[1] >= matrix.nnz * CAP + AHEAD
+        alone, _ = draw(matrix, phi, alpha[0], burn=1, save=2)
+        np.testing.assert_array_equal(z, alone)
 
 
 @pytest.mark.parametrize("value", [np.nan, 0.0, np.inf])

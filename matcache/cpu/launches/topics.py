@@ -14,10 +14,17 @@ from ...containers.slots import PatternSlot, Slot
 from ...operations.kept_topics import Redraws, gains
 from ...operations.sampling import Draws
 from ..bounds import Work, column_bounds, even_bounds, row_bounds
-from ..topics.gibbs import GROUP, count_draws, count_particles, sample_rows, topic_counts
+from ..topics.draws import AHEAD
+from ..topics.gibbs import (
+    InWork,
+    count_draws,
+    count_particles,
+    sample_rows,
+    topic_counts,
+)
 from ..topics.kept_lists import Columns, Lists, redraw_lists, widened
-from ..topics.kept_rows import InWork, redraw_rows
-from ..topics.row_vectors import AHEAD, chains_of, kind_of, parts_of, vectors_of
+from ..topics.kept_rows import TokensInWork, redraw_rows
+from ..topics.row_vectors import chains_of, kind_of, parts_of, vectors_of
 from ..topics.tokens import MOVED, Phi, Tokens, Uniform, add_moved, count_tokens, move_counts
 from ..topics.vectors import LANES, padded
 
@@ -43,22 +50,21 @@ def _topic_counts(
 def _sample_topics(cache: MatCache, draws: Draws) -> None:
     X, phi, first, z = draws.X, draws.phi, draws.first, draws.z
     pattern, k = X.pattern, phi.shape[1]
-    u, weights = (draws.scratch(name, np.float32) for name in ("uniform numbers", "weights"))
-    words, topics = draws.scratch("words", np.int64), draws.scratch("topics", np.int32)
-    counts = cache.result(
-        ("sampler counts", k), (cache.backend.threads, 2 * GROUP * padded(k)), np.float32, "counts"
-    )
-    state = cache.result(
-        ("sampler chains",), (cache.backend.threads, (GROUP + 1) ** 2), np.int64, "chains"
-    )
+    vectors, threads = vectors_of(k), cache.backend.threads
+    numbers = draws.scratch("words and topics", np.int32, 2).data()  # one row in a plan
+    weights, u = (draws.scratch(name, np.float32) for name in ("weights", "uniform numbers"))
+    work = InWork(numbers[0], numbers[-1], weights.data()[0], u.data()[0])
+    shape = (threads, parts_of(vectors) * padded(k))
+    counts = cache.result(("sampler counts", k), shape, np.float32, "counts")
+    chains = (threads, 5 * chains_of(vectors))
+    state = cache.result(("sampler chains", chains), chains, np.int64, "chains")
     indptr, indices = pattern.offsets()
     values = X.slot.data()[0]
     particles = (indptr, X.shape[0], values, first.data()[0])
-    call = [indptr, indices, values, first.data()[0]]
+    call: list[Any] = [indptr, indices, values, first.data()[0]]
     call += [mat.slot.data() for mat in (draws.row_ids, draws.key, phi, draws.alpha)]
-    chains = state.data().reshape(-1, GROUP + 1, GROUP + 1)
-    call += [draws.burn, z.data(), counts.data(), chains]
-    call += [slot.data()[0] for slot in (u, weights, words, topics)]
+    call += [draws.burn, z.data(), work, kind_of(vectors)]
+    call += [counts.data(), state.data().reshape(threads, 5, -1)]
     cache.backend.call(count_particles, *particles)
     cache.backend.run(sample_rows, row_bounds(cache, X.shape[0], pattern), *call)
     cache.backend.call(count_draws, *particles, draws.flops_each, cache.backend.operations)
@@ -91,7 +97,7 @@ def _redraw_topics(cache: MatCache, draws: Redraws) -> None:
     counts = cache.result(("sampler counts of rows", k), shape, np.float32, "counts of rows")
     chains = (backend.threads, 4 * chains_of(vectors))
     state = cache.result(("sampler rows", chains), chains, np.int64, "rows in work")
-    in_work = InWork(*(slot.data()[0] for slot in (words, now, shares)))
+    in_work = TokensInWork(*(slot.data()[0] for slot in (words, now, shares)))
     call: list[Any] = [_tokens(cache, draws), X.pattern.offsets()[1], _phi(draws), uniform, in_work]
     call += [draws.sweeps, _gains(cache, draws.old, k), kind_of(vectors)]
     call += [counts.data(), state.data().reshape(backend.threads, 4, -1)]

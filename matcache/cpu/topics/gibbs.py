@@ -4,24 +4,24 @@ Mimno, Hoffman, Blei (ICML 2012), section 3. A row depends only on its own data,
 table. An entry of weight x counts as min(ceil(x), CAP) particles of equal weight, each with a
 topic.
 
-The number of topics is known when the kernel runs, so one compilation serves all.
+With few topics, their counts stay in registers: see `row_vectors`.
 """
 
 # Numba infers the types.
 # mypy: allow-untyped-defs, allow-untyped-calls
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...operations.sampling import CAP
 from ..jit import helper, kernel
-from .draw_vectors import sample
 from .numbers import grid_of, uniforms
+from .row_vectors import sweep_particle, sweep_particles
 from .vectors import LANES
 
-GROUP = 4  # rows sampled together: 34 ns per token alone, 19 with 4, since their chains overlap
-_f = np.float32
+_f, _i32 = np.float32, np.int32
 _plain = helper(places=True)
 
 
@@ -99,10 +99,26 @@ def topic_counts(chunk, thread, bounds, active, starts, t_pos, values, first, z,
                 out[c, j] = 0
 
 
+class InWork(NamedTuple):
+    """Scratch numbers of the particles of rows in work.
+
+    words, topics: int32, two rows of one array, since up to AHEAD numbers behind words are read.
+    weights, u: float32, the weight and a uniform number.
+    """
+
+    words: Any
+    topics: Any
+    weights: Any
+    u: Any
+
+
 @_plain
-def prepare(d, at, n, indptr, indices, values, first, alpha, weights, words, topics):
-    """Write down the particles of row d and its counts; return the first one and the end."""
-    k = alpha.shape[1]
+def prepare(d, n, at, indptr, indices, values, first, alpha, work):
+    """Write down the particles of row d, and its counts; return the first one and the end.
+
+    n[at : at + padded(k)]: alpha, on a grid whose float32 sums are exact.
+    """
+    k, words, weights = alpha.shape[1], work.words, work.weights
     total = _f(0)
     for j in range(k):
         total += alpha[0, j]
@@ -121,110 +137,85 @@ def prepare(d, at, n, indptr, indices, values, first, alpha, weights, words, top
         if count > 0:
             weight = max(_f(np.rint(values[i] / _f(count) / grid)), _f(1)) * grid
             for _ in range(count):
-                words[p] = np.int64(indices[i]) * k
+                words[p] = indices[i]
                 weights[p] = weight
-                topics[p] = -1
+                work.topics[p] = _i32(-1)
                 p += 1
     for j in range((k + LANES - 1) // LANES * LANES):
         n[at + j] = max(_f(np.rint(alpha[0, j] / grid)), _f(1)) * grid if j < k else _f(0)
     return start, start + size
 
 
-ROW, SWEEP, START, STOP, AT = range(5)  # of a chain: its row, sweep, particles and the next one
-
-
-@_plain
-def next_sweep(
-    chains, c, end, n, indptr, indices, values, first, row_ids, key, alpha, burn, z, u, weights,
-    words, topics,
-):  # fmt: skip
-    """Save the sweep of chain c; begin the row's next one, or the next row with particles.
-
-    Its row becomes -1 if no rows before `end` are left.
-    """
-    row, sweep, start, stop = chains[c, ROW], chains[c, SWEEP], chains[c, START], chains[c, STOP]
-    if row >= 0 and sweep >= burn:
-        for i in range(start, stop):
-            z[sweep - burn, i] = topics[i]
-    sweep += 1
-    if row < 0 or sweep == burn + z.shape[0]:
-        sweep = 0
-        start = stop
-        while start == stop and chains[GROUP, ROW] < end:
-            row = chains[GROUP, ROW]
-            chains[GROUP, ROW] += 1
-            start, stop = prepare(
-                row, c * n.shape[0] // (2 * GROUP), n, indptr, indices, values, first, alpha,
-                weights, words, topics,
-            )  # fmt: skip
-        if start == stop:
-            row = -1
-    if row >= 0:
-        uniforms(u, start, stop - start, sweep, row_ids[row, 0], key)
-    chains[c, ROW], chains[c, SWEEP], chains[c, AT] = row, sweep, start
-    chains[c, START], chains[c, STOP] = start, stop
+AT, START, STOP, ROW, SWEEP = range(5)  # of a chain: its next particle, its row's, row and sweep
 
 
 @kernel(places=True)
 def sample_rows(
-    chunk, thread, bounds, indptr, indices, values, first, row_ids, key, phi, alpha, burn, z,
-    counts, state, u, weights, words, topics,
+    chunk, thread, bounds, indptr, indices, values, first, row_ids, key, phi, alpha, burn, z, work,
+    kind, scratch, state,
 ):  # fmt: skip
-    """Sample the topics of a chunk of rows, for any number of topics k.
+    """Sample the topics of a chunk of rows.
 
     phi: float32 [columns x k], positive, up to a factor per column.
     alpha: [1 x k].
     first: from `count_particles`.
     z: uint16 [saved sweeps x particles], the topics after each saved sweep.
-    counts: scratch [threads x 8 padded(k)].
-    state: scratch int64 [threads x 5 x 5], of the chains, and the first row that none has.
-    u, weights: scratch float32, one per particle of the block.
-    words, topics: scratch int64 and int32, one per particle of the block.
+    work: a record.
+    kind: of `kind_of`, for the number of topics.
+    scratch: float32 [threads x `parts_of` x padded(k)], see `sweep_particles`.
+    state: scratch int64 [threads x 5 x chains], of the rows in work.
 
-    Four chains sample a particle each in turn, since one alone waits for itself. At the end of a
-    row, a chain takes the next row that no other has.
+    Some rows take turns, since one alone waits for itself. At the end of a row, its chain takes the
+    next one. Where none is left, the rows in work are finished one by one.
 
     The first sweep draws each particle given those before it. alpha and weights are rounded to a
     grid of 2^-22 of the row's total. float32 sums on this grid are exact, so they do not drift.
     """
-    k, n, chains, end = phi.shape[1], counts[thread], state[thread], bounds[chunk + 1]
-    b, sums = n.shape[0] // (2 * GROUP), n.shape[0] // 2
-    for c in range(GROUP):
-        chains[c, ROW] = -1
-        chains[c, AT] = chains[c, STOP] = 0
-    chains[GROUP, ROW] = bounds[chunk]
-    while True:
-        running, steps = 0, np.int64(2**62)
-        for c in range(GROUP):
-            if chains[c, AT] == chains[c, STOP]:
-                next_sweep(
-                    chains, c, end, n, indptr, indices, values, first, row_ids, key, alpha, burn, z,
-                    u, weights, words, topics,
+    own, chains, k = scratch[thread], state[thread], phi.shape[1]
+    width, many = (k + LANES - 1) // LANES * LANES, chains.shape[1]
+    for c in range(many):
+        chains[AT, c] = chains[STOP, c] = 0
+        chains[ROW, c] = -1
+    row, end, live = bounds[chunk], bounds[chunk + 1], 1
+    while live > 0:
+        live, steps = 0, np.int64(2**62)
+        for c in range(many):
+            if chains[AT, c] == chains[STOP, c]:
+                d, sweep, start, stop = (
+                    chains[ROW, c], chains[SWEEP, c], chains[START, c], chains[STOP, c]
                 )  # fmt: skip
-            if chains[c, ROW] >= 0:
-                running += 1
-                steps = min(steps, chains[c, STOP] - chains[c, AT])
-        if running == 0:
-            break
-        if running == GROUP:
-            i0, i1, i2, i3 = chains[0, AT], chains[1, AT], chains[2, AT], chains[3, AT]
-            for _ in range(steps):
-                t0 = sample(n, 0, phi, words[i0], u[i0], topics[i0], weights[i0], sums, k)
-                t1 = sample(n, b, phi, words[i1], u[i1], topics[i1], weights[i1], sums + b, k)
-                t2 = sample(
-                    n, 2 * b, phi, words[i2], u[i2], topics[i2], weights[i2], sums + 2 * b, k
-                )
-                t3 = sample(
-                    n, 3 * b, phi, words[i3], u[i3], topics[i3], weights[i3], sums + 3 * b, k
-                )
-                topics[i0], topics[i1], topics[i2], topics[i3] = t0, t1, t2, t3
-                i0, i1, i2, i3 = i0 + 1, i1 + 1, i2 + 1, i3 + 1
-            for c in range(GROUP):
-                chains[c, AT] += steps
+                if d >= 0 and sweep >= burn:
+                    for i in range(start, stop):
+                        z[sweep - burn, i] = work.topics[i]
+                sweep += 1
+                if d < 0 or sweep == burn + z.shape[0]:
+                    d, sweep, start, stop = -1, 0, np.int64(0), np.int64(0)
+                    while start == stop and row < end:
+                        start, stop = prepare(
+                            row, own, (1 + c) * width, indptr, indices, values, first, alpha, work
+                        )
+                        d = row if start < stop else -1
+                        row += 1
+                if d >= 0:
+                    uniforms(work.u, start, stop - start, sweep, row_ids[d, 0], key)
+                chains[ROW, c], chains[SWEEP, c], chains[AT, c] = d, sweep, start
+                chains[START, c], chains[STOP, c] = start, stop
+            if chains[ROW, c] >= 0:
+                live += 1
+                steps = min(steps, chains[STOP, c] - chains[AT, c])
+        if live == many:
+            sweep_particles(
+                kind, 0, steps, chains[AT], own, width, k, work.words, work.topics, work.weights,
+                work.u, phi,
+            )  # fmt: skip
+            for c in range(many):
+                chains[AT, c] += steps
         else:
-            for c in range(GROUP):
-                for i in range(chains[c, AT], chains[c, STOP]):
-                    topics[i] = sample(
-                        n, c * b, phi, words[i], u[i], topics[i], weights[i], sums + c * b, k
-                    )
-                chains[c, AT] = chains[c, STOP]
+            for c in range(many):
+                steps = chains[STOP, c] - chains[AT, c]
+                if chains[ROW, c] >= 0:
+                    sweep_particle(
+                        kind, c, steps, chains[AT], own, width, k, work.words, work.topics,
+                        work.weights, work.u, phi,
+                    )  # fmt: skip
+                    chains[AT, c] += steps

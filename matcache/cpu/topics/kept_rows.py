@@ -28,7 +28,7 @@ def share_left(phi, own):
     return max((phi - own) / ((_f(1) - own) * phi), _f(0))
 
 
-class InWork(NamedTuple):
+class TokensInWork(NamedTuple):
     """Scratch numbers of the tokens of rows in work.
 
     words: int32, and AHEAD more.

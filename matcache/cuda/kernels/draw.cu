@@ -1,4 +1,4 @@
-// Drawing one of K topics by all their weights: `sample` of cpu/topics/draw_vectors.py, to the last bit.
+// Drawing one of K topics by all their weights: `draw` of cpu/topics/draws.py, to the last bit.
 // Topic 16 v + l is lane l's number v. T: type of the table. COUNTS: where those of a row are, see below.
 
 #define VECTORS ((K + 15) / 16)

@@ -1,0 +1,178 @@
+"""How a token of a document draws its topic, in vector instructions: all topics are weighed.
+
+Topic 16 v + l lies in lane l of vector v. Each lane keeps running sums of weights over v. A prefix
+sum over the 16 lane totals finds the lane. Then the running sums of all lanes are compared with the
+rest of the threshold; the lane's count of smaller sums is v. Sampling does not depend on the order
+of topics, so nothing is transposed. Counts are updated as whole vectors: a 4-byte store followed by
+a 64-byte load would wait for the store buffer.
+"""
+
+# Numba infers the types.
+# mypy: allow-untyped-defs, allow-untyped-calls
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
+
+from llvmlite import ir
+from numba.core import cgutils
+
+from .vectors import LANES, Vectors, declare, prefetch
+
+KEPT = 12  # arguments of a sweep, to which one over kept topics adds two
+AHEAD = 6  # tokens between fetching a word's row of the table, and drawing
+
+_F, _I32, _I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
+_VF, _VI, _VB = (ir.VectorType(t, LANES) for t in (_F, _I32, ir.IntType(1)))
+_ZERO, _ONE = (ir.Constant(_VF, [x] * LANES) for x in (0.0, 1.0))
+
+
+class Token(NamedTuple):
+    """Vectors that repeat the numbers of a token.
+
+    present: its topic before the draw.
+    weight: what it adds to the count of its topic.
+    share: what is left of phi at its present topic without it; None: all.
+    more: what its word's row of the table lacks, before the scales; None: the row is phi.
+    """
+
+    present: Any
+    weight: Any
+    share: Any
+    more: Any
+
+
+class Sweep(Vectors, ABC):
+    """Code that draws topics of some tokens of some documents: see `sweep_rows`."""
+
+    def __init__(self, context, builder, sig, args, chains, many):
+        super().__init__(context, builder, sig, args)
+        b = builder
+        _, chain, self.steps, _, _, width, k = args[:7]
+        self.k, zero = k, _I64(0)
+        self.given = len(args) == KEPT  # phi, whatever the topics of tokens
+        starts = self.pointer(3, chain)
+        self.starts = [b.load(b.gep(starts, [_I64(c)])) for c in range(chains)]
+        counts, sums = (
+            [self.pointer(4, b.mul(width, b.add(chain, _I64(c + first)))) for c in range(chains)]
+            for first in (1, 1 + many)
+        )
+        self.counts, self.sums, self.scales = counts, sums, self.pointer(4, zero)
+        self.words, self.now, self.of_tokens, self.u, self.table = (
+            self.pointer(n, zero) for n in range(7, KEPT)
+        )
+        if not self.given:
+            self.extra = self.pointer(KEPT, zero)
+            self.counted = b.icmp_signed("!=", args[KEPT + 1], zero)
+        self.last = b.lshr(b.sub(k, _I64(1)), _I64(4))
+        self.tail = b.trunc(b.sub(k, b.shl(self.last, _I64(4))), _I32)
+        self.valid = b.icmp_signed("<", self.topics(zero), self.splat(self.tail, _VI))
+        few = b.icmp_signed("<", k, _I64(LANES))
+        before_last = b.sub(b.select(few, b.trunc(k, _I32), _I32(LANES)), _I32(1))
+        self.allowed = b.sub(b.shl(_I32(1), before_last), _I32(1))
+
+    def call(self, name, result, kinds, operands):
+        """Call a function of LLVM."""
+        return self.b.call(declare(self.b.module, name, result, kinds), operands)
+
+    def topics(self, v):
+        """Return the numbers of the topics in vector v."""
+        order = ir.Constant(_VI, list(range(LANES)))
+        return self.b.add(self.splat(self.b.trunc(self.b.shl(v, _I64(4)), _I32), _VI), order)
+
+    def ending(self, row, v):
+        """Return the last vector of a word's row, zero behind its end."""
+        kinds = [_VF.as_pointer(), _I32, _VB, _VF]
+        operands = [self.place(row, v), _I32(4), self.valid, _ZERO]
+        return self.call("llvm.masked.load.v16f32.p0", _VF, kinds, operands)
+
+    def added(self, n, f, total):
+        """Return total + n f."""
+        return self.call("llvm.fma.v16f32", _VF, [_VF] * 3, [n, f, total])
+
+    def draw(self, c, step):
+        """Draw the topic of a token of chain c.
+
+        It is k with a probability proportional to n[k] phi[k], where the token itself is left out;
+        in [0, K) for any numbers, NaN included.
+        """
+        b = self.b
+        p = b.add(self.starts[c], step)
+        word, z, own, u = (
+            b.load(b.gep(x, [p])) for x in (self.words, self.now, self.of_tokens, self.u)
+        )
+        row = self.row(word)
+        self.ask_for(self.row(b.load(b.gep(self.words, [b.add(p, _I64(AHEAD))]))))
+        token = self.token(word, self.splat(z, _VI), self.splat(own))
+        whole, state = self.summed(c, row, token)
+        prefix = self.prefix(whole)
+        before = b.shuffle_vector(prefix, _ZERO, ir.Constant(_VI, [LANES, *range(LANES - 1)]))
+        t = self.splat(b.fmul(u, b.extract_element(prefix, _I32(LANES - 1))))
+        passed = b.and_(self.bits(b.fcmp_ordered("<=", prefix, t)), self.allowed)
+        lane = self.call("llvm.ctpop.i32", _I32, [_I32], [passed])
+        v = self.passed(c, state, b.fsub(t, before), lane)
+        most = b.sub(b.trunc(self.last, _I32), b.zext(b.icmp_signed(">=", lane, self.tail), _I32))
+        v = b.select(b.icmp_signed(">", v, most), most, v)  # never into the padding
+        topic = b.add(b.shl(v, _I32(4)), lane)
+        b.store(topic, b.gep(self.now, [p]))
+        self.change(c, state, token, z, topic)
+
+    def token(self, word, present, own):
+        """Return a token of a word. own: its share, or its weight; see `Token`."""
+        if self.given:
+            return Token(present, own, None, None)
+        b = self.b
+        more = b.gep(self.extra, [b.select(self.counted, b.sext(word, _I64), _I64(0))])
+        more = self.splat(b.select(self.counted, b.load(more), _F(0.0)))
+        return Token(present, _ONE, own, more)
+
+    def row(self, word):
+        """Return the address of a word's row of the table."""
+        return self.b.gep(self.table, [self.b.mul(self.b.sext(word, _I64), self.k)])
+
+    def ask_for(self, row):
+        """Fetch a row of the table into the first cache."""
+        with cgutils.for_range(self.b, self.b.add(self.last, _I64(1))) as loop:
+            prefetch(self.b, self.b.gep(row, [self.b.shl(loop.index, _I64(4))]), 3)
+
+    def left(self, n, topics, token):
+        """Return counts n without the token, and the same by what is left of phi."""
+        b = self.b
+        here = b.icmp_signed("==", topics, token.present)
+        n = b.select(here, b.fsub(n, token.weight), n)
+        return n, n if token.share is None else b.select(here, b.fmul(n, token.share), n)
+
+    def phi(self, x, scale, token):
+        """Return phi of a word's row x."""
+        if token.more is None:
+            return x
+        return self.b.fmul(self.b.fadd(x, token.more), scale)
+
+    @abstractmethod
+    def begin(self):
+        """Take the counts of the documents."""
+
+    @abstractmethod
+    def summed(self, c, row, token):
+        """Return sums of n phi by lane, and what `passed` and `change` need to know."""
+
+    @abstractmethod
+    def passed(self, c, state, left, lane):
+        """Return how many vectors of a lane have sums of `left` or less."""
+
+    @abstractmethod
+    def change(self, c, state, token, z, topic):
+        """Count the token at its new topic instead of the present one, z."""
+
+    @abstractmethod
+    def end(self):
+        """Leave the counts in their place."""
+
+    def run(self):
+        """Let the documents take turns."""
+        self.begin()
+        with cgutils.for_range(self.b, self.steps) as loop:
+            for c in range(len(self.starts)):
+                self.draw(c, loop.index)
+        self.end()
