@@ -75,7 +75,7 @@ def drawn(
 
 
 @pytest.mark.parametrize("together", [True, False])
-@pytest.mark.parametrize("k", [1, 3, 16, 17, 64, 65, 100, 128, 129, 300])
+@pytest.mark.parametrize("k", [1, 3, 16, 17, 64, 65, 100, 160, 161, 300])
 def test_shares_are_the_exact_probabilities(k: int, together: bool) -> None:
     """Of counts and of phi, in registers and in memory, against float64.
 
@@ -129,7 +129,7 @@ def draw_particles_for_all(kind, us, together, z, weight, n, table, own, chains,
 
 
 @pytest.mark.parametrize("together", [True, False])
-@pytest.mark.parametrize("k", [1, 17, 64, 100, 129])
+@pytest.mark.parametrize("k", [1, 17, 64, 160, 161])
 def test_particles_have_the_exact_shares_by_their_weight(k: int, together: bool) -> None:
     """Their own weight is left out of the counts, and phi is what the table says."""
     rng, single, weight = np.random.default_rng(k), np.float32, 0.75

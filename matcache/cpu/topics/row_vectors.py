@@ -21,7 +21,7 @@ from numba.core import cgutils
 from .draws import Sweep
 from .vectors import LANES, instruction, prefetch
 
-FEW = 8  # vectors of topics that stay in registers
+FEW = 10  # vectors of topics that stay in registers
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 _VF, _VI = ir.VectorType(ir.FloatType(), LANES), ir.VectorType(_I32, LANES)
