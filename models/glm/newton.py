@@ -57,6 +57,7 @@ USUAL = 1e-24, 1e24  # mean squares of columns that float32 holds, with those fa
 class NewtonSolver:
     """Solves for W and b, pass by pass.
 
+    theta: the weights and the intercepts of columns less their centre, [features + 1 x k].
     converged: whether a further pass would gain nothing.
     mean, variance: of columns, with the weights of rows; known after the first pass.
     """
@@ -69,13 +70,13 @@ class NewtonSolver:
         self._sums, loss, link = sums, sums.loss, sums.loss.link
         self.link, self.l2, self._intercept = link, l2, intercept
         mean = sums.target_means()
-        self._theta = np.zeros((sums.features + 1, mean.size))
+        self.theta = np.zeros((sums.features + 1, mean.size))
         if link == "huber":
-            self._theta[-1], bends = sums.robust_starts(intercept=intercept)
+            self.theta[-1], bends = sums.robust_starts(intercept=intercept)
         else:
             if intercept:
-                self._theta[-1] = best_constants(mean, sums.total, link)
-            bends = mean_bends(self._theta[-1], loss)
+                self.theta[-1] = best_constants(mean, sums.total, link)
+            bends = mean_bends(self.theta[-1], loss)
         self._matrix: FirstMatrix
         self._together = link == "softmax" or mean.size == 1  # all columns are one problem
         if isinstance(sums, SparseSums) and worth_products(sums):
@@ -88,7 +89,7 @@ class NewtonSolver:
             self._matrix = Diagonal(sums, bends, l2)
         problems = 1 if self._together else mean.size
         self._left = np.ones(problems, bool)
-        self._rough, self._trial = False, self._theta
+        self._rough, self._trial = False, self.theta
         self._pairs: list[tuple[Array, Array, Array]] = []
         self._steps, self._tries = np.ones(problems), np.zeros(problems)
 
@@ -96,14 +97,6 @@ class NewtonSolver:
     def converged(self) -> bool:
         """Whether all columns have converged."""
         return not self._left.any()
-
-    @property
-    def theta(self) -> Array:
-        """The weights and the intercepts of columns less their centre, [features + 1 x k]."""
-        if self.link != "softmax":
-            return self._theta
-        shared: Array = self._theta.mean(axis=1, keepdims=True)  # which scores do not tell
-        return self._theta - shared
 
     @property
     def W(self) -> NDArray[np.float32]:
@@ -134,7 +127,7 @@ class NewtonSolver:
                     else:
                         self._move(self._sums.at(self._trial, pool, rough=self._rough), tolerance)
                     if self._left.any():
-                        at = Standing(self._theta, self._left, self._first, self._norm)
+                        at = Standing(self.theta, self._left, self._first, self._norm)
                         if self._matrix.renewed(pool, number, at, tolerance):
                             self._pairs = []
                             self._taken = np.ones_like(self._left)
@@ -148,7 +141,7 @@ class NewtonSolver:
     def _begin(self, pool: Pool) -> None:
         """Take the start as a point, and prepare its first matrix."""
         sums, matrix = self._sums, self._matrix
-        found = matrix.moments(self._theta, pool)
+        found = matrix.moments(self.theta, pool)
         assert found.columns is not None and found.squares is not None
         mean, squares = found.columns, found.squares
         self.mean = mean if sums.centre is None else mean + sums.centre
@@ -160,9 +153,9 @@ class NewtonSolver:
         usual = ((squares > USUAL[0]) & (squares < USUAL[1]))[~silent].all()
         single = bool(sums.single and usual and not matrix.exact)
         self._units = np.sqrt(np.append(np.where(silent, 1.0, within) + self.l2, 1.0))[:, None]
-        self._f, self._g = self._penalised(found, self._theta)
+        self._f, self._g = self._penalised(found, self.theta)
         self._first = self._norm = self._size(self._g)
-        self._along, self._slope = np.zeros_like(self._theta), np.zeros_like(self._f)
+        self._along, self._slope = np.zeros_like(self.theta), np.zeros_like(self._f)
         self._taken, self._coarse = np.ones(self._f.size, bool), np.zeros(self._f.size, bool)
         matrix.begin(pool, within, self._silent, single=single)
         self._rough = single and self.link != "linear"
@@ -180,14 +173,14 @@ class NewtonSolver:
         f, G = self._penalised(found, self._trial)
         noise = np.where(self._coarse | self._rough, *ROUNDING) * abs(self._f)
         taken = self._left & (f <= self._f + DECREASE * self._steps * self._slope + noise)
-        step, change = self._trial - self._theta, G - self._g
+        step, change = self._trial - self.theta, G - self._g
         if taken.all():
-            self._theta, self._f, self._g = self._trial, f, G
+            self.theta, self._f, self._g = self._trial, f, G
             self._steps[:], self._tries[:] = 1.0, 0
         else:  # also where f is NaN
             self._shorten(f, self._left & ~taken)
             step, change = np.where(taken, step, 0.0), np.where(taken, change, 0.0)
-            self._theta = np.where(taken, self._trial, self._theta)
+            self.theta = np.where(taken, self._trial, self.theta)
             self._f, self._g = np.where(taken, f, self._f), np.where(taken, G, self._g)
         self._taken = taken
         self._coarse = np.where(taken, self._rough, self._coarse)
@@ -225,10 +218,10 @@ class NewtonSolver:
             old = not self._taken.all()
             self._along = np.where(self._taken, direction, self._along) if old else direction
             self._slope = np.where(self._taken, slope, self._slope) if old else slope
-        moved = self._theta + self._steps * self._along
-        self._trial = np.where(self._left, moved, self._theta)
+        moved = self.theta + self._steps * self._along
+        self._trial = np.where(self._left, moved, self.theta)
         last = self._left & (self._matrix.exact | (-self._slope <= GAIN * abs(self._f)))
-        self._theta = np.where(last, self._trial, self._theta)
+        self.theta = np.where(last, self._trial, self.theta)
         self._left &= ~last
 
     def _direction(self) -> Array:
@@ -237,14 +230,22 @@ class NewtonSolver:
         for step, change, inverse in reversed(self._pairs):
             shares.append(inverse * self._dot(step, d))
             d = d - shares[-1] * change
-        d = self._matrix.solved(d)
+        d = self._solved(d)
         if self._pairs:
             step, change, inverse = self._pairs[-1]
-            length = inverse * self._dot(change, self._matrix.solved(change))
+            length = inverse * self._dot(change, self._solved(change))
             d = d / np.where(length > 0.0, length, 1.0)
         for step, change, inverse in self._pairs:
             d = d + step * (shares.pop() - inverse * self._dot(change, d))
         return d
+
+    def _solved(self, G: Array) -> Array:
+        """Return the inverse of the matrix, times G.
+
+        The softmax does not feel a change that all its classes share, so no step has one.
+        """
+        found = self._matrix.solved(G)
+        return found - found.mean(axis=1, keepdims=True) if self.link == "softmax" else found
 
     def _size(self, G: Array) -> Array:
         G = G / self._units

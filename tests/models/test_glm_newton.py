@@ -59,8 +59,8 @@ def solved(X: Any, Y: Any, link: Any = "linear", weights: Any = None, **how: Any
 
 def slopes(found: NewtonSolver, X: Any, Y: Any, weights: Any, l2: float) -> tuple[Any, Any]:
     """The gradients by W and by b, with the weights as they were before they became float32."""
-    theta, centre = found._theta, found._sums.centre
-    W = theta[:-1] - (theta[:-1].mean(axis=1, keepdims=True) if found.link == "softmax" else 0.0)
+    theta, centre = found.theta, found._sums.centre
+    W = theta[:-1]
     eta = (X if centre is None else X - centre) @ W + theta[-1]
     weights = np.ones(len(X)) if weights is None else weights
     rest = defined(found.link, eta, Y)[0] * weights[:, None] / weights.sum()
@@ -173,7 +173,7 @@ def test_squares_that_float32_cannot_tell_have_a_hessian_of_float64(monkeypatch:
     wide = np.column_stack([near.astype(float), np.ones(N)])
     wanted = np.linalg.lstsq(wide, SCORES, rcond=None)[0]
     assert found.converged
-    np.testing.assert_allclose(wide @ found._theta, wide @ wanted, atol=1e-5)
+    np.testing.assert_allclose(wide @ found.theta, wide @ wanted, atol=1e-5)
 
 
 def test_squares_take_one_pass() -> None:
@@ -190,16 +190,16 @@ def test_threads_change_no_bits(link: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(row_sums, "WORTH", 500)
     monkeypatch.setattr(dense_sums, "AT_ONCE", 320)
     one, two = (solved(X, TARGETS[link], link, threads=n, tolerance=1e-4) for n in (1, 2))
-    assert one._theta.tobytes() == two._theta.tobytes()
+    assert one.theta.tobytes() == two.theta.tobytes()
 
 
 def test_sparse_targets_and_whole_numbers_are_as_dense_and_real_ones() -> None:
     wanted = solved(X, TARGETS["softmax"], "softmax")
     found = solved(X, sp.csr_array(TARGETS["softmax"]), "softmax")
-    assert found._theta.tobytes() == wanted._theta.tobytes()
+    assert found.theta.tobytes() == wanted.theta.tobytes()
     whole = (10.0 * X).round().astype(np.int16)
     found, wanted = (solved(each, SCORES) for each in (whole, whole.astype(float)))
-    assert found._theta.tobytes() == wanted._theta.tobytes()
+    assert found.theta.tobytes() == wanted.theta.tobytes()
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
@@ -306,7 +306,7 @@ def test_threads_change_no_bits_of_sparse_rows(link: Any, monkeypatch: Any) -> N
     monkeypatch.setattr(row_sums, "WORTH", 500)
     monkeypatch.setattr(sparse_sums, "AT_ONCE", 192)
     one, two = (solved(SPARSE, TARGETS[link], link, threads=n, tolerance=1e-4) for n in (1, 2))
-    assert one._theta.tobytes() == two._theta.tobytes()
+    assert one.theta.tobytes() == two.theta.tobytes()
 
 
 def test_moments_of_sparse_columns_are_those_of_dense_ones() -> None:
