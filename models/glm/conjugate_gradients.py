@@ -43,9 +43,9 @@ class ConjugateGradients:
 
     def moments(self, theta: Array, pool: Pool) -> AtScores:
         """Return means: see `FirstMatrix`."""
-        return self._sums.at(theta, pool, columns=True)
+        return self._sums.at_start(theta, pool)
 
-    def begin(self, pool: Pool, within: Array, silent: NDArray[np.bool_], *, single: bool) -> None:
+    def begin(self, pool: Pool, within: Array, silent: NDArray[np.bool_]) -> None:
         """Prepare the inverse of a diagonal [k x features + 1]; 0: of a weight that stays 0."""
         within = evened(self._sums, within, silent[:-1])
         entries = np.append(within, 1.0) * self._bends[:, None]

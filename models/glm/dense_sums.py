@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,14 +13,17 @@ from blocklearn.matcache.cpu.pool import Pool
 from .curves import Array, Loss
 from .row_sums import AtScores, Numbers, RowSums, Targets
 
+Places: TypeAlias = NDArray[np.intp]
 AT_ONCE = 2**16  # numbers of a chunk of a Hessian
 LONGER = 4  # times as long are chunks of a pass, whose calls of NumPy take as long as products
 LOOKED_AT = 1024  # rows that tell the centre of columns
 SAMPLE = 1000, 10  # rows of a Hessian that is no more than a guide, and further ones for a column
+MOST_COPIED = 2**28  # bytes of a copy of X in float32
+USUAL = 1e-24, 1e24  # mean squares of columns that float32 holds, with those far from the mean
 
 
 class DenseSums(RowSums):
-    """Sums over all rows of a dense X."""
+    """Sums over all rows of a dense X, or of a copy of float32 where a guide will do."""
 
     def __init__(
         self,
@@ -35,20 +41,22 @@ class DenseSums(RowSums):
         super().__init__(X.shape, Y, weights, loss)
         self._X, self._width = X, self.features
         self.centre = centre_of(X, far)
-        self.single = X.dtype == np.float32 and self.centre is None
+        self._narrow = X if X.dtype == np.float32 and self.centre is None else None
+        copied = loss.link != "linear" and 4 * X.size <= MOST_COPIED
+        self.single = self._narrow is not None or copied
 
     def at(
         self, theta: Array, pool: Pool, *, rough: bool = False, columns: bool = False
     ) -> AtScores:
         """Return means: see `RowSums.at`."""
-        k, features = self.targets, self.features
+        k, features, read = self.targets, self.features, self._reader(pool, rough=rough)
         size = LONGER * self._chunk * (2 if rough else 1)
         ones = np.ones(size)
 
         def add(part: slice, room: Array, into: list[Array]) -> None:
-            x = self._X[part] if rough else self._wide(part, room)
-            W = theta[:-1].astype(x.dtype, copy=False)
-            losses, residuals = self._curve.losses(x @ W + theta[-1], self._y(part), self._shape)
+            x = read(part, room)
+            eta = scores_of(x, theta)
+            losses, residuals = self._curve.losses(eta, self._y(part), self._shape)
             own = ones[: len(x)] if self._weights is None else self._weights[part]
             into[0] += own @ losses
             into[1][-1] += own @ residuals
@@ -56,47 +64,77 @@ class DenseSums(RowSums):
                 residuals *= own[:, None]
             into[1][:-1] += x.T @ residuals.astype(x.dtype, copy=False)
             if columns:
+                own = own.astype(x.dtype, copy=False)
                 into[2] += own @ x
                 into[3] += own @ (x * x)
 
         shapes = [(k,), (features + 1, k), (features,), (features,)][: 4 if columns else 2]
         return AtScores(*self._summed(pool, add, shapes, self.rows, size))
 
-    def hessians(
-        self, pool: Pool, at: tuple[Array, NDArray[np.intp]] | None, *, exact: bool
-    ) -> Array:
+    def hessians(self, pool: Pool, at: tuple[Array, Places] | None, *, rough: bool) -> Array:
         """Return means of bend x x' [columns x features + 1 x features + 1].
 
+        Those of squares are of all rows, others of some.
+
         at: theta = [W; b], and the columns of Y wanted; None: bends are 1, for any column.
-        exact: of all rows, in float64; else of some, in the type of X.
+        rough: products are float32.
         """
-        rows, wide = self.rows, self.features + 1
-        step = 1 if exact else self._step
-        some = -(-rows // step)
-        count = 1 if at is None else len(at[1])
-        single = self.single and not exact
+        columns = [self._weights] if at is None else self._bends(*at, pool, rough=rough).T
+        return np.stack([self._squares(bends, pool, rough=rough) for bends in columns])
+
+    def _bends(self, theta: Array, which: Places, pool: Pool, *, rough: bool) -> Array:
+        """Return second derivatives of the losses of rows, times their weights, [n x which]."""
+        found, read = np.empty((self.rows, len(which))), self._reader(pool, rough=rough)
 
         def add(part: slice, room: Array, into: list[Array]) -> None:
-            own = slice(part.start * step, min(rows, part.stop * step), step)
-            x = np.ascontiguousarray(self._X[own]) if single else self._wide(own, room)
-            weights = None if self._weights is None else self._weights[own]
-            if at is None:
-                add_squares(x, weights, into[0][0])
-                return
-            theta, which = at
-            eta = x @ theta[:-1].astype(x.dtype, copy=False) + theta[-1]
-            bends = self._curve.bends(eta, self._y(own), self._shape)[:, which]
-            if weights is not None:
-                bends *= weights[:, None]
-            for column in range(count):
-                add_squares(x, bends[:, column], into[0][column])
+            eta = scores_of(read(part, room), theta)
+            found[part] = self._curve.bends(eta, self._y(part), self._shape)[:, which]
+            if self._weights is not None:
+                found[part] *= self._weights[part, None]
 
-        size = max(4 * wide, self._chunk)
-        found = self._summed(pool, add, [(count, wide, wide)], some, size)[0]
-        if step > 1:
-            weight = some if self._weights is None else self._weights[::step].sum()
-            found *= self.total / max(weight, 1e-300)
+        self._summed(pool, add, [], self.rows, LONGER * self._chunk)
         return found
+
+    def _squares(self, bends: Array | None, pool: Pool, *, rough: bool) -> Array:
+        """Return the mean of bend x x' over rows. bends: [n], times weights of rows; None: 1."""
+        read, wide, rows = self._reader(pool, rough=rough), self.features + 1, None
+        if self.sample < self.rows:
+            rows, bends = spread(np.ones(self.rows) if bends is None else bends, self.sample)
+
+        def add(part: slice, room: Array, into: list[Array]) -> None:
+            x = read(part if rows is None else rows[part], room)
+            add_squares(x, None if bends is None else bends[part], into[0])
+
+        count, size = self.rows if rows is None else len(rows), max(4 * wide, self._chunk)
+        return self._summed(pool, add, [(wide, wide)], count, size)[0]
+
+    def at_start(self, theta: Array, pool: Pool) -> AtScores:
+        """Return means: see `RowSums.at_start`. They are of float32 where that holds X."""
+        found = self.at(theta, pool, rough=self.single, columns=True)
+        if self.single and found.squares is not None and not self.usual(found.squares):
+            self.single, self._narrow = False, None
+            found = self.at(theta, pool, columns=True)
+        return found
+
+    def usual(self, squares: Array) -> bool:
+        """Return whether float32 holds X, where it found these mean squares [features]."""
+        zero = squares == 0.0
+        held = zero | ((squares > USUAL[0]) & (squares < USUAL[1]))
+        return bool(held.all() and not (zero.any() and self._X[:, zero].any()))
+
+    def _reader(self, pool: Pool, *, rough: bool) -> Callable[[slice | Places, Array], Numbers]:
+        """Return what reads rows less the centre; where X is not such rows itself, of a copy."""
+        if not rough:
+            return self._wide
+        narrow = self._narrow
+        if narrow is None:
+            self._narrow = narrow = np.empty(self._X.shape, np.float32)
+
+            def copy(part: slice, room: Array, into: list[Array]) -> None:
+                np.copyto(narrow[part], self._wide(part, room), casting="same_kind")
+
+            self._summed(pool, copy, [], self.rows, LONGER * self._chunk)
+        return lambda part, room: narrow[part]
 
     @property
     def _chunk(self) -> int:
@@ -104,19 +142,12 @@ class DenseSums(RowSums):
         return rows_at_once(max(self.features, self.targets))
 
     @property
-    def _step(self) -> int:
-        """The distance between rows of a Hessian that is a guide; that of squares is more."""
-        if self.loss.link == "linear":
-            return 1
-        step = max(1, self.rows // (SAMPLE[0] + SAMPLE[1] * self.features))
-        return step if self._weights is None or self._weights[::step].any() else 1
-
-    @property
     def sample(self) -> int:
-        """The number of rows of a Hessian that is a guide."""
-        return -(-self.rows // self._step)
+        """The number of rows of a Hessian: all of squares, else enough for a guide."""
+        enough = SAMPLE[0] + SAMPLE[1] * self.features
+        return self.rows if self.loss.link == "linear" or self.rows < 2 * enough else enough
 
-    def _wide(self, part: slice, room: Array) -> Array:
+    def _wide(self, part: slice | Places, room: Array) -> Array:
         return widened(self._X[part], self.centre, room)
 
     def _numbers(self, rows: int) -> int:
@@ -134,6 +165,24 @@ def centre_of(X: Numbers, many: float) -> Array | None:
     mean = some.mean(axis=0)
     far = abs(mean) > many * some.std(axis=0)
     return np.where(far, mean, 0.0) if far.any() else None
+
+
+def spread(shares: Array, most: int) -> tuple[Places, Array]:
+    """Return at most so many rows, spread evenly by their shares [n], and what each stands for.
+
+    >>> spread(np.array([1.0, 1.0, 0.0, 4.0]), 3)
+    (array([0, 3]), array([2., 4.]))
+    """
+    sums = np.cumsum(shares)
+    each = sums[-1] / most
+    rows = np.searchsorted(sums, (np.arange(most) + 0.5) * each).clip(max=len(sums) - 1)
+    found, counts = np.unique(rows, return_counts=True)
+    return found, counts * each
+
+
+def scores_of(x: Numbers, theta: Array) -> Array:
+    """Return x W + b, where theta = [W; b], by a product in the type of x."""
+    return np.asarray(x @ theta[:-1].astype(x.dtype, copy=False) + theta[-1])
 
 
 def rows_at_once(width: int) -> int:

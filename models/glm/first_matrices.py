@@ -46,13 +46,13 @@ class FirstMatrix(Protocol):
     exact: bool
 
     def moments(self, theta: Array, pool: Pool) -> AtScores:
-        """Return means at theta, with those of columns and of their squares."""
+        """Return means at theta, with those of columns: `RowSums.at_start`."""
 
-    def begin(self, pool: Pool, within: Array, silent: NDArray[np.bool_], *, single: bool) -> None:
+    def begin(self, pool: Pool, within: Array, silent: NDArray[np.bool_]) -> None:
         """Prepare the matrix where W = 0.
 
         within: mean squares [features] of centred columns. silent: rows and columns of the matrix
-        that take no part. single: whether it may be float32.
+        that take no part.
         """
 
     def solved(self, G: Array) -> Array:
@@ -86,9 +86,9 @@ class Diagonal:
 
     def moments(self, theta: Array, pool: Pool) -> AtScores:
         """Return means: see `FirstMatrix`."""
-        return self._sums.at(theta, pool, columns=True)
+        return self._sums.at_start(theta, pool)
 
-    def begin(self, pool: Pool, within: Array, silent: NDArray[np.bool_], *, single: bool) -> None:
+    def begin(self, pool: Pool, within: Array, silent: NDArray[np.bool_]) -> None:
         """Prepare the diagonal [features + 1 x k]."""
         within = evened(self._sums, within, silent[:-1])
         found = np.append(within, 1.0)[:, None] * self._bends
@@ -114,35 +114,39 @@ class Hessians:
     Where the first one takes longer than some passes, these come first, by its diagonal.
     """
 
+    exact = False
+
     def __init__(self, sums: DenseSums, bends: Array, l2: float) -> None:
         """Keep the second derivatives of losses [k] where W = 0."""
         prepare("dpotrf", "dtrsm")
         self._sums, self._bends, self._l2 = sums, bends.copy(), l2
         self._squares = sums.loss.link == "linear"  # H is the same everywhere
-        small = self._products <= FIRST * self._reading
-        self.exact = self._squares and (small or not sums.single)
+        self._small = self._products <= FIRST * self._reading
         self._diagonal = Diagonal(sums, bends, l2)
 
     def moments(self, theta: Array, pool: Pool) -> AtScores:
         """Return means: see `FirstMatrix`. A Hessian of squares tells those of columns."""
-        found = self._sums.at(theta, pool, columns=not self._squares)
-        if self._squares:
-            self._whole = H = self._sums.hessians(pool, None, exact=self.exact)[0]
-            columns, squares = H[-1, :-1].copy(), np.diagonal(H)[:-1].copy()
-            found = found._replace(columns=columns, squares=squares)
-        return found
+        if not self._squares:
+            return self._diagonal.moments(theta, pool)
+        self.exact = self._small or not self._sums.single
+        H = self._sums.hessians(pool, None, rough=not self.exact)[0]
+        if not (self.exact or self._sums.usual(np.diagonal(H)[:-1])):
+            self.exact = True
+            H = self._sums.hessians(pool, None, rough=False)[0]
+        self._whole, columns, squares = H, H[-1, :-1].copy(), np.diagonal(H)[:-1].copy()
+        return self._sums.at(theta, pool)._replace(columns=columns, squares=squares)
 
-    def begin(self, pool: Pool, within: Array, silent: NDArray[np.bool_], *, single: bool) -> None:
+    def begin(self, pool: Pool, within: Array, silent: NDArray[np.bool_]) -> None:
         """Factorize the Hessian, or take its diagonal."""
-        self._silent, self._single = silent, single
+        self._silent, self._unsure = silent, self._squares and not self.exact
         self._factored: tuple[int, Array] | None = None
         self._factors: list[Array] = []
-        if self._squares and (single or self.exact):
+        if self._squares:
             H = self._whole
-        elif self._products <= FIRST * self._reading or self._squares:
-            H = self._sums.hessians(pool, None, exact=not single)[0]
+        elif self._small:
+            H = self._sums.hessians(pool, None, rough=self._sums.single)[0]
         else:
-            self._diagonal.begin(pool, within, silent, single=single)
+            self._diagonal.begin(pool, within, silent)
             return
         self._factors = [self._factor(H, self._l2 / float(self._bends.mean()))]
 
@@ -166,7 +170,7 @@ class Hessians:
             return False
         self._factored = number, at.norm
         which = np.flatnonzero(np.broadcast_to(at.left, self._bends.shape))
-        Hs = self._sums.hessians(pool, (at.theta, which), exact=not self._single)
+        Hs = self._sums.hessians(pool, (at.theta, which), rough=self._sums.single)
         if len(self._factors) < self._bends.size:
             self._factors = (self._factors or [np.empty(0)]) * self._bends.size
         for column, H in zip(which, Hs, strict=True):
@@ -176,10 +180,10 @@ class Hessians:
 
     def _sharpened(self, pool: Pool, number: int) -> bool:
         """Factorize the Hessian in float64 if one of float32 has not led to the optimum soon."""
-        if not self._single or number != ENOUGH:
+        if not self._unsure or number != ENOUGH:
             return False
         self.exact = True
-        self._factors = [self._factor(self._sums.hessians(pool, None, exact=True)[0], self._l2)]
+        self._factors = [self._factor(self._sums.hessians(pool, None, rough=False)[0], self._l2)]
         return True
 
     def _worth_anew(self, number: int, at: Standing, tolerance: float) -> bool:

@@ -18,8 +18,9 @@ Differs:
   and H has their diagonal blocks.
 - H is scaled to a diagonal of 1 before its Cholesky factor. Where it is singular, a little is added
   to that, so solutions have no part in its null space.
-- H is that of some rows, evenly spaced, where all are more than enough for a guide.
-- Where X is dense and float32, so are its products far from the optimum.
+- H is that of some rows, spread evenly by their second derivatives, where all are more than enough
+  for a guide.
+- Where X is dense, its products far from the optimum are float32.
 """
 
 from __future__ import annotations
@@ -45,13 +46,12 @@ MEMORY = 10  # pairs (step, change of the gradient)
 BYTES = 8 * (2 * MEMORY + 12)  # that a solver takes for each number of W
 DECREASE = 1e-4  # share of the slope that a step must gain (Armijo)
 ROUNDING = 1e-6, 1e-12  # of a sum of losses, where products are float32 and where float64
-ROUGH = 1e-3  # of the gradient's norm, relative to the first: above, products may be float32
+ROUGH = 1e-4  # of the gradient's norm, relative to the first: above, products may be float32
 LEAST = 1e-12  # the same: below is rounding
 GAIN = 1e-20  # of the objective: a step that gains less is the last
 FAR = 4.0, 0.5  # deviations from 0 to the mean of a column that is centred; with a diagonal
 CONSTANT = 1e-7  # a column that varies less, relative to its size, is constant
 TRIALS = 40  # shorter steps in a row
-USUAL = 1e-24, 1e24  # mean squares of columns that float32 holds, with those far from the mean
 
 
 class NewtonSolver:
@@ -150,15 +150,13 @@ class NewtonSolver:
         silent = within <= (CONSTANT * self.mean) ** 2  # columns that tell nothing
         self.variance[self.variance <= (CONSTANT * self.mean) ** 2] = 0.0
         self._silent = np.append(silent, not self._intercept)
-        usual = ((squares > USUAL[0]) & (squares < USUAL[1]))[~silent].all()
-        single = bool(sums.single and usual and not matrix.exact)
         self._units = np.sqrt(np.append(np.where(silent, 1.0, within) + self.l2, 1.0))[:, None]
         self._f, self._g = self._penalised(found, self.theta)
         self._first = self._norm = self._size(self._g)
         self._along, self._slope = np.zeros_like(self.theta), np.zeros_like(self._f)
-        self._taken, self._coarse = np.ones(self._f.size, bool), np.zeros(self._f.size, bool)
-        matrix.begin(pool, within, self._silent, single=single)
-        self._rough = single and self.link != "linear"
+        self._taken, self._coarse = np.ones(self._f.size, bool), np.full(self._f.size, sums.single)
+        matrix.begin(pool, within, self._silent)
+        self._rough = sums.single and self.link != "linear"
 
     def _penalised(self, found: AtScores, theta: Array) -> tuple[Array, Array]:
         """Return objectives and gradients."""
@@ -186,11 +184,10 @@ class NewtonSolver:
         self._coarse = np.where(taken, self._rough, self._coarse)
         self._remember(step, change)
         self._norm = self._size(self._g)
-        if self._rough:
-            near = self._norm <= max(ROUGH, tolerance) * self._first
-            self._rough = bool(taken[self._left].all() and not near.all())
-        else:
+        far, smooth = self._norm > ROUGH * self._first, taken[self._left].all()
+        if tolerance >= ROUGH or not self._rough:
             self._left &= ~(taken & (self._norm <= tolerance * self._first))
+        self._rough = bool(self._rough and smooth and far[self._left].any())
 
     def _remember(self, step: Array, change: Array) -> None:
         """Keep a pair, for the columns whose gradient has grown along it."""

@@ -34,7 +34,7 @@ class SquareSums(DenseSums):
     def __init__(self, X: Array, K: Array, Y: Targets, weights: Array | None, loss: Loss) -> None:
         """Keep the data: see `NewtonSolver`."""
         super().__init__(X, Y, weights, loss, far=np.inf)
-        self.X, self.K = X, K
+        self.X, self.K, self.single = X, K, False
 
     def weighted_bends(self, theta: Array) -> Array:
         """Return shares of rows in all weights, times second derivatives at theta, [n x k]."""
@@ -72,9 +72,9 @@ class RowProducts:
 
     def moments(self, theta: Array, pool: Pool) -> AtScores:
         """Return means: see `FirstMatrix`."""
-        return self._sums.at(theta, pool, columns=True)
+        return self._sums.at_start(theta, pool)
 
-    def begin(self, pool: Pool, within: Array, silent: NDArray[np.bool_], *, single: bool) -> None:
+    def begin(self, pool: Pool, within: Array, silent: NDArray[np.bool_]) -> None:
         """Factorize the first Hessian."""
         self._intercept = not silent[-1]
         ones = self._sums.weighted(np.ones((self._sums.rows, 1)))

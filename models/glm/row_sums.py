@@ -89,8 +89,12 @@ class RowSums(ABC):
     ) -> AtScores:
         """Return means at scores X W + b, theta = [W; b].
 
-        rough: products are float32, as X. columns: also those of columns and of their squares.
+        rough: products are float32. columns: also those of columns and of their squares.
         """
+
+    def at_start(self, theta: Array, pool: Pool) -> AtScores:
+        """Return means at scores X W + b, with those of columns; set `single`."""
+        return self.at(theta, pool, columns=True)
 
     @abstractmethod
     def _numbers(self, rows: int) -> int:

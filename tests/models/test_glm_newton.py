@@ -143,10 +143,50 @@ def test_single_precision_and_few_rows_are_guides_only(
         return not self.exact and number % 8 == 0
 
     monkeypatch.setattr(Hessians, "_worth_anew", every_eighth)
-    narrow = X.astype(np.float32)
-    found = solved(narrow, TARGETS[link], link, WEIGHTS)
-    by_W, by_b = slopes(found, narrow.astype(float), TARGETS[link], WEIGHTS, 1e-3)
-    assert found.converged and abs(by_W).max() < 2e-8 and abs(by_b).max() < 2e-8
+    for rows in (X.astype(np.float32), X, X + 5.0):
+        found = solved(rows, TARGETS[link], link, WEIGHTS)
+        by_W, by_b = slopes(found, rows.astype(float), TARGETS[link], WEIGHTS, 1e-3)
+        assert found.converged and abs(by_W).max() < 2e-8 and abs(by_b).max() < 2e-8
+
+
+@pytest.mark.parametrize("unit", [1e-30, 1e30])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_columns_that_float32_does_not_hold(kind: Any, unit: float) -> None:
+    """Or whose squares it does not hold; among them one of zeros."""
+    zeros = np.zeros((N, 1))
+    wanted = solved(np.hstack([X, zeros]), TARGETS["logistic"], "logistic", l2=0.0)
+    for units in (unit, np.array([unit, 1.0, 1.0, 1.0, 1.0])):
+        other = np.hstack([X * units, zeros]).astype(kind)
+        found = solved(other, TARGETS["logistic"], "logistic", l2=0.0, tolerance=1e-4)
+        assert found.converged
+        scores = other.astype(float) @ found.theta[:-1] + found.theta[-1]
+        np.testing.assert_allclose(scores, X @ wanted.W[:-1] + wanted.b, atol=5e-3)
+
+
+@pytest.mark.parametrize("link", ["logistic", "squared_hinge"])
+def test_hessians_of_rare_classes_are_of_rows_that_tell(link: Any, monkeypatch: Any) -> None:
+    """One row in a hundred: few of evenly spaced rows would have second derivatives."""
+    monkeypatch.setattr(dense_sums, "SAMPLE", (300, 0))
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(5000, 20))
+    scores = rows @ rng.normal(size=(20, 1)) + 2.0 * rng.normal(size=(5000, 1))
+    rare = (scores > np.quantile(scores, 0.99)).astype(float)
+    found = solved(rows, rare, link, l2=1e-4, tolerance=1e-4, most=25)
+    assert found.converged
+
+
+def test_rows_are_spread_by_their_shares() -> None:
+    shares = np.random.default_rng(0).exponential(size=1000) ** 3
+    shares[::3] = 0.0
+    rows, stand_for = dense_sums.spread(shares, 200)
+    assert len(rows) <= 200 and (shares[rows] > 0.0).all() and (np.diff(rows) > 0).all()
+    np.testing.assert_allclose(stand_for.sum(), shares.sum())
+    each = shares.sum() / 200
+    assert (abs(stand_for - shares[rows])[shares[rows] > each] <= each * (1.0 + 1e-9)).all()
+    assert np.isin(np.flatnonzero(shares > each), rows).all()
+    even, stand_for = dense_sums.spread(np.ones(1000), 100)
+    assert even.tolist() == list(range(4, 1000, 10)) or even.tolist() == list(range(5, 1000, 10))
+    assert (stand_for == 10.0).all()
 
 
 @pytest.mark.parametrize("link", CURVES)
