@@ -42,8 +42,8 @@ class Classes:
         kind = type_of_target(y, input_name="y")
         if kind == "multilabel-indicator":
             return cls("labels", np.arange(y.shape[1]), owner)
-        check_classification_targets(y)
         if kind not in ("binary", "multiclass"):
+            check_classification_targets(y)
             raise ValueError(
                 f"Unknown label type: {kind}. {owner} takes classes [n], or labels [n x labels] of "
                 "0 and 1."

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
+from numpy.typing import NDArray
 
 from blocklearn.matcache.cpu.blas import matmul
 from blocklearn.matcache.cpu.pool import Pool
@@ -21,6 +24,12 @@ class DenseRows:
         self._X, self.centre = X, centre_of(X, far)
         self.count, self.features = (int(n) for n in X.shape)
         self._size = rows_at_once(self.features)
+
+    def chosen(self, rows: NDArray[np.intp]) -> DenseRows:
+        """Return a copy of some rows."""
+        found = copy(self)
+        found._X, found.count = self._X[rows], len(rows)
+        return found
 
     def moments(self, shares: Array, pool: Pool) -> tuple[Array, Array]:
         """Return weighted means of columns and of their squares [features]."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .curves import Array, Loss
 
@@ -27,6 +28,14 @@ class Lines(NamedTuple):
         if loss.link == "hinge":
             return cls(2.0 * y - 1.0, shares * y, shares * (1.0 - y), 1.0)
         return cls(y, shares * loss.shape, shares * (1.0 - loss.shape), 0.0)
+
+    def loss(self, errors: Array) -> float:
+        """Return the sum of losses of errors [n]."""
+        return float(self.up @ np.maximum(errors, 0.0) + self.down @ np.maximum(-errors, 0.0))
+
+    def of_rows(self, rows: NDArray[np.intp], scale: Array | float, margin: float) -> Lines:
+        """Return the lines of some rows, that stand for `scale` rows each."""
+        return Lines(self.t[rows], self.up[rows] * scale, self.down[rows] * scale, margin)
 
 
 def best_constant(t: Array, up: Array, down: Array) -> float:

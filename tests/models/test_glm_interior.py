@@ -10,10 +10,12 @@ import scipy.sparse as sp
 from scipy.optimize import linprog, minimize
 
 from blocklearn.matcache.cpu.pool import Pool
-from blocklearn.models.glm import row_sums
+from blocklearn.models.glm import near_rows, row_sums
 from blocklearn.models.glm.curves import Loss
 from blocklearn.models.glm.dense_rows import DenseRows
 from blocklearn.models.glm.interior import InteriorSolver
+from blocklearn.models.glm.interior_steps import Column
+from blocklearn.models.glm.near_rows import NearRows
 from blocklearn.models.glm.proximal import Penalties
 from blocklearn.models.glm.sparse_rows import SparseRows
 from blocklearn.models.glm.wide_rows import WideSolver
@@ -251,3 +253,107 @@ def test_threads_change_no_bits_of_wide_rows_with_an_l1_penalty() -> None:
     y = wide[:, 0] + RNG.normal(size=300)
     one, two = (solved(wide, y, None, LOSSES[0], l1=0.05, threads=n) for n in (1, 2))
     assert one.W.tobytes() == two.W.tobytes() and one.b.tobytes() == two.b.tobytes()
+
+
+# ------------------------------------------------------------- rows near the kinks
+
+MORE = RNG.normal(size=(900, FEATURES))
+MORE_SCORES = MORE @ [2.0, -1.0, 0.0, 0.5] + RNG.standard_t(2, 900)
+MORE_WEIGHTS = RNG.integers(1, 4, 900).astype(float)
+
+
+def by_parts(monkeypatch: Any, part: float = near_rows.PART) -> None:
+    monkeypatch.setattr(near_rows, "PART", part)
+    monkeypatch.setattr(near_rows, "MOST", 1.0)
+    monkeypatch.setattr(near_rows, "LEAST", 0)
+
+
+def end_of(found: Any) -> NearRows:
+    (column,) = found._columns
+    assert isinstance(column, NearRows)
+    return column
+
+
+@pytest.mark.parametrize("weights", [None, MORE_WEIGHTS])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("penalties", [Penalties(0.0, 1e-3), Penalties(0.03, 0.0)])
+def test_rows_near_have_the_optimum_of_all(
+    loss: Loss, weights: Any, penalties: Penalties, monkeypatch: Any
+) -> None:
+    """With few rows near, some of the others cross their kinks, or so many that all take part."""
+    y = MORE_SCORES if loss.link == "quantile" else (MORE_SCORES > 0.0).astype(float)
+    for rows in (MORE, MORE + 1e3):
+        wanted = solved(rows, y, weights, loss, *penalties)
+        assert isinstance(wanted._columns[0], Column)
+        least = value(rows, y, weights, loss, penalties, wanted)
+        for part in (1.0, near_rows.PART):
+            by_parts(monkeypatch, part)
+            found = solved(rows, y, weights, loss, *penalties)
+            assert value(rows, y, weights, loss, penalties, found) <= least * (1.0 + 1e-6)
+            assert part == 1.0 or end_of(found)._column.count < 0.5 * len(rows)
+            monkeypatch.undo()
+
+
+def test_many_targets_have_no_parts_of_their_own(monkeypatch: Any) -> None:
+    by_parts(monkeypatch)
+    for targets, kind in ((2, NearRows), (3, Column)):  # parts of .35
+        Y, penalties = np.tile(MORE_SCORES[:, None], targets), Penalties(0.0, 1e-3)
+        found = InteriorSolver(MORE, Y, None, LOSSES[0], penalties, intercept=True)
+        assert {type(column) for column in found._columns} == {kind}
+
+
+@pytest.mark.parametrize("limit", ["WIDE", "MANY"])
+def test_too_many_rows_near_are_all(limit: str, monkeypatch: Any) -> None:
+    """After the first rows, or where others cross their kinks, steps begin anew with all rows."""
+    wanted = solved(MORE, MORE_SCORES, None, LOSSES[1], l2=1e-3)
+    by_parts(monkeypatch, 1.0)
+    monkeypatch.setattr(near_rows, limit, 0.0)
+    found = solved(MORE, MORE_SCORES, None, LOSSES[1], l2=1e-3)
+    assert end_of(found)._column.count == len(MORE)
+    assert found.theta.tobytes() == wanted.theta.tobytes()
+
+
+def test_rows_that_cross_their_kink_join_those_near(monkeypatch: Any) -> None:
+    by_parts(monkeypatch, 1.0)
+    loss, counts = Loss("quantile", 0.9), []
+    found = InteriorSolver(
+        MORE, MORE_SCORES[:, None], None, loss, Penalties(0.0, 0.0), intercept=True
+    )
+    for _ in found.passes(60, 1e-4, 1):
+        counts.append(end_of(found)._column.count)
+        if found.converged:
+            break
+    first = end_of(found)._count
+    assert found.converged and counts[-1] > first
+    assert (np.diff(counts[1:]) >= 0).all()
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_equal_errors_are_all_near(intercept: bool, monkeypatch: Any) -> None:
+    """Most targets are the same number, which X does not tell."""
+    y = np.where(np.arange(900) % 10 < 7, 3.0, MORE_SCORES)
+    penalties, loss = Penalties(0.5, 0.0), Loss("quantile", 0.5)
+    how = {"l1": 0.5, "intercept": intercept}
+    least = value(MORE, y, None, loss, penalties, solved(MORE, y, None, loss, **how))
+    by_parts(monkeypatch)
+    found = solved(MORE, y, None, loss, **how)
+    assert value(MORE, y, None, loss, penalties, found) <= least * (1.0 + 1e-6)
+
+
+@pytest.mark.parametrize("ones", [1, 2, 899])
+def test_parts_hold_all_rows_of_a_rare_class(ones: int, monkeypatch: Any) -> None:
+    y, loss, penalties = np.zeros(900), Loss("hinge"), Penalties(0.0, 1e-3)
+    y[np.argsort(-MORE_SCORES)[:ones]] = 1.0
+    least = value(MORE, y, None, loss, penalties, solved(MORE, y, None, loss, l2=1e-3))
+    by_parts(monkeypatch)
+    found = solved(MORE, y, None, loss, l2=1e-3)
+    assert value(MORE, y, None, loss, penalties, found) <= least * (1.0 + 1e-6)
+
+
+def test_threads_change_no_bits_of_rows_near(monkeypatch: Any) -> None:
+    by_parts(monkeypatch)
+    monkeypatch.setattr(row_sums, "WORTH", 500)
+    one, two = (
+        solved(MORE, MORE_SCORES, MORE_WEIGHTS, LOSSES[1], l2=1e-3, threads=n) for n in (1, 2)
+    )
+    assert one.theta.tobytes() == two.theta.tobytes()
