@@ -15,10 +15,12 @@ from ..conversion.settings import FormatOptions, Settings
 from ..terminal import message_text, show_lines, show_text
 from .options import (
     FormatOption,
+    JsonOption,
     QuietOption,
     SeparatorOption,
     TextOption,
     VerboseOption,
+    file_option,
     options_of,
     spelled,
     with_options,
@@ -49,17 +51,17 @@ def convert(
     ],
     stripes: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--stripes", metavar="DIR", readable=False,
-            help="More folders, on other disks; blocks go to DST and these in turn.",
+        file_option(
+            "--stripes", "More folders, on other disks; blocks go to DST and these in turn.", "DIR"
         ),
     ] = None,
     staging: Annotated[
         Path | None,
-        typer.Option(
-            "--staging", metavar="DIR", readable=False,
-            help="For a DST in a store: folder that holds the dataset until it is sent "
+        file_option(
+            "--staging",
+            "For a DST in a store: folder that holds the dataset until it is sent "
             "[a temporary folder].",
+            "DIR",
         ),
     ] = None,
     resume: Annotated[
@@ -71,7 +73,7 @@ def convert(
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
     **settings: Any,
-) -> None:  # fmt: skip
+) -> None:
     """Convert files to a block dataset.
 
     Formats: CSV, ratings, LIBSVM, LIBFFM, Vowpal Wabbit, Matrix Market, LDA-C, UCI bag of words,
@@ -113,7 +115,7 @@ def inspect(
     format: FormatOption = None,
     separator: SeparatorOption = None,
     text_: TextOption = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: JsonOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     verbose: VerboseOption = False,
 ) -> None:

@@ -22,7 +22,7 @@ from .model_options import (
     check_table,
     show_shared,
 )
-from .options import ModelClassOption, VerboseOption, model_class
+from .options import ModelClassOption, VerboseOption, file_option, model_class
 from .parts import Output, Trained, Wanted
 from .sharing import EngineOption, PartOption, WorkersOption, check_alone, part_of
 
@@ -35,33 +35,16 @@ if TYPE_CHECKING:
 
 def recommend(
     run: RunArgument,
-    users: Annotated[
-        Path | None,
-        typer.Option(
-            "--users", metavar="FILE", readable=False, help="Ids, one a line [all users]."
-        ),
-    ] = None,
+    users: Annotated[Path | None, file_option("--users", "Ids, one a line [all users].")] = None,
     data: Annotated[
-        Path | None,
-        typer.Option(
-            "--data",
-            metavar="FILE",
-            readable=False,
-            help="Ratings by new users; make lists for these users.",
-        ),
+        Path | None, file_option("--data", "Ratings by new users; make lists for these users.")
     ] = None,
     top: TopOption = 10,
     items: Annotated[
-        Path | None,
-        typer.Option(
-            "--items", metavar="FILE", readable=False, help="Ids of items that may be listed [all]."
-        ),
+        Path | None, file_option("--items", "Ids of items that may be listed [all].")
     ] = None,
     seen: Annotated[
-        Path | None,
-        typer.Option(
-            "--seen", metavar="FILE", readable=False, help="Ratings to leave out [training data]."
-        ),
+        Path | None, file_option("--seen", "Ratings to leave out [training data].")
     ] = None,
     include_seen: Annotated[
         bool, typer.Option("--include-seen", help="List what users have seen, too.")
@@ -106,18 +89,9 @@ def recommend(
 
 def similar(
     run: RunArgument,
-    items: Annotated[
-        Path | None,
-        typer.Option("--items", metavar="FILE", readable=False, help="Ids of items, one a line."),
-    ] = None,
-    users: Annotated[
-        Path | None,
-        typer.Option("--users", metavar="FILE", readable=False, help="Ids of users, one a line."),
-    ] = None,
-    words: Annotated[
-        Path | None,
-        typer.Option("--words", metavar="FILE", readable=False, help="Words, one a line."),
-    ] = None,
+    items: Annotated[Path | None, file_option("--items", "Ids of items, one a line.")] = None,
+    users: Annotated[Path | None, file_option("--users", "Ids of users, one a line.")] = None,
+    words: Annotated[Path | None, file_option("--words", "Words, one a line.")] = None,
     top: TopOption = 10,
     skip_unknown: SkipOption = False,
     out: ListsOption = None,

@@ -25,7 +25,7 @@ from .model_options import (
     count_of,
     listed,
 )
-from .options import ModelClassOption, VerboseOption, model_class
+from .options import JsonOption, ModelClassOption, VerboseOption, file_option, model_class
 from .parts import Given, Trained
 from .sharing import EngineOption, WorkersOption, shared
 
@@ -63,15 +63,7 @@ def factors(
     state: Annotated[
         str, typer.Argument(metavar="STATE", help="Name of the state: users or items of ALS.")
     ],
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            metavar="FILE",
-            readable=False,
-            help=".parquet, .csv, .tsv or .npy file to write to.",
-        ),
-    ],
+    out: Annotated[Path, file_option("--out", ".parquet, .csv, .tsv or .npy file to write to.")],
     overwrite: OverwriteOption = False,
     model: ModelClassOption = None,
     verbose: VerboseOption = False,
@@ -93,11 +85,9 @@ def export(
     run: RunArgument,
     to: Annotated[
         Path,
-        typer.Option(
+        file_option(
             "--to",
-            metavar="FILE",
-            readable=False,
-            help=".npz: everything; .parquet, .csv, .tsv: a row per word, item or user; .npy: an "
+            ".npz: everything; .parquet, .csv, .tsv: a row per word, item or user; .npy: an "
             "array; .vec, .bin: word2vec's text and bytes; no ending: a folder of .parquet files.",
         ),
     ],
@@ -126,12 +116,9 @@ def evaluate(
     run: RunArgument,
     data: DataOption,
     targets: Annotated[
-        Path | None,
-        typer.Option(
-            "--targets", metavar="FILE", readable=False, help="Targets of rows: .npy, .npz or .mtx."
-        ),
+        Path | None, file_option("--targets", "Targets of rows: .npy, .npz or .mtx.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: JsonOption = False,
     separator: SeparatorOption = None,
     text: FieldOption = None,
     device: DeviceOption = "cpu",

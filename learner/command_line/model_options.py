@@ -9,6 +9,7 @@ import typer
 
 from ..storage.table_file import TABLES
 from ..terminal import show_lines
+from .options import file_argument
 from .parts import ending
 from .sharing import Engine, Part, shared
 
@@ -18,9 +19,7 @@ if TYPE_CHECKING:
 RESULTS = (*TABLES, ".npy")
 """Endings of files of results."""
 
-RunArgument = Annotated[
-    Path, typer.Argument(metavar="RUN", readable=False, help="Folder of a run or model.")
-]
+RunArgument = Annotated[Path, file_argument("RUN", "Folder of a run or model.")]
 TopOption = Annotated[int, typer.Option("--top", min=1, help="Length of the lists.")]
 ListsOption = Annotated[
     str | None,

@@ -14,9 +14,21 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
+
+def file_option(flag: str, about: str, metavar: str = "FILE") -> Any:
+    """Declare an option that is a path. Reading, not Typer, says why a file cannot be read."""
+    return typer.Option(flag, metavar=metavar, readable=False, help=about)
+
+
+def file_argument(metavar: str, about: str) -> Any:
+    """Declare an argument that is a path, likewise."""
+    return typer.Argument(metavar=metavar, readable=False, help=about)
+
+
 VerboseOption = Annotated[
     bool, typer.Option("--verbose", "-v", help="Print tracebacks of all errors.")
 ]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 ModelClassOption = Annotated[
     str | None,

@@ -29,7 +29,7 @@ from .model_options import (
     listed,
     show_shared,
 )
-from .options import ModelClassOption, VerboseOption, model_class
+from .options import ModelClassOption, VerboseOption, file_option, model_class
 from .parts import Given, Output, Trained, ending, local
 from .sharing import EngineOption, PartOption, WorkersOption, check_alone, part_of
 
@@ -43,11 +43,8 @@ def predict(
     data: Annotated[str | None, DATA] = None,
     pairs: Annotated[
         Path | None,
-        typer.Option(
-            "--pairs",
-            metavar="FILE",
-            readable=False,
-            help="Predict the ratings of these pairs: a user and an item per record.",
+        file_option(
+            "--pairs", "Predict the ratings of these pairs: a user and an item per record."
         ),
     ] = None,
     out: Annotated[

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from ..terminal import show_lines, show_text
-from .options import QuietOption, VerboseOption
+from .options import QuietOption, VerboseOption, file_argument, file_option
 from .train_commands import (
     DeviceOption,
     DryRunOption,
@@ -83,19 +83,11 @@ def init(
         ),
     ],
     file: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[FILE]", readable=False, help="Your data [data that come with blocklearn]."
-        ),
+        Path | None, file_argument("[FILE]", "Your data [data that come with blocklearn].")
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out",
-            metavar="YAML",
-            readable=False,
-            help="Configuration to write, - for stdout [MODEL.yaml].",
-        ),
+        file_option("--out", "Configuration to write, - for stdout [MODEL.yaml].", "YAML"),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an old file.")] = False,
     verbose: VerboseOption = False,
@@ -123,13 +115,10 @@ def _short(model: Start) -> Callable[..., None]:
     """Return the command that trains `model` on a file."""
 
     def command(
-        file: Annotated[Path, typer.Argument(metavar="FILE", readable=False, help="Your data.")],
+        file: Annotated[Path, file_argument("FILE", "Your data.")],
         set_: SetOption = None,
         out: Annotated[
-            Path | None,
-            typer.Option(
-                "--out", metavar="DIR", readable=False, help="Run folder [runs/MODEL-FILE]."
-            ),
+            Path | None, file_option("--out", "Run folder [runs/MODEL-FILE].", "DIR")
         ] = None,
         seed: SeedOption = None,
         threads: ThreadsOption = None,

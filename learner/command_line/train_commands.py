@@ -14,7 +14,7 @@ import typer
 
 from ..terminal import message_text, show_lines, show_text
 from .launching import launch
-from .options import QuietOption, VerboseOption
+from .options import QuietOption, VerboseOption, file_option
 
 if TYPE_CHECKING:
     from ..configuration.config import RunConfig
@@ -38,13 +38,7 @@ class LogFormat(StrEnum):
 
 
 ConfigOption = Annotated[
-    list[Path],
-    typer.Option(
-        "--config",
-        metavar="FILE",
-        readable=False,
-        help="YAML file; may be repeated, later files win.",
-    ),
+    list[Path], file_option("--config", "YAML file; may be repeated, later files win.")
 ]
 SetOption = Annotated[
     list[str] | None,
@@ -54,10 +48,7 @@ SetOption = Annotated[
         help="Set one value, such as model.topics=200. Overrides files and LEARN__MODEL__TOPICS.",
     ),
 ]
-OutOption = Annotated[
-    Path | None,
-    typer.Option("--out", metavar="DIR", readable=False, help="Run folder [runs/CONFIG]."),
-]
+OutOption = Annotated[Path | None, file_option("--out", "Run folder [runs/CONFIG].", "DIR")]
 SeedOption = Annotated[int | None, typer.Option("--seed", help="Short for learner.seed.")]
 ThreadsOption = Annotated[int | None, typer.Option("--threads", help="Short for learner.threads.")]
 EngineOption = Annotated[
@@ -103,13 +94,7 @@ def train(
     verbose: VerboseOption = False,
     log_format: LogFormatOption = LogFormat.text,
     plot: Annotated[
-        Path | None,
-        typer.Option(
-            "--plot",
-            metavar="FILE",
-            readable=False,
-            help="Draw the scores of a regularisation path to this file.",
-        ),
+        Path | None, file_option("--plot", "Draw the scores of a regularisation path to this file.")
     ] = None,
 ) -> None:
     """Train a model as the configuration says."""

@@ -9,22 +9,21 @@ from typing import Annotated
 import typer
 
 from ..terminal import show_lines, show_text
-from .options import ModelClassOption, VerboseOption, model_class
+from .options import (
+    JsonOption,
+    ModelClassOption,
+    VerboseOption,
+    file_argument,
+    file_option,
+    model_class,
+)
 
 
 def report(
-    run: Annotated[Path, typer.Argument(metavar="RUN", readable=False, help="Folder of a run.")],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", metavar="FILE", readable=False, help="File of the page [RUN/report.html]."
-        ),
-    ] = None,
+    run: Annotated[Path, file_argument("RUN", "Folder of a run.")],
+    out: Annotated[Path | None, file_option("--out", "File of the page [RUN/report.html].")] = None,
     against: Annotated[
-        Path | None,
-        typer.Option(
-            "--against", metavar="RUN", readable=False, help="Compare with this earlier run."
-        ),
+        Path | None, file_option("--against", "Compare with this earlier run.", "RUN")
     ] = None,
     rows: Annotated[
         int,
@@ -52,10 +51,8 @@ def report(
 
 
 def compare(
-    runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN...", readable=False, help="Folders of runs.")
-    ],
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    runs: Annotated[list[Path], file_argument("RUN...", "Folders of runs.")],
+    json: JsonOption = False,
     verbose: VerboseOption = False,
 ) -> None:
     """Show runs side by side: settings, scores, time, memory.
@@ -77,7 +74,7 @@ def doctor(
             "--fs", metavar="URL", help="Also check that this file or folder can be read."
         ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: JsonOption = False,
     verbose: VerboseOption = False,
 ) -> None:
     """Check the installation, and run a self test.
