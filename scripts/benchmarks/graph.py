@@ -20,7 +20,6 @@ dropped from the page cache; "the disk" reads the same files and does nothing el
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -38,6 +37,7 @@ from blocklearn.models import PageRank
 from .edges import read, rmat
 from .graph_whole import System, Times, components, triangles
 from .machine import describe
+from .memory_limit import forget
 from .report import Report, Row, table
 
 PEER_NAMES: tuple[str, ...] = ("scipy",)
@@ -190,14 +190,6 @@ def from_disk(folder: Path, args: argparse.Namespace) -> Any:
 def files(folder: Path) -> Iterator[Path]:
     """Yield the files of a dataset."""
     yield from (file for file in sorted(folder.rglob("*")) if file.is_file())
-
-
-def forget(folder: Path) -> None:
-    """Drop the files from the page cache."""
-    for file in files(folder):
-        with file.open("rb") as opened:
-            os.fdatasync(opened.fileno())
-            os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def only_read(folder: Path) -> tuple[float, float]:

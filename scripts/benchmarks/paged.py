@@ -20,8 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +32,10 @@ import blocklearn as bl
 from blocklearn.datasources import BlockShape, IterableSource
 
 from .machine import describe
+from .memory_limit import control_group, forget, join, most
 from .report import Ratio, Report, Row, table
 
 PEER_NAMES: tuple[str, ...] = ()
-GROUPS = Path("/sys/fs/cgroup")
 ENTRIES, TARGETS = 39, 4  # of a row, as in Criteo's logs
 KINDS = ("ordered", "hashed", "uniform")
 
@@ -105,8 +104,7 @@ def disk_speed(folder: Path, bits: int, pages: int = 20_000) -> int:
     with file.open("wb") as out:
         for _ in range(max(1, size // 2**22)):
             out.write(os.urandom(2**22))
-        os.fsync(out.fileno())
-        os.posix_fadvise(out.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    forget(folder)
     array = np.memmap(file, np.uint8, "r+", shape=(max(size, 2**22) // PAGE, PAGE))
     chosen = np.unique(np.random.default_rng(0).integers(0, len(array), pages))
     begun = time.perf_counter()
@@ -131,22 +129,6 @@ def _child(args: argparse.Namespace, kind: str, system: str, folder: Path) -> di
         raise ValueError(f"{kind}, {system}: ended with code {done.returncode}")
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
-
-
-@contextmanager
-def control_group(limit: int) -> Iterator[Path]:
-    """Make a group whose processes have `limit` bytes together, pages of files included.
-
-    Raises OSError without the right to make one.
-    """
-    old = (GROUPS / "memory").is_dir()
-    group = (GROUPS / "memory" if old else GROUPS) / f"paged-{os.getpid()}"
-    group.mkdir()
-    try:
-        (group / ("memory.limit_in_bytes" if old else "memory.max")).write_text(str(limit))
-        yield group
-    finally:
-        group.rmdir()
 
 
 # ---- in the child --------------------------------------------------------------------------------
@@ -205,7 +187,7 @@ def child(given: dict[str, Any]) -> dict[str, Any]:
     bits, rows = given["bits"], given["rows"]
     group = None if given["group"] is None else Path(given["group"])
     if group is not None:
-        (group / "cgroup.procs").write_text(str(os.getpid()))
+        join(group)
     blocks = [block_of(given["kind"], bits, rows, number) for number in range(given["blocks"])]
     shape = BlockShape(
         rows=rows, columns=2**bits, nnz=rows * ENTRIES, total_rows=rows * len(blocks),
@@ -229,11 +211,8 @@ def child(given: dict[str, Any]) -> dict[str, Any]:
 
 def peak(group: Path | None) -> int:
     """Return the most bytes of the control group, or else of this process."""
-    for name in ("memory.peak", "memory.max_usage_in_bytes"):
-        if group is not None and (group / name).exists():
-            return int((group / name).read_text())
-    found = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())
-    return 0 if found is None else int(found[1]) << 10
+    own = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())
+    return (group and most(group)) or (0 if own is None else int(own[1]) << 10)
 
 
 if __name__ == "__main__":

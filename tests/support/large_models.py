@@ -8,11 +8,11 @@ its exit status, seconds and the most memory of its group.
 """
 
 import argparse
-import os
 import shutil
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import blocklearn as bl
-from tests.support.larger_than_memory import control_group, most
+from scripts.benchmarks.memory_limit import control_group, forget, join, most
 
 ROWS, ENTRIES = 20_000, 20
 Commands = list[list[str]]
@@ -88,17 +88,10 @@ MODELS = {
 
 def used(command: list[str], folder: Path, limit: int) -> str:
     """Run a command of `learn` within the limit, and return what it took."""
-    for file in (folder / "model").iterdir():  # its pages count for the group that reads them first
-        with file.open("rb") as opened:
-            os.fsync(opened.fileno())
-            os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    forget(folder / "model")  # its pages count for the group that reads them first
     learn = [str(Path(sys.executable).parent / "learn"), command[0], "model", *command[1:]]
     with control_group(limit) as group:
-        begun = time.monotonic()
-
-        def enter() -> None:
-            (group / "cgroup.procs").write_text(str(os.getpid()))
-
+        begun, enter = time.monotonic(), partial(join, group)
         done = subprocess.run(learn, cwd=folder, capture_output=True, text=True, preexec_fn=enter)
         return (
             f"{command[0]}: {'done' if not done.returncode else done.stderr.strip()[-300:]}, "

@@ -5,12 +5,13 @@
 First a linear model of 20 million features, then an NMF with a state of 10 million rows, then 200
 topics of 2 million words, then 50 parts of 2 million words by NMF, then ALS of 20 million users and
 2 million items; states, topics and parts lie in files of the folder. Rows are drawn while they are
-read. Each model has a child in a control group of its own (root, cgroup v1 or v2), which prints
+read. Last comes a linear model on a block dataset, dense and not compressed. Each model has a child
+in a control group of its own (root, cgroup v1 or v2), which prints
 rows per second, memory, and bytes read and written in every pass; of ALS, every so many seconds.
 """
 
 import argparse
-import os
+import re
 import resource
 import shutil
 import subprocess
@@ -24,13 +25,14 @@ import numpy as np
 import scipy.sparse as sp
 
 import blocklearn as bl
-from blocklearn.datasources import BlockShape, IterableSource
+from blocklearn.datasources import BlockShape, BlockSource, BlockWriter, IterableSource
 from blocklearn.learner.memory import disk_traffic
-from tests.support.larger_than_memory import control_group, most, status
+from scripts.benchmarks.memory_limit import control_group, forget, join, most
 
 BLOCK, ENTRIES, WORDS = 4096, 20, 2000
-TABLES = ("features", "rows", "words", "parts", "ratings")
+TABLES = ("features", "rows", "words", "parts", "ratings", "blocks")
 EACH, RANK, RATINGS_BLOCK = 5, 32, 32_768  # ratings of a user; factors; rows of a block
+DENSE, DENSE_BLOCK = 1000, 8192  # columns and rows of a stored block
 
 
 class Report(bl.Hook):
@@ -61,7 +63,7 @@ class Report(bl.Hook):
             "rows": f"{rows:,}",
             "rows/s": f"{rows / (clock - self._clock):,.0f}",
             "rows per second of processors": f"{rows / (busy - self._busy):,.0f}",
-            "RssAnon": f"{status('RssAnon') >> 20} MB",
+            "RssAnon": f"{rss_anon() >> 20} MB",
             "most resident": f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MB",
             "most of the group": f"{most(self._group) >> 20} MB",
         }
@@ -73,6 +75,11 @@ class Report(bl.Hook):
             }
         print(", ".join(f"{name} {value}" for name, value in found.items()), flush=True)
         self._rows, self._clock, self._busy = progress.rows, clock, busy
+
+
+def rss_anon() -> int:
+    """Bytes of this process that are not pages of files."""
+    return int(re.search(r"RssAnon:\s+(\d+)", Path("/proc/self/status").read_text())[1]) << 10  # type: ignore[index]
 
 
 def batches(rows: int, columns: int, targets: int) -> Iterator[Any]:
@@ -132,13 +139,34 @@ class Ratings(IterableSource):
         return Ratings(self._users, self._items, self._rows, side=1 - self._side)
 
 
+def write_dense(folder: Path, nbytes: int) -> None:
+    """Rows whose label is the side of a plane they are on."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((DENSE_BLOCK, DENSE), dtype=np.float32)
+    y = (X @ rng.standard_normal(DENSE, dtype=np.float32) > 0).astype(np.float32)[:, None]
+    with BlockWriter([folder], block_rows=DENSE_BLOCK, codec="raw") as writer:
+        for number in range(-(-nbytes // X.nbytes)):
+            X[number % DENSE_BLOCK] *= -1  # no two blocks are the same
+            y[number % DENSE_BLOCK] = 1 - y[number % DENSE_BLOCK]
+            writer.append(dense=X, targets=y)
+        writer.finish()
+
+
 def train(table: str, size: int, folder: Path, group: Path, passes: int, seconds: float) -> None:
-    """In the child: `size` features of a linear model, rows of an NMF's state, or words."""
-    (group / "cgroup.procs").write_text(str(os.getpid()))
+    """In the child. size: features of a linear model, rows of an NMF's state, words, or 1e9 bytes
+    of blocks.
+    """
+    if table == "blocks":
+        write_dense(folder / "blocks", size * 10**9)
+        forget(folder / "blocks")  # pages of the writer would be no part of the group
+    join(group)
     options: dict[str, Any] = {"passes": passes, "threads": 2, "hooks": [Report(group)]}
     if table == "features":
         data = source(200_000, size, targets=1)
         step = bl.optimizers.AdaGrad(rate=0.1)
+        learner = bl.Learner(bl.models.GLM(), data, optimizer=step, **options)
+    elif table == "blocks":
+        step, data = bl.optimizers.AdaGrad(rate=0.1), BlockSource([folder / "blocks"])
         learner = bl.Learner(bl.models.GLM(), data, optimizer=step, **options)
     elif table == "ratings":
         options["hooks"] = [Report(group, every=10.0, most=seconds)]
@@ -167,6 +195,7 @@ def main() -> int:
     parser.add_argument("--words", type=int, default=2_000_000)
     parser.add_argument("--parts", type=int, default=2_000_000, help="words of NMF")
     parser.add_argument("--ratings", type=int, default=20_000_000, help="users")
+    parser.add_argument("--blocks", type=int, default=12, help="gigabytes")
     parser.add_argument("--only", choices=TABLES, action="append", help="[all]")
     parser.add_argument("--limit", type=float, default=0.8, help="gigabytes of memory")
     parser.add_argument("--passes", type=int, default=2)
