@@ -7,7 +7,7 @@ from datetime import date
 from pathlib import Path
 
 from ..text.read_texts import read_lines
-from .word_counts import JSON_LINES, is_table, read_table, text_kind
+from .word_counts import JSON_LINES, is_table, read_texts, text_kind
 
 ISO = re.compile(r"\s*(\d{4})(?:-(\d\d)(?:-(\d\d)(?!\d))?)?(?![\d-])")
 BATCH = 1 << 14  # rows of Parquet at a time
@@ -43,7 +43,7 @@ def read_dates(path: Path, field: str, separator: str | None) -> Iterator[tuple[
     elif path.is_dir() or text_kind(path) == ".parquet":
         yield from of_parquet(path, field)
     else:
-        yield from read_table(path, field, separator)
+        yield from read_texts(path, field, separator)
 
 
 def of_json_lines(path: Path, field: str) -> Iterator[tuple[str, str]]:

@@ -8,12 +8,13 @@ from typing import NamedTuple, Protocol
 from ..errors import DataError
 from ..listing import files_among
 from ..parsing.layout import FIRST, Place
-from ..parsing.lines import Lines, decode, line_chunks, split_lines
+from ..parsing.lines import Lines, line_chunks, text_lines
 from ..parsing.numbers import TOO_LARGE
 from ..parsing.scratch import Scratch
 from ..text import read_texts as text_files
 
 FOLDER_FILES = 64  # files of a folder in a chunk
+MENTIONED = 5  # fields listed in a message
 
 
 class Document(NamedTuple):
@@ -52,8 +53,9 @@ class TextLines:
             yield chunk.next, self._parse(chunk)
 
     def _parse(self, chunk: Lines) -> Iterator[Document]:
-        for number, line in split_lines(chunk):
-            yield Document(f"{chunk.path.name}:{number}", decode(line, chunk.path, number))
+        file = chunk.path.name
+        for number, line in text_lines(chunk):
+            yield Document(f"{file}:{number}", line)
 
 
 class JsonLines:
@@ -83,23 +85,22 @@ class JsonLines:
             yield chunk.next, self._parse(chunk)
 
     def _parse(self, chunk: Lines) -> Iterator[Document]:
-        for number, line in split_lines(chunk):
+        path, file = str(chunk.path), chunk.path.name
+        for number, line in text_lines(chunk):
             if not line.strip():
                 continue
-            place = f"{chunk.path}:{number}"
+            place = f"{path}:{number}"
             try:
-                record = json.loads(decode(line, chunk.path, number))
+                record = json.loads(line)
             except (ValueError, RecursionError) as error:
-                if isinstance(error, DataError):
-                    raise
                 raise DataError(f"{place}: not valid JSON: {error}") from error
             text = record.get(self._text) if isinstance(record, dict) else None
             if not isinstance(text, str):
                 raise DataError(
                     f"{place}: a line must be an object with a string {self._text!r}, such as "
-                    f'{{"{self._text}": "..."}}{text_files.of_strings(record)}.'
+                    f'{{"{self._text}": "..."}}{of_strings(record)}.'
                 )
-            name = f"{chunk.path.name}:{number}"
+            name = f"{file}:{number}"
             if self._ids is not None:
                 found = record.get(self._ids)
                 if not isinstance(found, str | int) or isinstance(found, bool):
@@ -119,6 +120,15 @@ class JsonLines:
             f"{place}: the target {field!r} is {value!r}, but must be a finite number, or true or "
             "false."
         )
+
+
+def of_strings(record: object) -> str:
+    """Return a hint that lists the string fields of an object without the text field."""
+    items = record.items() if isinstance(record, dict) else ()
+    found = [key for key, value in items if isinstance(value, str)]
+    if not found:
+        return ""
+    return f"; this one has {', '.join(found[:MENTIONED])}: `text` says which field has the text"
 
 
 class TextFolder:

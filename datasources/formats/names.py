@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import DataError
-from ..parsing.lines import decode, line_chunks, split_lines
+from ..parsing.lines import line_chunks, text_lines
 from ..parsing.scratch import Scratch
 from ..text.corpus import columns_of
 
@@ -33,7 +33,7 @@ def listed_names(path: Path, scratch: Scratch) -> list[str]:
     """
     names: list[str] = []
     for chunk in line_chunks([path], Scratch(scratch.folder, scratch.memory)):
-        names += [decode(line, path, number).strip() for number, line in split_lines(chunk)]
+        names += [line.strip() for _, line in text_lines(chunk)]
     try:
         columns_of(names)
     except DataError as error:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..parsing.layout import FIRST, UNKNOWN, Known, Layout, Place, Rows
-from ..parsing.lines import Lines, decode, line_chunks, split_lines
+from ..parsing.lines import Lines, line_chunks, text_lines
 from ..parsing.numbers import NUMBER, TOO_LARGE, parse_float32
 from ..parsing.scratch import Scratch
 from .bags import Bags
@@ -109,11 +109,10 @@ def examples(chunk: Lines) -> Iterator[tuple[int, Example]]:
 
     Raises `DataError` naming the line.
     """
-    for number, line in split_lines(chunk):
-        text = decode(line, chunk.path, number)
+    for number, line in text_lines(chunk):
         try:
-            if text.strip():
-                yield number, parse_example(text)
+            if line.strip():
+                yield number, parse_example(line)
         except ValueError as error:
             raise DataError(f"{chunk.path}:{number}: {error}.") from None
 

@@ -11,10 +11,10 @@ from ..errors import DataError
 from ..text.corpus import Corpus, check_limits, count_texts
 from ..text.read_counts import read_matrix
 from ..text.read_targets import read_targets
-from ..text.read_texts import read_folder, read_json_lines, read_lines
 
 JSON_LINES = (".jsonl", ".ndjson")
 TABLES = (".csv", ".tsv", ".parquet")
+MEMORY = 1 << 23  # bytes for readers of texts: small buffers stay in the cache of the processor
 TEXTS = (".txt", *JSON_LINES)
 MATRICES = (".npz", ".mtx")
 LDA_C = (".ldac", ".lda-c")
@@ -144,21 +144,25 @@ def read_counts(
 
 
 def read_texts(path: Path, field: str, separator: str | None) -> Iterator[tuple[str, str]]:
-    """Yield names and texts of the documents at `path`."""
-    if is_table(path):
-        return read_table(path, field, separator)
-    if path.is_dir():
-        return read_folder(path)
-    return read_lines(path) if text_kind(path) == ".txt" else read_json_lines(path, field)
+    """Yield names and texts of the documents at `path`.
 
-
-def read_table(path: Path, column: str, separator: str | None) -> Iterator[tuple[str, str]]:
-    """Yield names and texts of the documents in a column of a table."""
-    from ..parsing.scratch import Scratch
+    field: of JSON lines, or column of a table, with the text.
+    """
+    from ..parsing.scratch import Scratch  # imported late: counts need no Arrow
+    from .documents import Documents, JsonLines, TextFolder, TextLines
     from .text_rows import table_texts
 
-    texts = table_texts([path], Scratch(path.parent), text=column, separator=separator)
-    return (document[:2] for _, chunk in texts.chunks() for document in chunk)
+    scratch, found = Scratch(path.parent, MEMORY), [path]
+    documents: Documents
+    if is_table(path):
+        documents = table_texts(found, scratch, text=field, separator=separator)
+    elif path.is_dir():
+        documents = TextFolder(path, scratch)
+    elif text_kind(path) == ".txt":
+        documents = TextLines(found, scratch)
+    else:
+        documents = JsonLines(found, scratch, text=field)
+    return (document[:2] for _, chunk in documents.chunks() for document in chunk)
 
 
 def text_kind(path: Path) -> str:

@@ -78,8 +78,15 @@ def file_chunks(path: Path, scratch: Scratch, place: Place) -> Iterator[Lines]:
 
 def split_lines(chunk: Lines) -> Iterator[tuple[int, bytes]]:
     """Yield number and text of every line, without its end."""
-    for i, line in enumerate(chunk.data[:-1].split(b"\n")):
-        yield chunk.place.line + i, line.removesuffix(b"\r")
+    for number, line in enumerate(chunk.data[:-1].split(b"\n"), chunk.place.line):
+        yield number, line.removesuffix(b"\r")
+
+
+def text_lines(chunk: Lines) -> Iterator[tuple[int, str]]:
+    """Yield what `split_lines` yields, decoded. Raises `DataError` if a line is not UTF-8."""
+    text = decode(chunk.data[:-1], chunk.path, chunk.place.line)
+    for number, line in enumerate(text.split("\n"), chunk.place.line):
+        yield number, line.removesuffix("\r")
 
 
 def placed_lines(
@@ -93,12 +100,13 @@ def placed_lines(
             yield number, raw.removesuffix(b"\r"), place
 
 
-def decode(line: bytes, path: Path, number: int) -> str:
-    """Return a line as text. Raises `DataError` if it is not UTF-8."""
+def decode(data: bytes, path: Path, line: int) -> str:
+    """Return text that begins at a line of a file. Raises `DataError` if it is not UTF-8."""
     try:
-        return line.decode()
+        return data.decode()
     except UnicodeDecodeError as error:
+        line += data.count(b"\n", 0, error.start)
         raise DataError(
-            f"{path}:{number}: byte {line[error.start]:#04x} is not UTF-8; convert the file, for "
+            f"{path}:{line}: byte {data[error.start]:#04x} is not UTF-8; convert the file, for "
             "example with iconv -f latin1 -t utf-8."
         ) from error

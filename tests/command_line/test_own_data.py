@@ -89,7 +89,7 @@ def test_a_field_that_is_not_there_is_named_with_those_that_are(learn: Learn) ->
     as_json_lines()
     code, _, err = learn("lda-text.yaml", "data.train.path=mails.jsonl")
     assert code == 65
-    assert 'a string "text"' in err and "this one has body: `text` says which field" in err
+    assert "a string 'text'" in err and "this one has body: `text` says which field" in err
 
 
 def test_ratings_in_recommendations_out(learn: Learn) -> None:
