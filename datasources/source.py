@@ -194,17 +194,11 @@ def dealt(source: DataSource, parts: int) -> DataSource:
     return source.dealt(parts) if parts > 1 and isinstance(source, DealingSource) else source
 
 
-@runtime_checkable
-class UnevenSource(Protocol):
-    """A source some of whose blocks are shorter than others, besides the last one."""
-
-    @property
-    def first_rows(self) -> npt.NDArray[np.int64]:
-        """See `first_rows`."""
-
-
 def first_rows(source: DataSource) -> npt.NDArray[np.int64]:
-    """Return the first row of each block of the rows in order, and the number of rows."""
+    """Return the first row of each block of the rows in order, and the number of rows.
+
+    A source whose blocks have unequal rows, besides the last one, has a property `first_rows`.
+    """
     uneven: npt.NDArray[np.int64] | None = _offered(source, "first_rows", None)
     if uneven is not None:
         return uneven
