@@ -24,7 +24,6 @@ from blocklearn.datasources import (
 )
 from blocklearn.datasources.hugectr.parts import listed_files
 from blocklearn.learner.exit_codes import ExitCode
-from tests.mutations.small import mutate
 from tests.support.hugectr_files import write_norm, write_raw
 from tests.support.learn_command import Learn
 
@@ -408,36 +407,6 @@ def test_from_files_to_a_model(learn: Learn) -> None:
     raw = "data.train={kind: hugectr-raw, path: x.bin, slot_size_array: null, vocabulary_size: 3}"
     code, _, err = learn("--config", "ads.yaml", "--set", raw)
     assert code == ExitCode.CONFIG and "needs slot_num, the number of slots" in err
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("checked", [True, False])
-def test_mutated_files_never_crash(tmp_path: Path, checked: bool) -> None:
-    """5,000 mutations each: a DataError, or numbers that are valid."""
-    example = Example(30, 1, 2, 3)
-    write_norm(
-        tmp_path / "x.txt", example.labels, example.dense, example.slots, files=2, checked=checked
-    )
-    names = ["x.txt", "x0.data", "x1.data"]
-    originals = {name: (tmp_path / name).read_bytes() for name in names}
-    data = HugeCTRNorm(path=tmp_path / "x.txt", slot_size_array=[6, 6, 6])
-    expected, Y, _ = contents(data.open_source(Reading(8)))
-    rng = np.random.default_rng(checked)
-    refused = 0
-    for _ in range(5000):
-        name = names[rng.choice(3, p=[0.1, 0.45, 0.45])]
-        mutated = mutate(originals[name], rng)
-        (tmp_path / name).write_bytes(mutated)
-        try:
-            X, labels, _ = contents(data.open_source(Reading(8)))
-        except (DataError, FileNotFoundError):
-            refused += 1
-        else:
-            assert np.isfinite(X).all() and np.isfinite(labels).all()
-            if checked and name != "x.txt" and X.shape == expected.shape:
-                assert (X == expected).all() and (labels == Y).all()
-        (tmp_path / name).write_bytes(originals[name])
-    assert refused > (4000 if checked else 1000)
 
 
 @pytest.mark.parametrize("count", ["9" * 5000, "0" * 40 + "1", "0" * 40 + "1\x00"])

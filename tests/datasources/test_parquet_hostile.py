@@ -1,9 +1,6 @@
 """Parquet files that are damaged, lie, or change: an error that says where."""
 
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +18,6 @@ from tests.support.parquet_files import (
     whole_pass,
     write,
 )
-
-ROOT = Path(__file__).parents[2]
 
 
 def pairs(indices: list, values: list) -> dict[str, object]:
@@ -309,23 +304,3 @@ def test_capacity_that_is_not_enough(tmp_path):
     source._cursor = other._cursor
     with pytest.raises(DataError, match=r"a block has 3 non-zeros or more, but 2 were counted"):
         whole_pass(source)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed, checksums", [(0, "yes"), (10_000, "no")])
-def test_mutations(tmp_path, seed, checksums):
-    """2,500 damaged files, read by a process of its own, which nothing may end. Where pages have
-    checksums, what is read is what was written.
-    """
-    command = [
-        sys.executable,
-        "-m",
-        "tests.support.parquet_fuzz",
-        str(tmp_path),
-        str(seed),
-        "2500",
-        checksums,
-    ]
-    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
-    assert found.returncode == 0, found.stdout[-2000:] + found.stderr[-2000:]
-    assert found.stdout.startswith("2500 files"), found.stdout

@@ -26,7 +26,6 @@ from blocklearn.datasources import (
 )
 from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.exit_codes import ExitCode
-from tests.mutations.small import mutate
 
 COUNTRIES, ADS = ["no", "it", "jp"], ["shoe", "boat", "tea", "hat"]
 CONFIG = """\
@@ -375,34 +374,6 @@ def test_weights_of_documents_from_a_file(learn: Learn) -> None:
         setting = f"data.train.weights={name}"
         code, _, err = learn("--config", "docs.yaml", "--out", "runs/b", "--set", setting)
         assert code == ExitCode.DATA and message in err
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet", "plain.parquet"])
-def test_mutated_files_never_crash(tmp_path: Path, name: str) -> None:
-    """2,500 mutations each: a DataError, or numbers that are valid."""
-    table = clicks(60)
-    csv.write_csv(table, tmp_path / "t.csv")
-    (tmp_path / "t.csv.gz").write_bytes(gzip.compress((tmp_path / "t.csv").read_bytes()))
-    parquet.write_table(table, tmp_path / "t.parquet", write_page_checksum=True)
-    parquet.write_table(table, tmp_path / "plain.parquet", compression="none")
-    path = tmp_path / name
-    whole = path.read_bytes()
-    data = TableData(
-        path=path, categorical=["country", "ad"], numeric=["price"], targets=["click"], hash_bits=8
-    )
-    rng = np.random.default_rng(0)
-    refused = 0
-    for _ in range(2500):
-        path.write_bytes(mutate(whole, rng))
-        try:
-            rows = data.load()
-            rows.source(Reading())
-        except DataError:
-            refused += 1
-        else:
-            assert np.isfinite(rows.X.data).all() and np.isfinite(rows.targets).all()
-    assert refused > 300
 
 
 def test_a_streamed_file_must_not_change(tmp_path: Path) -> None:

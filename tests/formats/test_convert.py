@@ -23,7 +23,8 @@ from blocklearn.learner.conversion.folder import READING
 from blocklearn.learner.errors import RunFolderError
 from blocklearn.learner.exit_codes import ExitCode
 from blocklearn.learner.figures import size
-from tests.formats.test_format_hostile import FILES
+from tests.formats.test_format_hostile import each_format
+from tests.mutations.samples import Sample
 from tests.support.formats import bidmat, example, packed
 from tests.support.learn_command import learn, started, wait_until_ready
 
@@ -50,15 +51,16 @@ def rows_of(source: DataSource) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_every_format_becomes_a_dataset(tmp_path: Path, name: str) -> None:
-    data, options = FILES[name]
-    source, dst = tmp_path / name, tmp_path / "dst"
-    source.write_bytes(data)
-    given = []
-    for key, value in options.items():
-        given += [f"--{key.replace('_', '-')}", *(value if isinstance(value, list) else [value])]
-    assert learn("convert", source, dst, "--block-rows", 4, "-q", *given) == 0
+@each_format
+def test_every_format_becomes_a_dataset(tmp_path: Path, sample: Sample) -> None:
+    sample.write(tmp_path)
+    dst, given = tmp_path / "dst", list[object]()
+    for key, value in sample.read.options.items():
+        if value is False:
+            given.append(f"--no-{key}")
+        else:
+            given += [f"--{key}", *(value if isinstance(value, list) else [value])]
+    assert learn("convert", tmp_path / sample.read.file, dst, "--block-rows", 4, "-q", *given) == 0
     assert not (dst / READING).exists() and not list(dst.glob("unfinished*"))
     assert BlockSource([dst]).shape.rows == 4
     assert learn("inspect", dst) == 0

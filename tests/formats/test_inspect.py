@@ -21,7 +21,8 @@ from blocklearn.learner.exit_codes import ExitCode
 from blocklearn.learner.inspection.advice import advise
 from blocklearn.learner.inspection.inspect import inspect
 from blocklearn.learner.inspection.lines import lines
-from tests.formats.test_format_hostile import FILES
+from tests.formats.test_format_hostile import each_format
+from tests.mutations.samples import Sample
 from tests.support.formats import example
 from tests.support.learn_command import learn
 
@@ -70,17 +71,16 @@ def test_the_share_of_the_top(sizes: list[int]) -> None:
     assert share_of_top(groups, len(sizes)) == (sum(top) / sum(sizes) if sum(sizes) else 0.0)
 
 
-@pytest.mark.parametrize("name", FILES)
+@each_format
 def test_every_format_has_a_report(
-    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, sample: Sample, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    data, options = FILES[name]
-    path = tmp_path / name
-    path.write_bytes(data)
+    sample.write(tmp_path)
+    path, options = tmp_path / sample.read.file, sample.read.options
     report = inspect([str(path)], Silent(), options={k: v for k, v in options.items()
                      if k != "format"}, format=options.get("format"))  # fmt: skip
     assert json.loads(json.dumps(report)) == report
-    assert report["rows"] >= 2 and report["bytes"] == len(data)
+    assert report["rows"] >= 2 and report["bytes"] == path.stat().st_size
     if not options:
         assert learn("inspect", path) == 0
         out = capsys.readouterr().out

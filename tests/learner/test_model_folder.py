@@ -126,40 +126,6 @@ def test_dtypes_that_a_file_cannot_hold(tmp_path: Path) -> None:
     assert files(tmp_path) == set()
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-def test_a_flipped_bit_is_found_or_harmless(tmp_path: Path, data: st.DataObject) -> None:
-    path = tmp_path / "m"
-    if not path.exists():
-        write(path)
-    name = data.draw(st.sampled_from(sorted(WRITTEN - {"README.md"})))
-    original = (path / name).read_bytes()
-    position = data.draw(st.integers(0, len(original) - 1))
-    damaged = bytearray(original)
-    damaged[position] ^= 1 << data.draw(st.integers(0, 7))
-    (path / name).write_bytes(damaged)
-    try:
-        saved = load(path)
-    except (ModelFolderError, ModelMissingError) as error:
-        assert name in str(error)
-    else:  # white space in model.json
-        assert name == "model.json"
-        np.testing.assert_array_equal(saved.tensors["lambda"], WEIGHTS)
-        assert saved.config == {"kind": "lda", "topics": 4, "alpha": 0.1}
-    finally:
-        (path / name).write_bytes(original)
-
-
-@pytest.mark.parametrize("name", ["model.json", "weights.safetensors", "vocab.arrow", "rows.arrow"])
-@pytest.mark.parametrize("keep", [0.0, 0.5, 0.99])
-def test_truncation(tmp_path: Path, name: str, keep: float) -> None:
-    path = write(tmp_path / "m")
-    data = (path / name).read_bytes()
-    (path / name).write_bytes(data[: int(keep * len(data))])
-    with pytest.raises(ModelFolderError, match=name):
-        load(path)
-
-
 @pytest.mark.parametrize("name", ["weights.safetensors", "vocab.arrow", "metrics.json"])
 def test_a_missing_file(tmp_path: Path, name: str) -> None:
     path = write(tmp_path / "m")

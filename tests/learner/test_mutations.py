@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.mutations import independent
-from tests.mutations.case import GOOD, LONGEST_MESSAGE, Verdict, judge, make, verdict
+from tests.mutations.case import GOOD, LONGEST_MESSAGE, Verdict, clear, judge, make, verdict
 from tests.mutations.facts import Facts, differ
 from tests.mutations.packing import pack
 from tests.mutations.runner import Worker, run
@@ -16,7 +16,7 @@ from tests.mutations.samples import SVM, Sample, samples
 
 SEED = 14
 CASES = 2048
-"""Sixteen for each of 128 samples: a minute on a quiet processor."""
+"""Some fifteen for each sample: a minute on a quiet processor."""
 
 ROOT = Path(__file__).parents[2]
 
@@ -108,6 +108,17 @@ def test_one_case_by_its_number(tmp_path: Path) -> None:
     assert found.kind in GOOD and (found.number, found.sample) == (40, case.sample.name)
     name = case.file
     assert (tmp_path / name).read_bytes() == case.data
+
+
+def test_two_cases_of_each_sample(tmp_path: Path) -> None:
+    """In this process; `test_damaged_input_of_every_kind` has limits of time and memory."""
+    faults = []
+    for number in range(2 * len(samples())):
+        clear(tmp_path)
+        found = judge(make(SEED, number), number, tmp_path, lambda: None)
+        if found.kind not in GOOD:
+            faults.append(found)
+    assert not faults, "\n".join(map(str, faults))
 
 
 @pytest.mark.slow

@@ -234,6 +234,25 @@ def libsvm(path: Path) -> Facts:
     return about
 
 
+def libffm(path: Path) -> Facts:
+    """A label, then field:index:value; an index of a field is a column."""
+    rows, targets = [], []
+    for raw in unpack(path).removeprefix(b"\xef\xbb\xbf").split(b"\n"):
+        if not raw.strip():
+            continue
+        label, *parts = raw.split()
+        row = {}
+        for part in parts:
+            field, index, value = part.split(b":")
+            name = f"{int(field)}={int(index)}"
+            if not field.isdigit() or not index.isdigit() or name in row:
+                raise ValueError(f"column {part!r}")
+            row[name] = number(value.decode())
+        targets.append([number(label.decode())])
+        rows.append(sorted((name, value) for name, value in row.items() if value))
+    return {"rows": len(rows), "words": rows, "targets": targets}
+
+
 def lda_c(path: Path) -> Facts:
     """The number of pairs, then word:count pairs from 0 on; as LIBSVM from 1 on."""
     found = [raw.partition(b"#")[0].split() for raw in unpack(path).split(b"\n")]

@@ -28,13 +28,16 @@ class Refused(Exception):
     """A command ended with an exit code that is documented for bad input."""
 
 
-def converted(file: str, *, words: bool = False, **options: Any) -> Read:
-    """As `learn convert` reads it. words: columns are words, in any order."""
+class Converted:
+    """As `learn convert` reads a file. words: columns are words, in any order."""
 
-    def facts(folder: Path) -> Facts:
-        found = read(folder / file, **options)
+    def __init__(self, file: str, *, words: bool = False, **options: Any) -> None:
+        self.file, self.words, self.options = file, words, options
+
+    def __call__(self, folder: Path) -> Facts:
+        found = read(folder / self.file, **self.options)
         about = table_facts(found.X)
-        if words:
+        if self.words:
             about["words"] = word_facts(found.X, found.layout.names)
             del about["entries"], about["columns"]
         if found.targets is not None:
@@ -44,8 +47,6 @@ def converted(file: str, *, words: bool = False, **options: Any) -> Read:
         if found.ids is not None:
             about["ids"] = list(found.ids)
         return about
-
-    return facts
 
 
 def trained(*, words: bool = False, **config: Any) -> Read:

@@ -97,6 +97,7 @@ JSON = b"".join(
     for i, line in enumerate(TEXTS.decode().split("\n"))
 )
 CSV_TEXTS = b'text,y\n"some\nwords, ""quoted""",1\nother words,2.5\n"",-3\n'
+FFM = b"1 0:1:0.5 2:3:-2\n-1 1:2:1e3\n0 0:1:7 12:01:0\n"
 VW = b"1 2 'a|f:2 word y:0.5 | z\n-1 |f y:3 y |g word^x\n0.5 1.5 | z:-2e1 w:0.1\n"
 
 
@@ -109,27 +110,28 @@ def saved(write: Callable[..., Any], *arguments: Any, **options: Any) -> bytes:
 
 def texts() -> Iterator[Sample]:
     """Formats of text, as they are and packed."""
-    words = partial(readers.converted, words=True)
+    words = partial(readers.Converted, words=True)
     for name, data, read, expected in [
-        ("a.svm", SVM, readers.converted, independent.libsvm),
-        ("multi.svm", MULTI, readers.converted, independent.libsvm),
-        ("a.csv", CSV, partial(readers.converted, ids="id", targets=["click"]),
+        ("a.svm", SVM, readers.Converted, independent.libsvm),
+        ("multi.svm", MULTI, readers.Converted, independent.libsvm),
+        ("a.csv", CSV, partial(readers.Converted, ids="id", targets=["click"]),
          partial(independent.table, ids="id", targets=("click",))),
-        ("b.csv", PLAIN, partial(readers.converted, nulls="zero", header=False),
+        ("b.csv", PLAIN, partial(readers.Converted, nulls="zero", header=False),
          independent.plain_table),
         ("ratings.csv", RATINGS, partial(words, format="ratings", duplicates="last"),
          independent.ratings),
-        ("a.mtx", MARKET, readers.converted, independent.matrix_market),
-        ("symmetric.mtx", SYMMETRIC, readers.converted, independent.matrix_market),
-        ("pattern.mtx", PATTERN, readers.converted, independent.matrix_market),
-        ("docword.a.txt", BAG, partial(readers.converted, format="bag-of-words"),
+        ("a.mtx", MARKET, readers.Converted, independent.matrix_market),
+        ("symmetric.mtx", SYMMETRIC, readers.Converted, independent.matrix_market),
+        ("pattern.mtx", PATTERN, readers.Converted, independent.matrix_market),
+        ("docword.a.txt", BAG, partial(readers.Converted, format="bag-of-words"),
          independent.bag_of_words),
-        ("a.ldac", LDA_C, readers.converted, independent.lda_c),
+        ("a.ldac", LDA_C, readers.Converted, independent.lda_c),
         ("a.txt", TEXTS, words, independent.text),
         ("a.jsonl", JSON, partial(words, targets=["y"]), independent.json_lines),
         ("texts.csv", CSV_TEXTS, partial(words, text="text", targets=["y"]),
          independent.csv_texts),
         ("a.vw", VW, words, independent.vowpal_wabbit),
+        ("a.ffm", FFM, words, independent.libffm),
     ]:  # fmt: skip
         damages = [*TEXT, *([change_json_line] * 6 + [deepen] if name == "a.jsonl" else [])]
         yield single("convert", name, data, read(name), expected, damages)
@@ -220,7 +222,7 @@ def arrays() -> Iterator[Sample]:
         for packed in (True, False):
             name = f"{kind}{packed:d}.npz"
             data = saved(sparse.save_npz, matrix, compressed=packed)
-            yield single("convert", name, data, readers.converted(name), independent.npz, zipped)
+            yield single("convert", name, data, readers.Converted(name), independent.npz, zipped)
     data = saved(sparse.save_npz, sparse.csr_array(abs(X)), compressed=False)
     read = readers.trained(kind="file", path="x.npz")
     yield single("train", "x.npz", data, read, independent.npz, zipped)
@@ -231,13 +233,13 @@ def arrays() -> Iterator[Sample]:
         ("i.npy", X.toarray().astype(np.int16)),
     ]:
         data, damages = saved(np.save, dense), [*BINARY, *[change_npy_header] * 8]
-        yield single("convert", name, data, readers.converted(name), independent.npy, damages)
+        yield single("convert", name, data, readers.Converted(name), independent.npy, damages)
     for end in [*BIDMAT_DENSE, *BIDMAT_SPARSE]:
         data = bidmat(X if end in BIDMAT_SPARSE else X.toarray(), end)
         for suffix in ["", ".gz", ".lz4"] if end in (".smat", ".fmat", ".sbmat") else [""]:
             name = f"a{end}{suffix}"
             damages = [*BINARY, *[inside(BINARY, suffix, data)] * len(BINARY)] if suffix else BINARY
-            read = readers.converted(name)
+            read = readers.Converted(name)
             yield single("convert", name, pack(data, suffix), read, independent.bidmat, damages)
 
 
@@ -359,30 +361,31 @@ def parquet_tables(damages: list[Damage]) -> Iterator[Sample]:
     ]:
         table = pa.table({"text": words, "y": y})
         data = saved(lambda f, t=table, how=how: pq.write_table(t, f, row_group_size=7, **how))
-        read = readers.converted("t.parquet", words=True, text="text", targets=["y"])
+        read = readers.Converted("t.parquet", words=True, text="text", targets=["y"])
         found = single("convert", "t.parquet", data, read, independent.parquet_texts, damages)
         yield Sample(f"convert texts {name}", found.files, read, found.expected, found.damages)
 
 
 def blocks() -> Iterator[Sample]:
-    """Block datasets: with digests, only what was written is read."""
+    """Block datasets: with digests, only what was written is read; without, any valid numbers."""
     for name, data, settings in [
         ("raw", labelled(9), {"codec": "raw", "names": [f"c{i}" for i in range(11)]}),
         ("lz4", labelled(9), {"codec": "lz4", "both_orientations": True}),
         ("dense", labelled(9, 1, dense=True), {"codec": "raw"}),
         ("dense lz4", labelled(9, dense=True), {"codec": "lz4"}),
     ]:
-        for stripes, verify in [(1, True), (2, "always")]:
+        for stripes, verify in [(1, True), (2, "always"), (1, False)]:
             with tempfile.TemporaryDirectory() as folder:
                 paths = folders(Path(folder), stripes)
                 write(data, paths, **settings)  # type: ignore[arg-type]
                 files = contents(Path(folder))
             names = [path.relative_to(folder).as_posix() for path in paths]
             yield Sample(
-                f"blocks {name} in {stripes}",
+                f"blocks {name} in {stripes}{'' if verify else ', not verified'}",
                 files,
                 readers.dataset(names, verify),
-                damages={
+                None if verify else lambda folder: {},
+                {
                     "": BINARY,
                     ".json": [*TEXT, change_json, deepen, *[change_signed_manifest] * 12],
                 },
