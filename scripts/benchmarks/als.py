@@ -1,4 +1,4 @@
-"""How fast does ALS get to the held-out error of other packages, and what does its rank cost?
+"""How fast does ALS get to the held-out error of other packages?
 
 scripts/bench als --data ratings.npz --rank 20,100
 """
@@ -15,13 +15,12 @@ from typing import Any
 from .als_data import Ratings, load, objective
 from .als_systems import PEERS, RECIPES, Job
 from .data import facts
-from .machine import describe, limits
+from .machine import describe
 from .report import Ratio, Report, Row, mib, others, reached, table
 from .system import reported, run_jobs, save
 
 PEER_NAMES = tuple(PEERS)
 TO_BEST = "seconds to the peer's best"
-GROWTH = "seconds of an alternation"
 Rounds = dict[str, list[Row]]
 
 
@@ -43,8 +42,6 @@ def options(parser: argparse.ArgumentParser) -> None:
                         "medians count")  # fmt: skip
     parser.add_argument("--ours", default="cg,cg without biases", metavar="a,b",
                         help=f"of: {', '.join(RECIPES)}")  # fmt: skip
-    parser.add_argument("--scale", type=ranks, default=[20, 100, 1000], metavar="K,K",
-                        help="ranks to time alternations of ours at")  # fmt: skip
 
 
 def ranks(text: str) -> list[int]:
@@ -57,9 +54,9 @@ def ranks(text: str) -> list[int]:
 
 
 def run(args: argparse.Namespace, peers: list[str]) -> Report:
-    """Run all systems in turns for every rank and loss, then time alternations by rank."""
+    """Run all systems in turns for every rank and loss."""
     if args.quick:
-        args.rank, args.scale, args.passes, args.rounds = args.rank[:1], [4, 8], 2, 1
+        args.rank, args.passes, args.rounds = args.rank[:1], 2, 1
     if unknown := set(args.ours.split(",")) - set(RECIPES):
         raise ValueError(f"--ours {args.ours}: no {min(unknown)}; there are {', '.join(RECIPES)}.")
     ratings = load(args.data, 900 if args.quick else 0)
@@ -70,7 +67,7 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
         "after the kernels are compiled",
         facts(X, ratings.name)
         | {"users": X.shape[0], "items": X.shape[1], "held_out": len(ratings.users)},
-        describe() | limits(quick=args.quick),
+        describe(),
     )
     losses = ["explicit", "implicit"] if args.loss == "both" else [args.loss]
     with tempfile.TemporaryDirectory(prefix="bench-kernels-") as kernels:
@@ -80,9 +77,6 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
                 rounds = measure.in_turns(rank, loss, peers)
                 report.rows += [middle(rows) for rows in rounds.values()]
                 report.ratios += ratios(rounds, rank, loss)
-        for rank in args.scale:
-            measure.alternations(rank)
-    report.ratios += growth(report.rows)
     report.machine["load_after"] = describe()["load_before"]
     return report
 
@@ -120,14 +114,6 @@ class Measure:
                         found.setdefault(label, []).append(row)
         return {label: found[label] for label in systems if label in found}
 
-    def alternations(self, rank: int) -> None:
-        """Add a row on three alternations of ours at this rank, without the first."""
-        row = self.one("blocklearn alternation", "blocklearn", rank, "explicit", {}, [3])
-        if row is not None:
-            row.seconds = row.settings["seconds_each"]
-            row.curve = []
-            self.report.rows.append(row)
-
     def one(
         self, label: str, name: str, rank: int, loss: str, recipe: dict[str, Any],
         points: list[int],
@@ -164,9 +150,6 @@ class Measure:
         quality = {name: last[name] for name in last if name != "seconds"}
         if "gflops" in done.settings:
             quality["gflops"] = done.settings["gflops"]
-            if "sgemm_gflops" in self.report.machine:
-                peak = self.report.machine["sgemm_gflops"] * job.threads
-                quality["share_of_sgemm"] = round(quality["gflops"] / peak, 3)
         settings |= done.settings
         return Row(label, done.version, settings, last["seconds"], quality, memory, done.curve)
 
@@ -214,31 +197,13 @@ def ratios(rounds: Rounds, rank: int, loss: str) -> list[Ratio]:
     return found
 
 
-def growth(rows: list[Row]) -> list[Ratio]:
-    """Return how the time of an alternation grows with the rank."""
-    found = sorted(
-        (row for row in rows if row.system == "blocklearn alternation"),
-        key=lambda row: int(row.settings["rank"]),
-    )
-    result = []
-    for row in found[1:]:
-        first, rank = found[0], row.settings["rank"]
-        value = round(row.seconds / max(first.seconds, 1e-9), 2)
-        note = f"{rank / first.settings['rank']:g} times the rank"
-        result.append(Ratio(GROWTH, f"rank {rank}", f"rank {first.settings['rank']}", value, note))
-    return result
-
-
 def show(report: Report) -> str:
-    """Return tables of all systems, of the ratios, and of alternations by rank."""
+    """Return tables of all systems and of the ratios."""
     cores = report.machine["cores"]
     head = ["system", "rank", "loss", "alternations", "seconds", "error", "MiB", "others %"]
-    lines, scale = [], []
+    lines = []
     for row in report.rows:
         rank, loss = row.settings["rank"], row.settings["loss"]
-        if not row.curve:
-            share = round(100 * row.quality["share_of_sgemm"])
-            scale.append([rank, row.seconds, row.quality["gflops"], share])
         for point in row.curve:
             last = point is row.curve[-1]
             if row.system not in PEERS and point["alternations"] not in (1, 3, 5, 10) and not last:
@@ -248,19 +213,14 @@ def show(report: Report) -> str:
                 f"{point['error']:.4f}", mib(row.memory) if last else None, others(point, cores),
             ])  # fmt: skip
     parts = [table(head, lines)]
-    times = [r for r in report.ratios if r.name != GROWTH]
-    if times:
-        rows = [[r.of, r.to, r.name.removeprefix(TO_BEST + " "), r.value, r.note] for r in times]
+    if report.ratios:
+        rows = [
+            [r.of, r.to, r.name.removeprefix(TO_BEST + " "), r.value, r.note] for r in report.ratios
+        ]
         parts.append("\n" + table(["peer", "ours", "to its best", "times faster", TO_BEST], rows))
-    if scale:
-        grown = {r.of: r.value for r in report.ratios if r.name == GROWTH}
-        rows = [[*line, grown.get(f"rank {line[0]}", 1.0)] for line in scale]
-        head = ["rank", "s per alternation", "gflops", "% SGEMM", "times the first"]
-        parts.append("\n" + table(head, rows))
     data = report.data
     parts.append(
         f"\n{data['name']}: {data['users']:,} users, {data['items']:,} items, {data['nnz']:,} "
-        f"training ratings, {data['held_out']:,} held out; one thread: SGEMM "
-        f"{report.machine['sgemm_gflops']} gflops; load {report.machine['load_before']}"
+        f"training ratings, {data['held_out']:,} held out; load {report.machine['load_before']}"
     )
     return "\n".join(parts)

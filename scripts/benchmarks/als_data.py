@@ -64,6 +64,16 @@ def load(path: Path | None, most: int = 0, seed: int = 0) -> Ratings:
     return split(name, users, items, ratings.astype(np.float32), seed)
 
 
+def files_in(folder: Path | None) -> list[Path | None]:
+    """Return the files FOLDER/NAME/ratings.npz; None, for generated ratings, without a folder."""
+    if folder is None:
+        return [None]
+    found: list[Path | None] = [*sorted(folder.glob("*/ratings.npz"))]
+    if not found:
+        raise ValueError(f"--data {folder}: no NAME/ratings.npz in it.")
+    return found
+
+
 MADE = 20_000, 8_000, 2_000_000
 
 

@@ -17,7 +17,7 @@ from statistics import mean, median
 from typing import Any
 
 from .als import Measure, ranks
-from .als_data import load
+from .als_data import files_in, load
 from .als_systems import PEERS
 from .data import facts
 from .machine import describe
@@ -59,12 +59,9 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
     if args.quick:
         args.most, args.seeds = 900, 2
         args.rank, grids = args.rank[:1], {name: grid[:2] for name, grid in grids.items()}
-    files = [None] if args.data is None else sorted(args.data.glob("*/ratings.npz"))
-    if not files:
-        raise ValueError(f"--data {args.data}: no NAME/ratings.npz in it.")
     report = None
     with tempfile.TemporaryDirectory(prefix="bench-kernels-") as kernels:
-        for file in files:
+        for file in files_in(args.data):
             for seed in range(args.seeds):
                 ratings = load(file, args.most, seed)
                 about = facts(ratings.train, ratings.name)

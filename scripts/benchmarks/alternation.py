@@ -24,7 +24,7 @@ import blocklearn as bl
 from blocklearn.models import ALS
 
 from .als import ranks
-from .als_data import load, made, split
+from .als_data import files_in, load, made, split
 from .als_systems import BLOCK_ROWS
 from .data import facts
 from .machine import describe
@@ -46,11 +46,11 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
     """Time both systems at each rank on each set, in turns."""
     if args.quick:
         args.rank, args.rounds = args.rank[:1], 1
-    files = [None] if args.data is None else sorted(args.data.glob("*/ratings.npz"))
-    if not files:
-        raise ValueError(f"--data {args.data}: no NAME/ratings.npz in it.")
     books = (60, 40, 900) if args.quick else BOOKS
-    sets = [split("books", *made(*books)) if file is None else load(file) for file in files]
+    sets = [
+        split("books", *made(*books)) if file is None else load(file)
+        for file in files_in(args.data)
+    ]
     about = facts(sets[0].train, sets[0].name)
     report = Report("alternation", "processor time of one alternation", about, describe())
     for ratings in sets:

@@ -19,7 +19,7 @@ import numpy as np
 import blocklearn as bl
 from blocklearn.models import ALS
 
-from .als_data import Ratings, load, split
+from .als_data import Ratings, files_in, load, split
 from .data import facts
 from .machine import describe
 from .report import Report, Row, table
@@ -84,13 +84,10 @@ def trained(ratings: Ratings, system: str, fields: dict[str, Any], args: argpars
 
 def cuts(folder: Path | None, most: int) -> Iterator[Ratings]:
     """Yield every set of `folder`, and smaller sets cut from it, of at most `most` ratings."""
-    if folder is None:
-        yield load(None, most)
-        return
-    files = sorted(folder.glob("*/ratings.npz"))
-    if not files:
-        raise ValueError(f"--data {folder}: no NAME/ratings.npz in it.")
-    for file in files:
+    for file in files_in(folder):
+        if file is None:
+            yield load(None, most)
+            return
         name = file.parent.name
         with np.load(file) as arrays:
             u, i, r = arrays["user"], arrays["item"], arrays["rating"]

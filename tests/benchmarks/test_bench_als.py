@@ -24,28 +24,22 @@ def run(tmp_path: Path, *arguments: str) -> dict[str, Any]:
     assert report["task"] == "als" and report["failed"] == {}
     assert {"documents", "words", "nnz", "tokens", "name", "users"} <= report["data"].keys()
     for row in report["rows"]:
-        assert row["seconds"] > 0 and row["quality"] and row["settings"]["rank"] in (4, 6, 8)
+        assert row["seconds"] > 0 and row["quality"] and row["settings"]["rank"] == 6
     return report
 
 
 @pytest.mark.slow
-def test_als(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_als(tmp_path: Path) -> None:
     report = run(tmp_path, "--peers", "none")
     systems = [row["system"] for row in report["rows"]]
-    assert systems == [
-        "blocklearn cg", "blocklearn cg without biases", "blocklearn cg",
-        "blocklearn alternation", "blocklearn alternation",
-    ]  # fmt: skip
+    assert systems == ["blocklearn cg", "blocklearn cg without biases", "blocklearn cg"]
     for row in report["rows"]:
-        assert row["quality"]["gflops"] > 0 and row["quality"]["share_of_sgemm"] >= 0
+        assert row["quality"]["gflops"] > 0
         assert row["settings"]["allocations_after_warmup"] == 0
-    explicit, _, implicit, *scale = report["rows"]
+    explicit, _, implicit = report["rows"]
     assert [p["alternations"] for p in explicit["curve"]] == [1, 2]
     assert explicit["quality"]["rmse"] >= explicit["quality"]["rmse_clipped"] > 0
     assert implicit["curve"][1]["objective"] < implicit["curve"][0]["objective"]
-    assert [row["settings"]["rank"] for row in scale] == [4, 8]
-    assert [(r["of"], r["to"]) for r in report["ratios"]] == [("rank 8", "rank 4")]
-    assert "s per alternation" in capsys.readouterr().out
 
 
 @pytest.mark.slow
