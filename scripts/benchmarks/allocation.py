@@ -21,9 +21,9 @@ gains 4 to 30 %: expressions are fused, so few results are left to allocate.
 from __future__ import annotations
 
 import argparse
-import time
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, get_args
@@ -46,6 +46,7 @@ from blocklearn.models import LDA, Block, Randomness, Shapes
 from .data import facts, load, power_law
 from .machine import describe
 from .report import Ratio, Report, Row, table
+from .turns import seconds_of, times_in_turns
 
 PEER_NAMES = ("numpy",)  # the same expression in plain NumPy: a temporary for each operator
 Call = Callable[[], Any]
@@ -96,17 +97,9 @@ def compare(
         call()
         call()
     caches["cache on"].freeze()  # an allocation is an error from here on
-    start = time.perf_counter()
-    calls["cache on"]()
-    repeats = max(1, min(200, int(0.02 / (time.perf_counter() - start + 1e-9))))
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    for turn in range(rounds):
-        order = list(calls.items())[:: 1 if turn % 2 else -1]  # each is first in turn
-        for name, call in order:
-            start = time.perf_counter()
-            for _ in range(repeats):
-                call()
-            times[name].append((time.perf_counter() - start) / repeats)
+    repeats = max(1, min(200, int(0.02 / (seconds_of(calls["cache on"]) + 1e-9))))
+    timed = {name: partial(seconds_of, call, repeats) for name, call in calls.items()}
+    times = times_in_turns(timed, rounds)
     for name, call in calls.items():
         cache = caches.get(name)
         arrays, bytes_ = (cache.stats().allocations, cache.allocated) if cache else (0, 0)

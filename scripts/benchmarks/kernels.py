@@ -23,8 +23,8 @@ so all systems get C order and 64-byte alignment.
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -40,6 +40,7 @@ from .data import aligned, facts, load, power_law
 from .hand_kernels import HAND, table_reader
 from .machine import best_seconds, describe, limits
 from .report import Ratio, Report, Row, table
+from .turns import seconds_of, times_in_turns
 
 PEER_NAMES = tuple(HAND)
 GENERATED = {"vb": infer_vb, "cvb0": infer_cvb0}
@@ -93,13 +94,8 @@ def case(
         error = np.linalg.norm(results[name] - results["generated"]) / reference
         if not error < 1e-3:  # float32, other orders of summation, many iterations
             raise ValueError(f"{name}: theta differs from the generated kernel's by {error:.1e}.")
-    times: dict[str, list[float]] = {name: [] for name in systems}
-    for turn in range(args.rounds):
-        order = list(systems.items())[:: 1 if turn % 2 else -1]  # each is first in turn
-        for name, system in order:
-            start = time.perf_counter()
-            system()
-            times[name].append(time.perf_counter() - start)
+    timed = {name: partial(seconds_of, system) for name, system in systems.items()}
+    times = times_in_turns(timed, args.rounds)
     flops = 4 * X.nnz * topics * iterations
     for name, seconds in times.items():
         middle = median(seconds)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -23,6 +23,7 @@ from .data import facts, load, power_law
 from .machine import describe
 from .read_ways import CODECS, Files, ways
 from .report import Ratio, Report, Row, table
+from .turns import seconds_of, times_in_turns
 
 PEER_NAMES: tuple[str, ...] = ()
 
@@ -126,17 +127,10 @@ def fit(source: Any, args: argparse.Namespace) -> None:
 
 
 def in_turns(calls: dict[Any, Callable[[], None]], rounds: int) -> dict[Any, list[float]]:
-    """Return the seconds of every call, in rounds that each begin with another one."""
+    """Return the seconds of every call in each round."""
     for call in calls.values():  # compile, and read files for the first time
         call()
-    times: dict[Any, list[float]] = {name: [] for name in calls}
-    for turn in range(rounds):
-        order = list(calls.items())
-        for name, call in order[turn % len(order) :] + order[: turn % len(order)]:
-            start = time.perf_counter()
-            call()
-            times[name].append(time.perf_counter() - start)
-    return times
+    return times_in_turns({name: partial(seconds_of, call) for name, call in calls.items()}, rounds)
 
 
 def show(report: Report) -> str:

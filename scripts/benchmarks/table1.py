@@ -31,6 +31,7 @@ from .data import facts
 from .machine import describe, limits
 from .operations import OPERATIONS, Operation, matrix
 from .report import Ratio, Report, Row, table
+from .turns import times_in_turns
 
 PEER_NAMES = ("numpy",)
 QUEUED = 8  # calls that a device is given at a time
@@ -126,10 +127,7 @@ def measure(
         results[label] = system.numbers(system.run())  # compiles, too
         if label != "blocklearn" and (label, name) != ("numpy", "random numbers"):
             check(name, results["blocklearn"], results[label], label)
-    times: dict[str, list[float]] = {label: [] for label in systems}
-    for turn in range(rounds):
-        for label in list(systems)[:: 1 if turn % 2 else -1]:
-            times[label].append(systems[label].seconds())
+    times = times_in_turns({label: system.seconds for label, system in systems.items()}, rounds)
     for label, seconds in times.items():
         middle = median(seconds)
         quality = {

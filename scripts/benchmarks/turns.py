@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from .report import Ratio, Report, Row, table
 
 OURS = "blocklearn"
+Name = TypeVar("Name")
 
 
 class System(NamedTuple):
@@ -41,6 +42,25 @@ def in_turns(
         seconds, quality = np.median(results, axis=0).tolist()
         row = Row(system.name, system.version, system.settings, seconds, {figure: quality})
         report.rows.append(row)
+
+
+def seconds_of(call: Callable[[], Any], repeats: int = 1) -> float:
+    """Return the seconds of a call, by the clock, the mean of so many."""
+    begun = time.perf_counter()
+    for _ in range(repeats):
+        call()
+    return (time.perf_counter() - begun) / repeats
+
+
+def times_in_turns(
+    timed: Mapping[Name, Callable[[], float]], rounds: int
+) -> dict[Name, list[float]]:
+    """Return what each function returns in each round; every other round reverses the order."""
+    times: dict[Name, list[float]] = {name: [] for name in timed}
+    for turn in range(rounds):
+        for name in list(timed)[:: 1 if turn % 2 else -1]:
+            times[name].append(timed[name]())
+    return times
 
 
 def ratios(rows: list[Row], figure: str, digits: int) -> Iterator[Ratio]:
