@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -123,47 +121,3 @@ def test_words_of_another_vocabulary(learn: Learn) -> None:
     write_blocks(source, ["disk0/eval", "disk1/eval"], overwrite=True)
     code, _, err = learn("--config", "blocks.yaml")
     assert code == ExitCode.DATA and "column 29 is 'another'" in err and "same vocabulary" in err
-
-
-CHILD = """
-import resource, sys
-from blocklearn.datasources import BlockSource, Reader
-
-source = BlockSource(sys.argv[2:])
-with Reader(source) as reader:
-    for block in reader.blocks(0, start=source.blocks - 8):
-        pass  # kernels are compiled, all of the ring was used
-    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + int(sys.argv[1]),) * 2)
-    for pass_ in range(3):
-        entries = sum(block.nnz for block in reader.blocks(pass_))
-        resident = int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
-        print(entries, resident, flush=True)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux's /proc")
-@pytest.mark.parametrize("codec", ["raw", "lz4"])
-def test_five_times_more_than_memory(tmp_path: Path, codec: Any) -> None:
-    """A process that may have 40 MB more than it started with reads 200 MB three times."""
-    limit, rows, per = 40 << 20, 500, 1000
-    rng = np.random.default_rng(0)
-    paths = folders(tmp_path, 2)
-    with bl.datasources.BlockWriter(paths, block_rows=rows, codec=codec, columns=2000) as writer:
-        for _ in range(54):
-            indices = np.sort(np.argsort(rng.random((rows, 2000)), axis=1)[:, :per], axis=1)
-            values = rng.random(rows * per, dtype=np.float32)
-            writer.append(np.arange(0, rows * per + 1, per), indices.ravel(), values)
-        writer.finish()
-    decoded = 54 * rows * per * 8
-    assert decoded > 5 * limit
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD, str(limit), *map(str, paths)],
-        capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    passes = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
-    assert [entries for entries, _ in passes] == [54 * rows * per] * 3
-    resident = [size for _, size in passes]
-    assert max(resident) - min(resident) < 4 << 20

@@ -125,9 +125,13 @@ def test_averages(tmp_path: Path, optimizer: Any, dense: bool, replicas: Any) ->
     "optimizer",
     [
         SGD(rate=0.1, momentum=0.5, step_per="row"),
-        *rarely(AdaGrad(rate=0.5, step_per="row"), FTRL(rate=0.5, step_per="row")),
+        *rarely(
+            AdaGrad(rate=0.5, step_per="row"),
+            Adam(rate=0.05, step_per="row"),
+            FTRL(rate=0.5, step_per="row"),
+        ),
     ],
-    ids=["sgd", "adagrad", "ftrl"],
+    ids=["sgd", "adagrad", "adam", "ftrl"],
 )
 def test_steps_of_rows(tmp_path: Path, optimizer: Any, replicas: Any) -> None:
     weighted = (*labelled(), np.random.default_rng(0).random(ROWS))

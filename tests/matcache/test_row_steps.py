@@ -355,24 +355,6 @@ def test_a_softmax_group_is_the_same_beside_other_targets() -> None:
     np.testing.assert_array_equal(alone["W"], beside["W"][:, 1:4])
 
 
-@pytest.mark.parametrize("rule", ["adam", *rarely("adagrad", "sgd momentum", "ftrl")])
-def test_a_resumed_run_ends_with_the_same_bits(rule: str) -> None:
-    X, Y = problem()
-
-    def learner(passes: int) -> bl.Learner:
-        source = MatrixSource(X, targets=Y, block_rows=32, shuffle=True)
-        optimizer = by_rows(rule)
-        return bl.Learner(
-            GLM(l1=1e-4, l2=1e-3), source, passes=passes, optimizer=optimizer, threads=1
-        )
-
-    whole = learner(4).fit().state().tensors
-    half = learner(2).fit().state()
-    rest = learner(4)
-    rest.restore(half)
-    same(whole, rest.fit().state().tensors)
-
-
 # ------------------------------------------------------------------ weights
 
 

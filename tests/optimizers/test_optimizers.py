@@ -493,32 +493,6 @@ def test_nothing_is_allocated_after_warm_up(kind: str, dense: bool) -> None:
     assert run.progress.scores["loss"] < 0.7 * 3
 
 
-@pytest.mark.parametrize("kind", GRADIENT)
-def test_a_resumed_run_ends_with_the_same_bits(kind: str) -> None:
-    X, Y = problem()
-    whole = weights(learner(kind, X, Y, threads=2).fit())
-    first = learner(kind, X, Y, threads=2, passes=2).fit()
-    second = learner(kind, X, Y, threads=2)
-    second.restore(first.state())
-    resumed = weights(second.fit())
-    assert whole.keys() == resumed.keys()
-    for name, array in whole.items():
-        assert array.tobytes() == resumed[name].tobytes(), name
-
-
-def test_a_resumed_run_keeps_averages_and_iterates() -> None:
-    X, Y = problem()
-    settings: dict[str, Any] = {"optimizer": SGD(rate=0.5, average_from=3), "mixins": []}
-    whole = weights(learner("sgd", X, Y, **settings).fit())
-    first = learner("sgd", X, Y, passes=2, **settings).fit()
-    second = learner("sgd", X, Y, **settings)
-    second.restore(first.state())
-    resumed = weights(second.fit())
-    assert whole["optimizer.W.average"].any()
-    for name, array in whole.items():
-        assert array.tobytes() == resumed[name].tobytes(), name
-
-
 class StateInBetween(bl.Hook):
     """Keeps the state after some block of the second pass."""
 
