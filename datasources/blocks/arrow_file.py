@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 import xxhash
 
 from ..errors import DataError
+from .write_bytes import write_all
 
 HEADER, BUFFERS, BATCHES = 2, 2, 3  # fields of Message, RecordBatch and Footer
 BLOCK = struct.Struct("<qi4xq")  # offset, bytes of the description, bytes of the body
@@ -157,12 +158,7 @@ class ArrowFile:
         self._file.close()
 
     def _write(self, data: bytes | memoryview) -> None:
-        view = memoryview(data)
-        try:
-            while view:
-                view = view[self._file.write(view) :]
-        except OSError as error:  # mostly a full disk: name the file
-            raise OSError(error.errno, error.strerror, str(self.path)) from error
+        write_all(self._file, data)
         self._end += len(data)
 
 

@@ -22,6 +22,7 @@ from .manifest import Part, Sums, stripe_file
 from .part_reader import PartReader
 from .part_writer import PartWriter
 from .rows import Rows
+from .write_bytes import write_all
 
 ENTRY_BYTES = 24  # column, row and value of a non-zero, twice
 Entries = npt.NDArray[np.int32]  # [n, 3]: column, row, and the bits of the value
@@ -136,7 +137,7 @@ class Buckets:
                 data = self._dealt[start:end].data
                 digest.update(data)
                 with path.open("ab", buffering=0) as file:
-                    file.write(data)
+                    write_all(file, data)
             start = end
         self._filled = 0
 
@@ -148,13 +149,13 @@ class Buckets:
     def take(self, bucket: int) -> Entries:
         """Return all non-zeros of a range in the order of `add`, and delete its file."""
         path = self._paths[bucket]
-        entries = np.fromfile(path, np.int32).reshape(-1, 3)
+        entries = np.fromfile(path, np.int32)
         if xxhash.xxh3_64_digest(entries.data) != self._digests[bucket].digest():
             raise DataError(
                 f"{path}: does not contain what was just written to it; check the disk."
             )
         path.unlink()
-        return entries
+        return entries.reshape(-1, 3)
 
 
 def sort_bucket(entries: Entries, counts: npt.NDArray[np.int64], first: int, columns: int) -> Rows:

@@ -20,6 +20,7 @@ from .names import RowIds, kind_of
 from .part_writer import PartWriter
 from .rows import Rows
 from .settings import Settings
+from .write_bytes import write_all
 
 FILE = "unfinished.jsonl"
 
@@ -78,7 +79,7 @@ class Journal:
         self._file.close()
 
     def _line(self, entry: BaseModel) -> None:
-        self._file.write(json.dumps(entry.model_dump(mode="json")).encode() + b"\n")
+        write_all(self._file, json.dumps(entry.model_dump(mode="json")).encode() + b"\n")
         os.fsync(self._file.fileno())
 
 

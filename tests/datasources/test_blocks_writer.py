@@ -25,6 +25,7 @@ from blocklearn.datasources.blocks.layout import Kind
 from blocklearn.datasources.blocks.part_writer import Pending
 from blocklearn.datasources.blocks.rows import Rows
 from tests.support.block_datasets import Data, collect, counts, folders, labelled, write
+from tests.support.largest_file import largest_file
 
 ROWS = 43
 
@@ -323,22 +324,14 @@ def test_a_manifest_half_written_by_a_killed_process_is_ours(tmp_path: Path) -> 
     assert not (tmp_path / "new").exists()
 
 
-def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Full:
-        def write(self, data: Any) -> int:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-        def close(self) -> None:
-            pass
-
+def test_a_full_disk_is_named(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="rows-0-of-1.arrow") as error:
         with BlockWriter([tmp_path / "new"], block_rows=4) as writer:
             Data(counts()).append(writer, 0, 1)
-            file = writer._rows._part._files[0]  # type: ignore[union-attr]
-            file._file.close()
-            file._file = Full()
-            Data(counts()).append(writer, 0, 8)
-    assert error.value.errno == errno.ENOSPC
+            size = (tmp_path / "new" / "rows-0-of-1.arrow").stat().st_size
+            with largest_file(size + 10):
+                Data(counts()).append(writer, 0, 8)
+    assert error.value.errno == errno.EFBIG
     assert not (tmp_path / "new").exists()
 
 
@@ -561,3 +554,38 @@ def test_arrow_files_are_padded_as_readers_expect(tmp_path: Path) -> None:
     check_places(100, [(100, 5), (108, 8), (116, 0), (116, 1)])
     with pytest.raises(RuntimeError, match="pyarrow put a buffer to byte 160"):
         check_places(100, [(100, 5), (160, 8)])
+
+
+def test_a_full_disk_in_the_other_orientation_is_named(tmp_path: Path) -> None:
+    """Its files of entries are larger than the blocks, so the disk is full there first."""
+    X = sparse.csr_array(np.ones((400, 50), np.float32))
+    with (
+        pytest.raises(OSError, match=r"bucket-0\.spill") as caught,
+        BlockWriter([tmp_path / "a"], block_rows=100, both_orientations=True) as writer,
+    ):
+        writer.append(X.indptr, X.indices, X.data)
+        with largest_file(200_000):
+            writer.finish()
+    assert caught.value.errno == errno.EFBIG
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_journal_cut_off_by_a_full_disk_is_continued(tmp_path: Path) -> None:
+    """The system writes as much of a line as there is room for; that is no error by itself."""
+    X = sparse.csr_array(np.ones((40, 3), np.float32))
+
+    def writer() -> BlockWriter:
+        return BlockWriter([tmp_path], block_rows=1, resume=True)
+
+    with writer() as first:
+        first.append(X.indptr[:21], X.indices, X.data)
+        rows = first._rows
+        assert rows is not None
+        size = (tmp_path / unfinished.FILE).stat().st_size
+        with largest_file(size + 10), pytest.raises(OSError, match=unfinished.FILE):
+            rows.commit()
+    with writer() as second:
+        assert second.rows == 0
+        second.append(X.indptr, X.indices, X.data)
+        second.finish()
+    assert BlockSource([tmp_path]).shape.total_rows == 40
