@@ -26,6 +26,7 @@ from .gaps import refuse_gaps
 from .newton import by_newton
 from .parameters import configured, tolerance_of, whole
 from .refining import Seen, check_count, refine
+from .rounding import warn_of_rounding
 from .row_weights import with_weights
 from .scikit import HAS_CALLBACKS, ConvergenceWarning, check_is_fitted, validate_data
 from .units import IN_UNITS_OF_Y, Units, largest_of, unusual, usable
@@ -281,7 +282,9 @@ class LinearEstimator(LearnerEstimator):
         refuse_texts(X)
         refuse_gaps(y)
         options |= {"accept_sparse": "csr", "dtype": "numeric", "multi_output": True}
-        return validate_data(self, X, y, reset=reset, **options)
+        found = validate_data(self, X, y, reset=reset, **options)
+        warn_of_rounding(self, *found, numbers=options.get("y_numeric", False))
+        return found
 
     def __sklearn_tags__(self) -> Any:
         """Declare sparse input."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
 from sklearn.linear_model import LogisticRegression, QuantileRegressor, Ridge
 
 import blocklearn as bl
@@ -199,3 +199,20 @@ def test_weights_that_are_not_of_the_rows_are_refused(kind: Any, weights: Any) -
 def test_parameters_of_a_wrong_type_are_named(kind: Any, wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=f"{kind.__name__}: {next(iter(wrong))}=.*: must be"):
         kind(**wrong).fit(X, y > 0.0)
+
+
+@pytest.mark.parametrize("where", ["X", "y"])
+def test_numbers_that_float32_does_not_tell_apart_are_told(where: str) -> None:
+    data = {"X": X, "y": y}
+    data[where] = data[where] + 1e8
+    with pytest.warns(DataConversionWarning, match=rf"{where} has numbers up to 1e\+08.* next 8"):
+        bl.GLMRegressor().fit(**data)
+
+
+def test_numbers_that_float32_tells_apart_are_not_told() -> None:
+    for shift in (0.0, 1e4):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", DataConversionWarning)
+            bl.GLMRegressor().fit(X + shift, y - shift)
+            bl.GLMClassifier().fit((X + 1e9).astype(np.float32), y > 5.0)  # nothing is lost here
+            bl.GLMClassifier().fit(np.full((600, 2), 1e9 + 1), 10**9 + (y > 5.0))
