@@ -16,6 +16,7 @@ LONG_ROW = 0.2  # share of the non-zeros of a mean block
 UNEVEN = 3.0  # the fullest block, in mean blocks
 MOSTLY_ZERO, MOSTLY_FULL = 0.8, 0.5
 BLOCK_BYTES = 1 << 24  # decoded size that a block should have
+EXACT = 1 << 24  # whole numbers up to this one are exact in float32
 
 
 def advise(report: Report) -> list[str]:
@@ -150,6 +151,21 @@ def negative_numbers(report: Report) -> str | None:
     )
 
 
+def rounded_numbers(report: Report) -> str | None:
+    """Warn of whole numbers that float32 does not tell from their neighbours."""
+    found = [("values", report["values"])]
+    found += [(f"target {t['name'] or i}", t) for i, t in enumerate(report.get("targets", []))]
+    for name, each in found:
+        most = max(abs(each.get("least") or 0.0), abs(each.get("largest") or 0.0))
+        if each.get("whole") and most > EXACT:
+            return (
+                f"{name}: whole numbers up to {most:,.0f} are rounded to float32, which tells only "
+                f"those up to {EXACT:,} from their neighbours: subtract a constant, or leave out "
+                "columns of ids."
+            )
+    return None
+
+
 def empty_columns(report: Report) -> str | None:
     """Warn of empty columns, which have parameters nevertheless."""
     empty = report["empty_columns"]
@@ -173,6 +189,7 @@ CHECKS: Sequence[Callable[[Report], str | None]] = (
     zeros_in_dense_rows,
     full_sparse_rows,
     negative_numbers,
+    rounded_numbers,
     empty_columns,
 )
 

@@ -97,6 +97,12 @@ def test_advice_on_files(tmp_path: Path) -> None:
     text = advice(path)
     assert "80% of the numbers are 0" not in text  # 80 % is the limit
     assert "50 numbers are negative" in text and "is parsed anew for every run" in text
+    path.write_text("time,y\n16777217,0\n16777215,1\n")
+    assert "rounded to float32" not in advice(path)  # 16,777,216 may be exact
+    path.write_text("time,y\n16777219,0\n16777215,1\n")
+    assert "values: whole numbers up to 16,777,220 are rounded to float32" in advice(path)
+    path.write_text("x,y\n1,20000000\n2,1\n")
+    assert "target y: whole numbers up to 20,000,000 are rounded" in advice(path, targets=["y"])
     path.write_text("1,0,0,0,0,0,0,0,0,0\n")
     assert "90% of the numbers are 0, and each costs" in advice(path)
     path = tmp_path / "a.svm"
