@@ -5,9 +5,9 @@ Each optional protocol has only its own members. So a check for it never touches
 protocols take a twentieth of `partial_fit`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from numbers import Integral
-from typing import Any, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -118,6 +118,25 @@ def _offered(source: DataSource | None, name: str, absent: T) -> Any | T:
 def target_names(source: DataSource) -> Sequence[str] | None:
     """Return the names of the targets of any source; None without targets or names."""
     return _offered(source, "target_names", None)
+
+
+class RowLabels(NamedTuple):
+    """The labels of some rows.
+
+    - ids: int64 [n], numbers of the rows.
+    - targets: float32 [n, targets].
+    - weights: float32 [n].
+    """
+
+    ids: npt.NDArray[np.int64]
+    targets: npt.NDArray[np.float32]
+    weights: npt.NDArray[np.float32]
+
+
+def labels_of(source: DataSource) -> Iterator[RowLabels] | None:
+    """Return the labels of each block of pass 0; None if features would be read with them."""
+    read = _offered(source, "read_labels", None)
+    return None if read is None else read()
 
 
 @runtime_checkable

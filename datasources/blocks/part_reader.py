@@ -2,7 +2,8 @@
 
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +15,7 @@ from ..arrays.compiled import kernel
 from ..block import HostBlock
 from ..errors import DataError
 from ..remote import Place, RemoteError, StoredPath
+from ..source import RowLabels
 from .arrow_file import Codec, padded
 from .layout import Arrays
 from .manifest import Part
@@ -76,27 +78,60 @@ class PartReader:
         """Fill `into` with block `number` and finish it as block `index` of pass `pass_`."""
         if not self._files:
             raise DataError("BlockSource: it is closed; open it again.")
-        stripe = number % len(self._files)
-        file, known = self._files[stripe], self._verified[number]
+        file, known = self._files[number % len(self._files)], self._verified[number]
         scratch = self._scratch.pop() if self._scratch else self._make_scratch()
         into.write()
         try:
-            stamp = file.stamp()
-            trusted = self._verify is True and stamp is not None and known == stamp
-            self._fill(number, file, into, scratch, bool(self._verify) and not trusted)
-            if trusted and file.stamp() != stamp:  # written to meanwhile
-                self._fill(number, file, into, scratch, verify=True)
-            rows, checked = int(self.rows[number]), bool(self._verify) and known is not None
-            into.finish(pass_=pass_, index=index, rows=rows, checked=checked)
-        except DataError as error:
-            raise DataError(f"{self.paths[stripe]}, block {number}: {error}") from error
-        except RemoteError:
-            raise
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, str(self.paths[stripe])) from error
+            with self._naming(number):
+                stamp = file.stamp()
+                trusted = self._verify is True and stamp is not None and known == stamp
+                self._fill(number, file, into, scratch, bool(self._verify) and not trusted)
+                if trusted and file.stamp() != stamp:  # written to meanwhile
+                    self._fill(number, file, into, scratch, verify=True)
+                rows, checked = int(self.rows[number]), bool(self._verify) and known is not None
+                into.finish(pass_=pass_, index=index, rows=rows, checked=checked)
         finally:
             self._scratch.append(scratch)
         self._verified[number] = stamp or ()
+
+    def labels(self, number: int) -> RowLabels:
+        """Return the labels of block `number`: only they are read, and no digest is compared."""
+        if not self._files:
+            raise DataError("BlockSource: it is closed; open it again.")
+        rows, first = int(self.rows[number]), int(self.starts[number])
+        found: Arrays = {"targets": np.empty((rows, 0), np.float32)}
+        at = int(self._offsets[number] + self._heads[number])
+        parts = self.kind.parts(rows, int(self.nnz[number])).items()
+        for (name, (size, dtype)), length in zip(parts, self._stored[number].tolist(), strict=True):
+            if name in ("targets", "weights"):
+                found[name] = np.empty(size, dtype)
+                with self._naming(number):
+                    self._read_part(number % len(self._files), at, length, found[name])
+            at += padded(length)
+        ids = np.arange(first, first + rows)
+        return RowLabels(ids, found["targets"], found.get("weights", np.ones(rows, np.float32)))
+
+    def _read_part(self, stripe: int, at: int, length: int, into: npt.NDArray[Any]) -> None:
+        """Fill `into` with a part of a batch: `length` stored bytes from `at` on."""
+        raw, target = self.codec == "raw", byte_view(into)
+        stored = target if raw else byte_view(np.empty(length, np.uint8))
+        if len(stored) != length or not self._files[stripe].read(at, [stored], None):
+            raise DataError(f"cut off: the file ends before the batch does. {DAMAGED}")
+        if not raw:
+            decode_part(stored, target)
+
+    @contextmanager
+    def _naming(self, number: int) -> Iterator[None]:
+        """Name the file in errors, and the block in those of its contents."""
+        path = self.paths[number % len(self._files)]
+        try:
+            yield
+        except DataError as error:
+            raise DataError(f"{path}, block {number}: {error}") from error
+        except RemoteError:
+            raise
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(path)) from error
 
     def _fill(
         self,
@@ -172,10 +207,7 @@ class PartReader:
         at = int(self._heads[number])
         for target, length in zip(targets, self._stored[number].tolist(), strict=True):
             if length or target:
-                try:
-                    decode_lz4(scratch.message[at : at + length], target)
-                except (OSError, ValueError) as error:
-                    raise DataError(f"cannot be decompressed: {error}. {DAMAGED}") from error
+                decode_part(scratch.message[at : at + length], target)
             at += padded(length)
 
     @property
@@ -207,6 +239,14 @@ def close_files(files: list[LocalFile | StoredFile]) -> None:
     """Close all files and empty the list."""
     while files:
         files.pop().close()
+
+
+def decode_part(stored: memoryview, into: memoryview) -> None:
+    """Decode a part of a compressed batch. Raises `DataError` unless it fills `into` exactly."""
+    try:
+        decode_lz4(stored, into)
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot be decompressed: {error}. {DAMAGED}") from error
 
 
 @kernel

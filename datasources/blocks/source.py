@@ -1,6 +1,6 @@
 """The source of blocks of a block dataset on disk."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from functools import cached_property, partial
 from typing import Literal
@@ -17,7 +17,7 @@ from ..block import HostBlock
 from ..errors import DataError
 from ..memory.order import RowOrder
 from ..remote import PATIENCE, Patience, Place, StoredPath
-from ..source import Described, check_request
+from ..source import Described, RowLabels, check_request
 from .folders import open_dataset
 from .manifest import Side
 from .part_reader import PartReader, Verify
@@ -167,6 +167,11 @@ class BlockSource(Closing, Described):
     def label_sums(self) -> tuple[float, list[float]]:
         """Return the sum of weights, and of weight times target for each target."""
         return self._part.sums.weights, self._part.sums.targets
+
+    def read_labels(self) -> Iterator[RowLabels]:
+        """Yield the labels of each block of pass 0, read without the features."""
+        for index in range(self.blocks):
+            yield self._reader.labels(self._order.number(0, index))
 
     def value_sums(self) -> tuple[float, int]:
         """Return sum and number of all stored values; of dense rows, of all values."""

@@ -15,7 +15,15 @@ from ..arrays.copy_rows import gather_csr, gather_dense
 from ..arrays.hashing import GOLDEN, mix_one
 from ..arrays.numbered_names import NumberedNames
 from ..block import HostBlock
-from ..source import DataSource, first_rows, row_names, rows_last, target_names
+from ..source import (
+    DataSource,
+    RowLabels,
+    first_rows,
+    labels_of,
+    row_names,
+    rows_last,
+    target_names,
+)
 from .derived import DerivedSource
 from .samples import check_parts
 from .split import limit_of, start_of
@@ -98,6 +106,16 @@ class RowFilter(DerivedSource):
             bits = np.empty(ids.size, np.bool_)
             mark(ids, self._marks, self._start, self._limit, self._held, bits)
             yield from bits.tolist()
+
+    def read_labels(self) -> Iterator[RowLabels] | None:
+        """Return the labels of each block of pass 0, or None: see `labels_of`."""
+        whole = labels_of(self._source)
+        return None if whole is None else map(self._inside, whole)
+
+    def _inside(self, labels: RowLabels) -> RowLabels:
+        bits = np.empty(labels.ids.size, np.bool_)
+        mark(labels.ids, self._marks, self._start, self._limit, self._held, bits)
+        return RowLabels(labels.ids[bits], labels.targets[bits], labels.weights[bits])
 
     def _make(
         self, pass_: int, whole: HostBlock, scratch: npt.NDArray[Any], into: HostBlock

@@ -18,11 +18,14 @@ from blocklearn.datasources import (
     HostBlock,
     MatrixSource,
     Reader,
+    RowFilter,
     TwoSidedSource,
     row_names,
+    split_rows,
     target_names,
     write_blocks,
 )
+from blocklearn.datasources.source import labels_of
 from tests.support.block_datasets import (
     Data,
     arrays,
@@ -147,6 +150,52 @@ def test_write_blocks_of_a_source_with_everything(tmp_path: Path) -> None:
     assert source.label_sums()[1] == pytest.approx(sums, rel=1e-6)
     assert source.value_sums() == given.value_sums()
     assert source.transposed().value_sums() == given.value_sums()
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("dense", [False, True])
+def test_labels_are_read_alone(
+    tmp_path: Path, codec: Any, weighted: bool, dense: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = labelled(43, 2, dense=dense)
+    data.weights = data.weights if weighted else None
+    paths = folders(tmp_path, 2)
+    write(data, paths, codec=codec)
+    source = BlockSource(paths, shuffle="blocks", seed=3)
+    whole = collect(source)
+    weights = np.ones(43) if data.weights is None else whole.weights
+    monkeypatch.setattr(BlockSource, "read", None)  # features stay on the disk
+    found = list(source.read_labels())
+    ids = np.concatenate([labels.ids for labels in found])
+    assert ids[0] > 3 and sorted(ids) == list(range(43))  # in the order of pass 0
+    np.testing.assert_array_equal(np.concatenate([x.targets for x in found]), whole.targets[ids])
+    np.testing.assert_array_equal(np.concatenate([x.weights for x in found]), weights[ids])
+    parts = [RowFilter(source, 0.3, 1, held=held).read_labels() for held in (False, True)]
+    kept, held = (np.concatenate([x.ids for x in part or ()]) for part in parts)
+    np.testing.assert_array_equal(kept, ids[np.isin(ids, split_rows(43, 0.3, 1)[0])])
+    np.testing.assert_array_equal(held, ids[np.isin(ids, split_rows(43, 0.3, 1)[1])])
+
+
+def test_labels_that_cannot_be_read_name_their_file(tmp_path: Path) -> None:
+    write(labelled(), [tmp_path])
+    source, file = BlockSource([tmp_path]), tmp_path / "rows-0-of-1.arrow"
+    data = file.read_bytes()
+    file.write_bytes(bytes(len(data)))
+    with pytest.raises(DataError, match="rows-0-of-1.arrow, block 0: cannot be decompressed"):
+        next(source.read_labels())
+    file.write_bytes(data[:700])
+    with pytest.raises(DataError, match="rows-0-of-1.arrow, block 0: cut off"):
+        next(source.read_labels())
+    source.close()
+    with pytest.raises(DataError, match="it is closed"):
+        next(source.read_labels())
+
+
+def test_labels_of_other_sources_come_with_features() -> None:
+    source = MatrixSource(counts(), targets=np.ones(23))
+    assert labels_of(source) is None
+    assert RowFilter(source, 0.3, 1, held=True).read_labels() is None
 
 
 def test_fingerprint_is_of_the_contents(tmp_path: Path) -> None:

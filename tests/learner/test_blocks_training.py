@@ -10,10 +10,19 @@ import pytest
 from scipy import sparse
 
 import blocklearn as bl
-from blocklearn.datasources import BlockSource, MatrixSource, TwoSidedSource, write_blocks
+from blocklearn.datasources import (
+    BlockSource,
+    MatrixSource,
+    RowFilter,
+    TwoSidedSource,
+    split_rows,
+    write_blocks,
+)
 from blocklearn.learner.exit_codes import ExitCode
+from blocklearn.learner.training.inputs import data as inputs_data
+from blocklearn.learner.training.inputs.data import count_labels, sum_values
 from blocklearn.models import ALS, GLM, LDA
-from tests.support.block_datasets import folders
+from tests.support.block_datasets import folders, labelled, write
 from tests.support.learn_command import Learn
 
 
@@ -121,3 +130,33 @@ def test_words_of_another_vocabulary(learn: Learn) -> None:
     write_blocks(source, ["disk0/eval", "disk1/eval"], overwrite=True)
     code, _, err = learn("--config", "blocks.yaml")
     assert code == ExitCode.DATA and "column 29 is 'another'" in err and "same vocabulary" in err
+
+
+@pytest.mark.parametrize("codec", ["raw", "lz4"])
+def test_sums_of_labels_need_no_features(
+    tmp_path: Path, codec: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = labelled(60)
+    write(data, [tmp_path], codec=codec)
+    kept = split_rows(60, 0.3, 1)[0]
+    weights = data.weights[kept].astype(np.float64)
+    part = RowFilter(BlockSource([tmp_path], shuffle="blocks"), 0.3, 1, held=False)
+    with monkeypatch.context() as patched:
+        patched.setattr(BlockSource, "read", None)
+        found = count_labels(part)
+    assert found.weight == pytest.approx(weights.sum(), rel=1e-12)
+    assert found.sums == pytest.approx(weights @ data.targets[kept], rel=1e-12)
+    with monkeypatch.context() as patched:
+        patched.setattr(RowFilter, "read_labels", lambda self: None)  # as of any other source
+        other = count_labels(part)
+    assert found == other
+
+
+def test_reading_all_data_before_training_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(inputs_data, "TOLD_SECONDS", 0.0)
+    X = sparse.csr_array(np.ones((30, 4)))
+    found = sum_values(RowFilter(MatrixSource(X, block_rows=10), 0.3, 1, held=False))
+    assert found.total == found.number > 0
+    assert "sums over all data: 2 of 3 blocks are read" in caplog.text

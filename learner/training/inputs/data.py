@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -23,12 +25,14 @@ from blocklearn.datasources import (
     split_ratings,
 )
 from blocklearn.datasources.given import Known, Reads, rows_can_be_taken, samples_of
-from blocklearn.datasources.source import check_source, rows_last
+from blocklearn.datasources.source import RowLabels, check_source, labels_of, rows_last
 from blocklearn.matcache import ShapeError
 from blocklearn.models import FactorModel, LabelCounts, Model, ValueSums
 
 from .texts import refuse_texts
 
+log = logging.getLogger(__name__)
+TOLD_SECONDS = 30.0  # between lines that say how much is read before training
 MOST_TOKENS = 2**24
 """Above all counts of an entry: float32 holds whole numbers up to it."""
 
@@ -183,15 +187,16 @@ def check_labelled(model: Model, source: DataSource | None, name: str) -> None:
 def count_labels(source: DataSource) -> LabelCounts:
     """Sum the rows' weights, and their weighted targets, over one pass.
 
-    A source with `label_sums` knows them; any other is read once.
+    A source with `label_sums` knows them. Of any other the labels are read once, with the features
+    if need be.
     """
     if hasattr(source, "label_sums"):
         return LabelCounts(*source.label_sums())
     weight, sums = 0.0, np.zeros(source.shape.targets)
-    for block in _read(source):
-        weights = block.weights.astype(np.float64)
+    for labels in _labels(source):
+        weights = labels.weights.astype(np.float64)
         weight += float(weights.sum())
-        sums += weights @ block.targets
+        sums += weights @ labels.targets
     return LabelCounts(weight, sums.tolist())
 
 
@@ -233,9 +238,24 @@ def count_tokens(source: DataSource, most: int) -> tuple[NDArray[np.int64] | Non
     return np.concatenate([[0], np.cumsum(lengths)]), ""
 
 
+def _labels(source: DataSource) -> Iterator[RowLabels]:
+    """Yield the labels of each block of one pass, read without features where possible."""
+    alone = labels_of(source)
+    if alone is not None:
+        yield from alone
+        return
+    for block in _read(source):
+        rows = slice(block.rows)
+        yield RowLabels(block.row_ids[rows], block.targets[rows], block.weights[rows])
+
+
 def _read(source: DataSource) -> Iterator[HostBlock]:
-    """Yield the blocks of one pass, each in the same memory."""
-    block = HostBlock(source.shape)
+    """Yield the blocks of one pass, each in the same memory, and say so if it takes long."""
+    block, told = HostBlock(source.shape, indexed=False), time.monotonic()
     for index in range(source.blocks):
+        if time.monotonic() - told >= TOLD_SECONDS:
+            told = time.monotonic()
+            done = f"{index:,} of {source.blocks:,} blocks are read"
+            log.warning("the model begins with sums over all data: %s", done)
         source.read(0, index, block)
         yield block
