@@ -1,8 +1,9 @@
-"""Read and write elements of arrays in generated kernels.
+"""Read and write elements of arrays in kernels, in few instructions.
 
 Numba's own subscripts are general: it tries 8 kinds of containers for each, and lets an index count
-from the end. Here an index is a place, and what is read has the kernel's float type: one
-instruction for Numba instead of four.
+from the end. In generated kernels an index is a place, and what is read has the kernel's float
+type: one instruction for Numba instead of four. All kernels take an element's address from parts of
+the array's record; Numba stores the record in memory for each element, and reads its parts again.
 """
 
 # Numba infers the types.
@@ -90,20 +91,39 @@ def larger(typingctx, a, b):
     return a(a, a), codegen
 
 
+def address(context, builder, kind, array, index):
+    """Return a pointer to an element of an array.
+
+    kind: the type of the array.
+    array: its record, an LLVM value.
+    index: places in its axes, 64-bit LLVM values.
+    """
+    data = part(context, builder, kind, array, "data")
+    if kind.layout != "C":
+        steps = cgutils.unpack_tuple(builder, part(context, builder, kind, array, "strides"))
+        return cgutils.get_item_pointer2(context, builder, data, (), steps, "A", index)
+    shape = part(context, builder, kind, array, "shape")
+    place = index[0]
+    for axis in range(1, kind.ndim):
+        place = builder.add(builder.mul(place, builder.extract_value(shape, axis)), index[axis])
+    return builder.gep(data, [place])
+
+
+def part(context, builder, kind, array, name):
+    """Return a part of an array's record: data, shape or strides."""
+    model = context.data_model_manager[kind]
+    return builder.extract_value(array, model.get_field_position(name))
+
+
 def _read(context, builder, sig, args, number):
     array = sig.args[0]
-    found = load_item(context, builder, array, _address(context, builder, array, args[0], args[1:]))
+    found = load_item(context, builder, array, address(context, builder, array, args[0], args[1:]))
     return context.cast(builder, found, array.dtype, number)
 
 
 def _write(context, builder, sig, args):
     array = sig.args[0]
-    at = _address(context, builder, array, args[0], args[1:-1])
+    at = address(context, builder, array, args[0], args[1:-1])
     number = context.cast(builder, args[-1], sig.args[-1], array.dtype)
     store_item(context, builder, array, number, at)
     return context.get_dummy_value()
-
-
-def _address(context, builder, kind, value, index):
-    array = context.make_array(kind)(context, builder, value)
-    return cgutils.get_item_pointer(context, builder, kind, array, index)

@@ -33,8 +33,10 @@ def kernel_of(found: Any, source: Callable[[Any], str] = rowwise_source) -> Kern
 def _helpers() -> str:
     """Return a digest of the sources that generated kernels call."""
     here = Path(__file__).parent
-    names = "access entry jit long_rows lowering math32 math64 random sized strip_vectors vectors"
-    whole = b"".join((here / f"{n}.py").read_bytes() for n in names.split())
+    names = "access entry jit long_rows lowering math32 math64 passes random sized"
+    whole = b"".join(
+        (here / f"{n}.py").read_bytes() for n in [*names.split(), "strip_vectors", "vectors"]
+    )
     return hashlib.blake2b(whole, digest_size=8).hexdigest()
 
 

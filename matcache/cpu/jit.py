@@ -17,79 +17,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from numba import _dynfunc, njit, types  # type: ignore[attr-defined]
-from numba.core.codegen import JITCodeLibrary
+from numba import njit, types
 from numba.core.compiler import CompilerBase, Flags
-from numba.core.compiler_machinery import PassManager, register_pass
-from numba.core.typed_passes import (
-    IRLegalization,
-    NativeLowering,
-    NoPythonBackend,
-    NopythonTypeInference,
-    PreLowerStripPhis,
-)
-from numba.core.untyped_passes import (
-    FixupArgs,
-    GenericRewrites,
-    IRProcessing,
-    ReconstructSSA,
-    TranslateByteCode,
-)
+from numba.core.compiler_machinery import PassManager
+from numba.core.typed_passes import NoPythonBackend
 
 from .code_files import kept
-from .lowering import KernelLower, PlaceLower
+from .passes import KernelLowering, PlaceLowering, TypedProgram
 from .sized import Sizes, compile_sized
 
 FOLDER = Path(__file__).parent
-
-
-class LinkedLibrary(JITCodeLibrary):
-    """Code of a helper. It is linked into kernels, so it needs no machine code of its own."""
-
-    def _finalize_final_module(self):
-        self._finalize_dynamic_globals()
-        self._finalized = True
-
-
-@register_pass(mutates_CFG=True, analysis_only=False)
-class KernelLowering(NativeLowering):
-    """The pass that runs `KernelLower`."""
-
-    _name = "kernel_lowering"
-
-    @property
-    def lowering_class(self):
-        """The translation."""
-        return KernelLower
-
-    def run_pass(self, state):
-        """Translate a function: a kernel to machine code, a helper to code for linking."""
-        if not state.flags.no_cpython_wrapper:
-            return super().run_pass(state)
-        context, name = state.targetctx, state.func_id.func_qualname
-        state.library = LinkedLibrary(context.codegen(), name)
-        state.flags.no_compile = True
-        changed = super().run_pass(state)
-        done = state["cr"]
-        # Numba finds a function by an object that can be called, which nothing calls here.
-        known = _dynfunc.make_function(
-            done.fndesc.lookup_module(), name, "", 0, done.env, (state.library,)
-        )
-        context.insert_user_function(known, done.fndesc, [state.library])
-        state["cr"] = done._replace(cfunc=known)
-        return changed
-
-
-@register_pass(mutates_CFG=True, analysis_only=False)
-class PlaceLowering(KernelLowering):
-    """The pass that runs `PlaceLower`."""
-
-    _name = "place_lowering"
-
-    @property
-    def lowering_class(self):
-        """The translation."""
-        return PlaceLower
 
 
 class KnownCalls:
@@ -145,18 +82,6 @@ def _known(flags: str) -> dict[Any, Any]:
     return {}
 
 
-PASSES = (
-    TranslateByteCode,
-    FixupArgs,
-    IRProcessing,
-    GenericRewrites,
-    ReconstructSSA,
-    NopythonTypeInference,
-    PreLowerStripPhis,
-    IRLegalization,
-)
-
-
 class KernelCompiler(CompilerBase):
     """Numba's compiler for functions of arrays, numbers and records of them; loops are explicit."""
 
@@ -165,7 +90,7 @@ class KernelCompiler(CompilerBase):
     def define_pipelines(self):
         """Return the passes of a compilation."""
         passes = PassManager("kernel")
-        for one in (*PASSES, self.lowering, NoPythonBackend):
+        for one in TypedProgram, self.lowering, NoPythonBackend:
             passes.add_pass(one, one.__name__)
         passes.finalize()
         return [passes]

@@ -25,12 +25,12 @@ from llvmlite import ir
 from llvmlite.binding.newpassmanagers import create_new_module_pass_manager
 from numba import types
 from numba.core import cgutils
-from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompileResult
 from numba.core.environment import Environment
 
 from .access import instruction
 from .code_files import CodeFiles
+from .passes import KernelLibrary
 
 _I64 = ir.IntType(64)
 _NAME = "blocklearn.size.{}"
@@ -76,14 +76,12 @@ class Template(NamedTuple):
     constants: list[Any]
 
 
-class SizedLibrary(JITCodeLibrary):
+class SizedLibrary(KernelLibrary):
     """The code of a kernel with sizes."""
 
     def __init__(self, codegen, sizes):
-        super().__init__(codegen, "sized")
-        self.enable_object_caching()
+        super().__init__(codegen, "sized", reorders=False, unroll=sizes.unroll)
         self.sizes = {_NAME.format(n): size for n, size in enumerate(sizes.numbers)}
-        self.unroll = sizes.unroll
         self.modules = []
 
     def add_llvm_module(self, ll_module):
@@ -94,6 +92,11 @@ class SizedLibrary(JITCodeLibrary):
         passes.run(ll_module, self.codegen._pass_builder())
         self.modules.append(ll_module.as_bitcode())
         self.add_template(self.modules[-1])
+
+    def add_entry(self, module):
+        """Keep the function by which Python calls the kernel as a part of the template."""
+        self.modules.append(module.as_bitcode())
+        super().add_entry(module)
 
     def add_template(self, bitcode, *names):
         """Add a module of a template, with its sizes defined.
@@ -114,17 +117,6 @@ class SizedLibrary(JITCodeLibrary):
             passes.add_global_dead_code_eliminate_pass()
             passes.run(module, self.codegen._pass_builder())
         super().add_llvm_module(module)
-
-    def _optimize_functions(self, ll_module):
-        """Do nothing: the passes over the whole module begin with those over its functions."""
-        ll_module.data_layout = self.codegen._data_layout
-
-    def _optimize_final_module(self):
-        """Run LLVM's passes once. Numba's own run before it serves reference counts."""
-        options = llvm.create_pipeline_tuning_options(speed_level=3)
-        options.loop_unrolling = self.unroll
-        builder = llvm.create_pass_builder(self.codegen._tm, options)
-        builder.getModulePassManager().run(self._final_module, builder)
 
 
 def compile_sized(state: Any, function: Any, translate: Callable[[Any], Any]) -> Any:
