@@ -91,6 +91,16 @@ def larger(typingctx, a, b):
     return a(a, a), codegen
 
 
+@instruction
+def plus(typingctx, total, number):
+    """Return total + number, whose order LLVM may change in a loop."""
+
+    def codegen(context, builder, sig, args):
+        return builder.fadd(*args, flags=("contract", "reassoc", "nsz"))
+
+    return total(total, total), codegen
+
+
 def address(context, builder, kind, array, index):
     """Return a pointer to an element of an array.
 

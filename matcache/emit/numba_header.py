@@ -8,7 +8,7 @@ from collections.abc import Collection
 _HEADER = """\
 import numpy as np
 from blocklearn.matcache.cpu import math{bits} as m
-from blocklearn.matcache.cpu.access import larger, make_reads, place1, put1, put2
+from blocklearn.matcache.cpu.access import larger, make_reads, place1, plus, put1, put2
 from blocklearn.matcache.cpu.jit import kernel
 from blocklearn.matcache.cpu.random import random_bits
 

@@ -45,15 +45,6 @@ VECTORS = """from blocklearn.matcache.cpu.long_rows import make_add_rows
 from blocklearn.matcache.cpu.vectors import fetch, fetch1, make_add, make_dots
 
 """
-PLUS = """from blocklearn.matcache.cpu.jit import helper
-
-
-@helper("contract", "reassoc", "nsz", inline=True)
-def plus(total, number):
-    return total + number
-
-
-"""  # sums in any order, where the rest of the kernel has its own
 
 
 def rowwise_source(plan: Schedule) -> str:
@@ -114,7 +105,6 @@ class NumbaPrinter(NumbaElements):
         made += "".join(f"{name} = {text}\n" for text, name in self.constants.items())
         sums = any(isinstance(i, Dot | Product | Reduce) for i in walk(self.program.body))
         sums = sums or self.program.endings == ("total",)
-        made = (PLUS if "total" in self.program.endings else "") + made
         made = (VECTORS if self.made or self.fetches else "") + made
         dtype, sparse = self.program.dtype, self.patterns > 0
         return numba_header(dtype, made, self.sizes, sums=sums, sparse=sparse) + out.text()
@@ -136,7 +126,7 @@ class NumbaPrinter(NumbaElements):
         self.out.line(f"{self.widths[length]} = {text}")
 
     def before_rows(self) -> None:
-        """Print what the endings of expressions, and a loop over elements, begin with."""
+        """Print what the endings of expressions begin with."""
         out = self.out
         for n, ending in enumerate(self.program.endings):
             if ending == "total":
@@ -144,13 +134,6 @@ class NumbaPrinter(NumbaElements):
             elif ending != "assign":
                 with out.block("for k in range(columns):"):
                     out.line(f"o{n}[chunk, k] = {'0.0' if ending == 'colsum' else '-np.inf'}")
-        if self.plan.flat:
-            # slices: an index that starts at 0 is known not to be negative, and LLVM makes vectors
-            out.line("first, last = bounds[chunk], bounds[chunk + 1]")
-            cut = [f"a{n}" for n, a in enumerate(self.program.arguments) if a.rowlike]
-            cut += [f"o{n}" for n, ending in enumerate(self.program.endings) if ending == "assign"]
-            for name in cut:
-                out.line(f"{name} = {name}[first:last]")
         for n, result in self.program.in_place:
             out.line(f"a{n} = o{result}")  # one name for one array: LLVM makes vectors
 
@@ -252,10 +235,10 @@ class NumbaPrinter(NumbaElements):
 
     def vector(self, group: Group) -> None:
         """Print a loop over a vector."""
-        length = self.length(group.length)
-        if self.program.whole:
-            length = "last - first" if self.plan.flat else "columns"
-        with self.out.block(f"for k in range({length}):"):
+        rounds = "columns" if self.program.whole else self.length(group.length)
+        if self.plan.flat:
+            rounds = "bounds[chunk], bounds[chunk + 1]"
+        with self.out.block(f"for k in range({rounds}):"):
             NumbaBody(self, group).run()
 
     def nonzeros(self, group: Group) -> None:
