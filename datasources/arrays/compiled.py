@@ -21,7 +21,7 @@ def kernel(function: Function) -> Function:
 
 
 def general_kernel(function: Function) -> Function:
-    """Compile a kernel that sorts or allocates, with functions of NumPy; see `kernel`.
+    """Compile a kernel that allocates, with functions of NumPy; see `kernel`.
 
     All of Numba's passes run, so it takes twice as long.
     """

@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from blocklearn.matcache.cpu.sort_row import sort_numbers
+
 from ..arrays.block_shape import CsrArrays
-from ..arrays.compiled import general_kernel, kernel
+from ..arrays.compiled import kernel
 from ..arrays.hashing import GOLDEN, mix_one
 from ..block import HostBlock
 from ..errors import DataError
@@ -142,7 +144,7 @@ def column_at(place: float, ends: npt.NDArray[np.float64], columns: int) -> int:
     return low
 
 
-@general_kernel
+@kernel
 def add_negatives(
     ids: npt.NDArray[np.int64],
     given: CsrArrays,
@@ -167,7 +169,7 @@ def add_negatives(
         for draw in range(drawn.size):
             hashed = mix_one(state + np.uint64(draw + 1) * GOLDEN)
             drawn[draw] = column_at(float(hashed) * WHOLE, ends, columns)
-        drawn.sort()
+        sort_numbers(drawn)
         entry, end, draw = given.indptr[row], given.indptr[row + 1], 0
         while entry < end or draw < drawn.size:
             if entry < end and given.values[entry] <= 0.0:

@@ -190,7 +190,7 @@ def round_table(chunk, thread, bounds, source, out):
         out[e] = np.uint64(0x7FC00000) if nan else near & np.uint64(0xFFFF0000)
 
 
-@_kernel
+@helper("contract", "reassoc", "nsz", "arcp")
 def drawn_tokens(count):
     """Return how many of `count` tokens are dealt by drawing; the rest is even."""
     return count if count <= 64 else 64 + count % 2

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .jit import kernel
+from .places import place_of
 
 MUCH = 16  # times as long: then entries are looked up one by one
 _kernel = kernel("contract", "nsz", "reassoc")
@@ -85,15 +86,3 @@ def masked_product(chunk, thread, bounds, indptr, indices, A, B, rows, out):
             out[e] = total
         for x in range(first, last):
             row[A.columns[x]] = 0
-
-
-@_kernel
-def place_of(numbers, first, last, wanted):
-    """Return the first place in numbers[first:last], ascending, of one that is not smaller."""
-    while first < last:
-        middle = (first + last) >> 1
-        if numbers[middle] < wanted:
-            first = middle + 1
-        else:
-            last = middle
-    return first

@@ -3,20 +3,30 @@
 # Numba infers the types.
 # mypy: allow-untyped-defs
 
-import numpy as np
+from .jit import helper, kernel
 
-from .jit import kernel
-
-_kernel = kernel("contract", "nsz")
+_kernel, _helper = kernel("contract", "nsz"), helper("contract", "nsz")
 
 
-@_kernel
+@_helper
 def ascend_by_one(columns):
     """Return whether numbers are consecutive, as those of whole rows are."""
     for j in range(1, columns.size):
         if columns[j] != columns[0] + j:
             return False
     return columns.size > 0
+
+
+@_helper
+def place_of(numbers, first, last, wanted):
+    """Return the first place in numbers[first:last], ascending, of one that is not smaller."""
+    while first < last:
+        middle = (first + last) >> 1
+        if numbers[middle] < wanted:
+            first = middle + 1
+        else:
+            last = middle
+    return first
 
 
 @_kernel
@@ -36,7 +46,8 @@ def scatter(chunk, thread, bounds, target, rows, columns, source, add, bad):
         jumps += rows[i] != rows[i - 1] + 1
     first, last = bounds[chunk], bounds[chunk + 1]
     if falls == 0 and rows.size and rows[0] >= 0 and rows[rows.size - 1] < target.shape[0]:
-        start, stop = np.searchsorted(rows, first), np.searchsorted(rows, last)
+        start = place_of(rows, 0, rows.size, first)
+        stop = place_of(rows, start, rows.size, last)
     else:
         for i in range(rows.size):
             if rows[i] < 0 or rows[i] >= target.shape[0]:

@@ -1,13 +1,13 @@
-"""Sorts the features of a row and merges repeated ones."""
+"""Sorts the features of a row and merges repeated ones; sorts numbers."""
 
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .jit import kernel
+from .jit import helper, kernel
 
-_kernel = kernel()
+_kernel, _helper = kernel(), helper()
 
 SHORT = 64
 
@@ -38,7 +38,7 @@ def tidy_row(indices: npt.NDArray[np.int32], values: npt.NDArray[Any]) -> int:
     return left + 1
 
 
-@_kernel
+@_helper
 def insertion_sort(indices: npt.NDArray[np.int32], values: npt.NDArray[Any]) -> None:
     """Sort by index in place, in O(n**2); beats `heap_sort` for some dozen entries."""
     for i in range(1, indices.size):
@@ -49,7 +49,7 @@ def insertion_sort(indices: npt.NDArray[np.int32], values: npt.NDArray[Any]) -> 
         indices[at], values[at] = index, value
 
 
-@_kernel
+@_helper
 def heap_sort(indices: npt.NDArray[np.int32], values: npt.NDArray[Any]) -> None:
     """Sort by index in place (Williams, Algorithm 232, CACM 1964)."""
     for root in range(indices.size // 2 - 1, -1, -1):
@@ -60,7 +60,7 @@ def heap_sort(indices: npt.NDArray[np.int32], values: npt.NDArray[Any]) -> None:
         sift(indices, values, 0, stop)
 
 
-@_kernel
+@_helper
 def sift(indices: npt.NDArray[np.int32], values: npt.NDArray[Any], root: int, stop: int) -> None:
     """Let the entry at `root` sink until no entry below it, before `stop`, is larger."""
     while True:
@@ -74,3 +74,19 @@ def sift(indices: npt.NDArray[np.int32], values: npt.NDArray[Any], root: int, st
         indices[root], indices[child] = indices[child], indices[root]
         values[root], values[child] = values[child], values[root]
         root = child
+
+
+@_helper
+def sort_numbers(numbers: npt.NDArray[Any]) -> None:
+    """Sort numbers in place (Shell, CACM 1959, with Knuth's gaps), in kernels."""
+    gap = 1
+    while gap < numbers.size // 3:
+        gap = 3 * gap + 1
+    while gap:
+        for i in range(gap, numbers.size):
+            number, at = numbers[i], i
+            while at >= gap and numbers[at - gap] > number:
+                numbers[at] = numbers[at - gap]
+                at -= gap
+            numbers[at] = number
+        gap //= 3

@@ -12,7 +12,7 @@ faster.)
 
 import numpy as np
 
-from .jit import kernel
+from .jit import helper, kernel
 
 TILE = 256  # table rows; with 100 columns a tile takes 100 kB, which fits into the L2 cache
 GROUP = 4  # rows whose scores are computed together: they share the loads of the tile
@@ -20,7 +20,7 @@ LANES = 64  # scores compared at a time with the worst one kept
 
 _zero = np.float32(0.0)
 # No "reassoc": the order of a sum is part of the promise.
-_kernel = kernel("contract")
+_kernel, _helper = kernel("contract"), helper("contract")
 
 
 @_kernel
@@ -65,7 +65,7 @@ def top_products(
         put_in_order(best[i], ids[i])
 
 
-@_kernel
+@_helper
 def take_tile(table, start, count, tile):
     """Copy tile[:, c] = table[start + c]; columns from `count` on are zero."""
     full = count // 16 * 16
@@ -78,7 +78,7 @@ def take_tile(table, start, count, tile):
             tile[t, c] = table[start + c, t] if c < count else _zero
 
 
-@_kernel
+@_helper
 def scale_tile(tile, squares):
     """Scale each column of the tile to length 1, unless its length is 0.
 
@@ -97,7 +97,7 @@ def scale_tile(tile, squares):
             tile[t, c] *= squares[c]
 
 
-@_kernel
+@_helper
 def multiply_tile(rows, group, last, tile, scores):
     """Compute scores[i, c] = rows[group + i] . tile[:, c].
 
@@ -132,7 +132,7 @@ def multiply_tile(rows, group, last, tile, scores):
             w[j] += d0 * x0
 
 
-@_kernel
+@_helper
 def leave_out(indptr, indices, at, row, start, count, scores):
     """Set scores of table rows that `row` leaves out to -inf, so they are never kept."""
     place, end = at[row, 0], indptr[row + 1]
@@ -142,7 +142,7 @@ def leave_out(indptr, indices, at, row, start, count, scores):
     at[row, 0] = place
 
 
-@_kernel
+@_helper
 def keep_best(scores, start, count, best, ids):
     """Put the better ones of scores [count] into a heap.
 
@@ -167,7 +167,7 @@ def keep_best(scores, start, count, best, ids):
             worst = best[0]
 
 
-@_kernel
+@_helper
 def replace_worst(best, ids, n, score, number):
     """Replace the root of the heap best[:n], ids[:n], its worst entry.
 
@@ -188,13 +188,13 @@ def replace_worst(best, ids, n, score, number):
     best[parent], ids[parent] = score, number
 
 
-@_kernel
+@_helper
 def is_worse(score, number, than_score, than_number):
     """Return whether the first entry comes after the second one."""
     return score < than_score or (score == than_score and number > than_number)
 
 
-@_kernel
+@_helper
 def put_in_order(best, ids):
     """Sort a heap, the best entry first."""
     for n in range(best.size - 1, 0, -1):

@@ -1,10 +1,12 @@
 """Rows in any order become rows in order, for all lengths."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blocklearn.matcache.cpu.sort_row import tidy_row
+from blocklearn.matcache.cpu.jit import kernel
+from blocklearn.matcache.cpu.sort_row import sort_numbers, tidy_row
 
 
 @settings(deadline=None)
@@ -25,3 +27,16 @@ def test_a_row_in_order_is_left_alone() -> None:
     indices, values = np.array([1, 5, 9], np.int32), np.array([1.0, 0.0, 2.0], np.float32)
     assert tidy_row(indices, values) == 3
     assert indices.tolist() == [1, 5, 9] and values.tolist() == [1, 0, 2]
+
+
+@kernel()  # type: ignore[untyped-decorator]
+def sort(numbers):  # type: ignore[no-untyped-def]
+    sort_numbers(numbers)
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 40, 1000])
+def test_numbers_are_sorted(size: int) -> None:
+    numbers = np.random.default_rng(size).integers(0, 100, size).astype(np.int32)
+    wanted = np.sort(numbers)
+    sort(numbers)
+    np.testing.assert_array_equal(numbers, wanted)
