@@ -82,9 +82,11 @@ def compiled_for(call: Call) -> Compiled | None:
         described = overload.fndesc
         convention = overload.target_context.call_conv
         shape = convention.get_function_type(described.restype, described.argtypes)
+        passed = map(str, shape.args[2:])
+        words = tuple("i64" if kind.endswith("*") else kind for kind in passed)
         found = _compiled[key] = Compiled(
             overload.library.get_pointer_to_function(described.llvm_func_name),
-            _trampoline(tuple(map(str, shape.args[2:])), call.bounds is not None),
+            _trampoline(words, call.bounds is not None),
         )
     return found
 
@@ -126,7 +128,7 @@ def _trampoline(passed: tuple[str, ...], chunked: bool) -> int:
 
     The first word is the kernel's address, the others are its arguments.
 
-    passed: how Numba passes them, as names of LLVM's types.
+    passed: how Numba passes them, as names of LLVM's types; a pointer is a word.
     chunked: whether chunk and thread come first.
     """
     word, status = ir.IntType(64), ir.IntType(32)
@@ -140,9 +142,9 @@ def _trampoline(passed: tuple[str, ...], chunked: bool) -> int:
         value = builder.load(builder.gep(words, [word(number)]))
         if name == "double":
             value = builder.bitcast(value, ir.DoubleType())
-        elif name.startswith("i") and not name.endswith("*") and name != "i64":
+        elif name.startswith("i") and name != "i64":
             value = builder.trunc(value, ir.IntType(int(name[1:])))
-        given.append(value)  # a pointer is passed as a word
+        given.append(value)
     results = [builder.alloca(word), builder.alloca(word)]  # of the kernel: none; its error
     kind = ir.FunctionType(status, [arg.type for arg in (*results, *given)])
     kernel = builder.inttoptr(builder.load(words), kind.as_pointer())
