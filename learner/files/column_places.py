@@ -72,6 +72,12 @@ class ColumnPlaces:
         self.give(given, given)
         return given
 
+    def clear(self) -> None:
+        """Take all places away: the next column gets place 0."""
+        with self._lock:
+            self.columns[: self.count] = 0
+            self._slots, self.count = np.zeros(FIRST, np.uint64), 0
+
     def parts(self, most: int, count: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """Yield the first `count` places, and their columns, by ascending column.
 

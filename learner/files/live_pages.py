@@ -108,9 +108,13 @@ class LivePages:
         if end > first and names:
             self._new.append((first, end, names))
 
-    def renew(self, name: str) -> None:
-        """Take a table as it is now."""
-        self._digests[name].renew()
+    def renew(self, name: str, rows: int | None = None) -> None:
+        """Take the first `rows` rows of a table as they are now; None: all."""
+        self._digests[name].renew(rows)
+
+    def begin_anew(self) -> None:
+        """Forget new rows, whose places other columns will get."""
+        self._new.clear()
 
     def _add_new(self) -> None:
         while self._new:

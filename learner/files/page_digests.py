@@ -55,9 +55,10 @@ class PageDigests:
         """Put words in, as they are now. See `leave_ranges`."""
         _add_ranges(*self._flat, begin, end, self.sums, True)
 
-    def renew(self) -> None:
-        """Take the whole array as it is now."""
-        _sum_pages(*self._flat, self.sums)
+    def renew(self, rows: int | None = None) -> None:
+        """Take the pages of the first `rows` rows as they are now; None: of all."""
+        pages = self.sums[: None if rows is None else -(-rows // self.group)]
+        _sum_pages(*self._flat, pages)
 
     def damaged(self, pages: Ids) -> int | None:
         """Return the first of these pages whose rows do not have its digest; None: all have it."""

@@ -22,7 +22,7 @@ from blocklearn.datasources.arrays.compiled import kernel
 
 from .column_places import ColumnPlaces, ColumnsInOrder
 from .paging import rows_of_page
-from .table_rows import Draw, TableRows, first_values, rows_at_once
+from .table_rows import Draw, TableRows, rows_at_once
 
 COLUMNS = "columns-of-rows"
 """The name of the array that has the column of each row of the tables, as 1 + column; 0: none."""
@@ -56,6 +56,7 @@ class PlacedTables(ABC):
         self.memory, self.lock, self.in_order = memory, Lock(), False
         self.places: ColumnPlaces | ColumnsInOrder = ColumnsInOrder(0)
         self.drawn: dict[str, Draw] = {}
+        self.starts: dict[str, NDArray[Any]] = {}  # first values of a row that is not drawn
         self.group = 1
         self.rows = self.begun = 0
         self.changed = self.unsaved = np.zeros(0, bool)
@@ -89,11 +90,14 @@ class PlacedTables(ABC):
         )
 
     def begins_with(self, drawn: Mapping[str, Draw]) -> None:
-        """Draw the first values of rows of these tables when a column gets them; others are zeros.
+        """Draw the first values of rows of these tables when a column gets them.
+
+        Other tables have their first values, the same in all rows.
 
         drawn: from numbers of columns to their rows [columns x numbers], by table.
         """
         self.drawn = dict(drawn)
+        self.starts = {name: np.array(table.array[0])[None] for name, table in self.tables.items()}
 
     # ------------------------------------------------------------- places
 
@@ -131,8 +135,7 @@ class PlacedTables(ABC):
 
     def first(self, name: str, columns: NDArray[np.int64]) -> NDArray[Any]:
         """Return the first values of a table for these columns, [1 or columns x numbers]."""
-        table, free = self.tables[name].array, self.places.count
-        return first_values(table, free, self.drawn.get(name), columns)
+        return self.drawn[name](columns) if name in self.drawn else self.starts[name]
 
     @abstractmethod
     def place(self, block: HostBlock) -> None:

@@ -20,6 +20,7 @@ from numpy.typing import DTypeLike, NDArray
 from blocklearn.datasources import HostBlock
 
 from .allocated import nameless_array
+from .column_places import ColumnPlaces
 from .live_pages import LivePages
 from .lost_pages import Watched
 from .paging import PageCount, PagedArray, fetch_rows
@@ -59,6 +60,7 @@ class TableFiles(PlacedTables):
         self._tables: dict[str, PagedArray] = {}
         self.live = LivePages(self.lock)  # a row is drawn before another thread can ask for it
         self.asked = PageCount()  # pages that blocks have asked for
+        self._drawing = True  # whether rows are drawn when they begin
 
     @property
     def parents(self) -> list[Path]:
@@ -116,12 +118,51 @@ class TableFiles(PlacedTables):
         most = rows_at_once(table.array for table in self._tables.values())
         for start in range(first, end, most):
             stop = min(start + most, end)
-            for name, numbers in self.drawn_rows(start, stop):
+            for name, numbers in self.drawn_rows(start, stop) if self._drawing else ():
                 self._tables[name].array[start:stop] = numbers
-            self.live.begins(start, stop, (COLUMNS, *self.drawn))
+            self.live.begins(start, stop, (COLUMNS, *(self.drawn if self._drawing else ())))
 
     def ready(self) -> None:
         """Do nothing: rows are drawn when they begin."""
+
+    # ------------------------------------------------------------- rows that workers fetch
+
+    @property
+    def placed(self) -> NDArray[np.int32]:
+        """The columns that have places."""
+        return self.places.columns_of(np.arange(self.places.count, dtype=np.int32))
+
+    def begin_anew(self) -> None:
+        """Take all places away, as in new files; what rows had is lost. No block is at work.
+
+        Rows that begin next are not drawn, until tables are `complete`: all of them will be set.
+
+        Raises PageError if a page with rows of columns is damaged or lost.
+        """
+        assert isinstance(self.places, ColumnPlaces)
+        self.check_pages()
+        with self.lock:
+            count, self.begun, self._drawing = self.places.count, 0, False
+            self.places.clear()
+            self.live.begin_anew()
+            for name, table in self._tables.items():
+                table.array[:count] = self.starts[name]
+            for name in (COLUMNS, *self._tables):
+                self.live.renew(name, count)
+        self.changed[:] = self.unsaved[:] = False
+        self.saved = None
+
+    def first_rows(self, columns: NDArray[np.int32]) -> NDArray[Any]:
+        """Return the first values of these rows, of all tables, side by side."""
+        ids = columns.astype(np.int64)
+        found = [self.first(name, ids) for name in self._tables]
+        return np.hstack([np.broadcast_to(rows, (len(ids), rows.shape[1])) for rows in found])
+
+    def complete(self) -> None:
+        """Note that all rows have places that differ from their first values."""
+        self._drawing = True
+
+    # ------------------------------------------------------------- changes
 
     def place(self, block: HostBlock) -> None:
         """Replace the columns of a block by their places, and ask for these rows of all tables."""

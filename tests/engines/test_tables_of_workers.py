@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import blocklearn as bl
+from blocklearn.datasources import MatrixSource
 from blocklearn.learner.engines.exchange import Exchange
 from blocklearn.learner.errors import ConfigError, DivergedError, PageError, WorkerError
 from blocklearn.learner.files.table_files import TableFiles
@@ -186,6 +187,52 @@ def test_a_page_that_changes_between_merges_is_found(tmp_path: Path) -> None:
             learner.parameter("W")
 
     results(2, work)
+
+
+@pytest.mark.parametrize("name", ["blocks", "factors"])
+def test_between_merges_tables_have_the_rows_of_their_blocks_alone(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So blocks touch few pages. Only those who read whole tables wait for them: scores do."""
+    begin_anew, places = TableFiles.begin_anew, list[tuple[str, int]]()
+
+    def counted(files: TableFiles) -> None:
+        places.append((files.folders[0].path.name, files.places.count))
+        begin_anew(files)
+
+    monkeypatch.setattr(TableFiles, "begin_anew", counted)
+    X, y = data_of(name)
+
+    def work(own: Exchange) -> None:
+        model, optimizer = MODELS[name]
+        bl.Learner(
+            model, MatrixSource(X, targets=y, block_rows=10), optimizer=optimizer, passes=2,
+            sync_every=2, threads=1, engine=own, table_folder=tmp_path, verbose=False,
+        ).fit()  # fmt: skip
+
+    results(2, work)
+    columns = [set(X[i : i + 10].indices.tolist()) for i in range(0, 90, 10)]
+    for rank, worker in enumerate(["learner-tables", "learner-worker-1-tables"]):
+        own = columns[rank::2]
+        stretches = [len(set().union(*own[i : i + 2])) for i in (0, 2, 4)]
+        found = [count for folder, count in places if folder == worker]
+        assert found == [0, *stretches, *stretches]  # at last, all rows come
+
+
+def test_a_page_that_changes_before_the_next_block_is_found(tmp_path: Path) -> None:
+    """Training takes its own rows out of tables, and may not take damaged ones."""
+
+    def work(own: Exchange) -> None:
+        learner = made("factors", engine=own, table_folder=tmp_path).fit()
+        if own.rank == 1:
+            files = learner.placed_tables
+            assert files is not None
+            files.tables["factors"].array[3] += 1
+        learner.fit(data_of("factors"))
+
+    found = as_workers(2, work)
+    assert isinstance(found[1], PageError) and "of 'factors'" in str(found[1])
+    assert isinstance(found[0], WorkerError)
 
 
 def test_a_number_that_is_not_finite_is_found_after_any_block_of_a_stretch(

@@ -139,6 +139,7 @@ def test_zeros_of_a_new_table_are_not_written(tmp_path: Path) -> None:
 def test_a_state_is_set_in_the_parts_that_differ(tmp_path: Path) -> None:
     with TableFiles([tmp_path]) as tables:
         array = tables.new("W", (5000, 2), np.float32)
+        tables.begins_with({})
         wanted = np.zeros((5000, 2), np.float32)
         wanted[4321] = -0.0, 7.0
         tables.restore("W", wanted)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import product
 from threading import get_ident
 from typing import Any, NamedTuple
@@ -89,7 +89,7 @@ class Shuffled:
 def by_places(case: Case, own: Exchange) -> list[bytes]:
     """Do what `by_workers` does, with tables whose rows lie in places of their own."""
     places = Shuffled(case.rows, own.rank)
-    rows = NeededRows(Crew(own), case.rows, own.exchange, None, places)
+    rows = NeededRows(Crew(own), case.rows, own.exchange, None, places, pieces=2)
     apart = [np.empty_like(table) for table in case.before()]
     for table, given in zip(apart, case.before(), strict=True):
         table[places.order] = given
@@ -106,7 +106,7 @@ def by_places(case: Case, own: Exchange) -> list[bytes]:
                 came = other.submit(rows.ask, apart, ids).result()
                 assert all(map(np.array_equal, before, seen()))
                 rows.arrive(apart, came)
-                assert places.changed - changed == (0 if came is None else came.ids.size)
+                assert places.changed - changed == (0 if came is None else came.at.size)
                 now = seen()
                 found.append(trained(now, ids, own.rank))
                 for table, numbers in zip(apart, now, strict=True):
@@ -118,6 +118,85 @@ def by_places(case: Case, own: Exchange) -> list[bytes]:
                 found.append(b"".join(table.tobytes() for table in seen()))
     rows.gather(apart)
     return [*found, b"".join(table.tobytes() for table in seen())]
+
+
+class Sheet:
+    """Places given in the order of first use, and lost with all that rows have: see `Scratch`."""
+
+    def __init__(self, first: Tables) -> None:
+        self.tables, self._first = [np.full_like(table, np.nan) for table in first], first
+        self._places: dict[int, int] = {}
+
+    @property
+    def placed(self) -> NDArray[np.int32]:
+        """See `Scratch`."""
+        return np.array([*self._places], np.int32)
+
+    def places_of(self, columns: NDArray[np.int32]) -> NDArray[np.int32]:
+        """See `Places`."""
+        found = [self._places.setdefault(i, len(self._places)) for i in columns.tolist()]
+        return np.array(found, np.int32)
+
+    def changing(self, rows: NDArray[np.int32]) -> AbstractContextManager[None]:
+        """See `Places`."""
+        return nullcontext()
+
+    def begin_anew(self) -> None:
+        """See `Scratch`."""
+        self._places = {}
+        for table in self.tables:
+            table[:] = np.nan
+
+    def complete(self) -> None:
+        """See `Scratch`."""
+
+    def first_rows(self, columns: NDArray[np.int32]) -> NDArray[np.float32]:
+        """See `Scratch`."""
+        return np.hstack([table[columns] for table in self._first])
+
+    def given(self, tables: Tables) -> None:
+        """Set all rows, in an order of their own, as a checkpoint does."""
+        at = self.places_of(np.arange(len(tables[0]))[::-1])
+        for table, numbers in zip(self.tables, tables, strict=True):
+            table[at] = numbers[::-1]
+
+    def whole(self) -> bytes:
+        """Return all rows, by their numbers."""
+        columns = np.arange(len(self._first[0]), dtype=np.int32)
+        without = np.setdiff1d(columns, self.placed)
+        for table, first in zip(self.tables, self._first, strict=True):
+            table[self.places_of(without)] = first[without]
+        return b"".join(table[self.places_of(columns)].tobytes() for table in self.tables)
+
+
+def by_scratch(case: Case, own: Exchange) -> list[bytes]:
+    """Do what `by_workers` does, with tables that forget their rows at each merge.
+
+    They begin with rows that were given, or with first values.
+    """
+    sheet = Sheet(case.before())
+    if case.rounds > 1:
+        sheet = Sheet([np.zeros_like(table) for table in case.before()])
+        sheet.given(case.before())
+    rows, found = NeededRows(Crew(own), case.rows, own.exchange, scratch=sheet, pieces=3), []
+    for merge in range(case.merges):
+        rows.begin(sheet.tables)
+        blocks = [*case.blocks(own.rank, merge)]
+        for ids in blocks:
+            rows.fetch(sheet.tables, ids)
+            at, seen = sheet.places_of(ids), []
+            for table in sheet.tables:
+                seen.append(table[at].tobytes())
+                table[at] = np.sin(3 * table[at] + np.float32(own.rank))
+            found.append(b"".join(seen))
+        for _ in range(case.rounds - len(blocks)):
+            rows.fetch(sheet.tables, np.empty(0, np.int32))
+        rows.merge(sheet.tables)
+        if merge in case.gathered:
+            rows.gather(sheet.tables)
+            found.append(sheet.whole())
+    rows.gather(sheet.tables)
+    return [*found, sheet.whole()]
 
 
 def by_workers(case: Case, own: Exchange, degrees: Sequence[int] = ()) -> list[bytes]:

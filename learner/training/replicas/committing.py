@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from blocklearn.matcache import Mat
 
 from ...files.placed_tables import PlacedTables
 from ...files.spread_tables import SpreadTables
+from ...files.table_files import TableFiles
 from .paged_tables import check_initial, in_order, is_new, tables_of
 
 if TYPE_CHECKING:
@@ -26,16 +28,17 @@ def commit_plan(replica: Replica) -> None:
     files = replica.files
     elsewhere = _apart(replica) if files is None else _placed(replica, files)
     replica.cache.commit(elsewhere=elsewhere)
-    replica.allocate()
-    for name, mat in in_lent(replica).items():
-        mat.lie_in(replica.lent.arrays[name])
-    if files is not None and not files.in_order:
-        rules = replica.model.rules
-        drawn = {name: rule.drawn.rows for name, rule in rules.items() if rule.drawn is not None}
-        files.begins_with({name: drawn[name] for name in files.tables.keys() & drawn})
-    check_initial(replica)
-    if files is not None:
-        files.renew(name for name, mat in tables_of(replica).items() if not is_new(mat.slot))
+    with files.read_whole() if isinstance(files, TableFiles) else nullcontext():
+        replica.allocate()
+        for name, mat in in_lent(replica).items():
+            mat.lie_in(replica.lent.arrays[name])
+        if files is not None and not files.in_order:
+            rules = replica.model.rules
+            drawn = {name: own.drawn.rows for name, own in rules.items() if own.drawn is not None}
+            files.begins_with({name: drawn[name] for name in files.tables.keys() & drawn})
+        check_initial(replica)
+        if files is not None:
+            files.renew(name for name, mat in tables_of(replica).items() if not is_new(mat.slot))
     if replica.complete:
         replica.cache.freeze()
 

@@ -27,6 +27,9 @@ from .merged_sizes import sizes_of
 
 Ids = NDArray[np.int32]
 
+PIECE_BYTES = 2**24
+"""Bytes of rows of tables in files that a worker gives at a time, at most about."""
+
 
 def needs_of(replica: Replica, workers: int, sync_every: int) -> Needs | None:
     """Return what workers of one replica each would exchange; None: they cannot do so.
@@ -147,15 +150,24 @@ class NeededTables:
         assert optimizer is not None
         self._optimizer = optimizer
         rest = Resting(optimizer, tables) if optimizer.rests else None
-        self._files = replica.files
+        assert replica.files is None or isinstance(replica.files, TableFiles)
+        self._files = files = replica.files
         self._learned = replica.learned
-        self._rows = NeededRows(crew, replica.shapes.columns, swap, rest, self._files)
-        self._fetch = self._rows.fetch if self._files is None else self._rows.ask
+        self._scratch = scratch = None if files is None or files.in_order else files
+        assert scratch is None or list(scratch.tables) == list(tables)
+        pieces = 1 if files is None else -(-int(needs.touched) * needs.row_bytes // PIECE_BYTES)
+        columns = replica.shapes.columns
+        self._rows = NeededRows(crew, columns, swap, rest, files, scratch, pieces=pieces)
 
     @property
     def behind(self) -> bool:
         """Whether workers may have old rows. It is the same on all."""
         return self._rows.behind
+
+    @property
+    def places_blocks(self) -> bool:
+        """Whether blocks are given places here, not by their reader: these last until a merge."""
+        return self._scratch is not None
 
     def brought(self, blocks: Iterator[HostBlock], rounds: int) -> Iterator[HostBlock]:
         """Yield each block when the tables have its rows; those of the next one travel meanwhile.
@@ -166,6 +178,7 @@ class NeededTables:
         rounds: blocks of the worker that has the most: all take part in what it fetches.
         """
         tables = self._tables()
+        self._rows.begin(tables)
         ready: HostBlock | None = None
         errand: Errand[Came | None] | None = None
         try:
@@ -173,7 +186,7 @@ class NeededTables:
                 block = next(blocks, None)
                 if errand is not None:
                     self._rows.arrive(tables, errand.result())
-                errand = self._ask(tables, self._columns_of(block))
+                errand = self._ask(tables, block)
                 if ready is not None:
                     yield ready
                 ready = block
@@ -185,22 +198,27 @@ class NeededTables:
             if errand is not None:
                 errand.wait()
 
-    def _columns_of(self, block: HostBlock | None) -> Ids:
-        """Return the columns that occur in a block, ascending."""
-        if block is None:
-            return np.empty(0, np.int32)
-        occurring = block.occurring()
-        if self._files is None or self._files.in_order:
-            return occurring
-        return np.sort(self._files.places.columns_of(occurring))
-
-    def _ask(self, tables: Arrays, ids: Ids) -> Errand[Came | None]:
+    def _ask(self, tables: Arrays, block: HostBlock | None) -> Errand[Came | None]:
         """Fetch rows in a thread of their own, if the engine lets other threads exchange."""
         if self._crew.exchange.any_thread:
-            return self._lane.ask(self._fetch, tables, ids)
-        errand = Errand(self._fetch, (tables, ids))
+            return self._lane.ask(self._fetch, tables, block)
+        errand = Errand(self._fetch, (tables, block))
         errand.run()
         return errand
+
+    def _fetch(self, tables: Arrays, block: HostBlock | None) -> Came | None:
+        """Ask for the rows of a block; None: they are in the tables."""
+        ids = np.empty(0, np.int32) if block is None else block.occurring()
+        if self._files is None:
+            self._rows.fetch(tables, ids)
+            return None
+        came = self._rows.ask(tables, ids)
+        if self._scratch is not None and block is not None:
+            indexed = block.has_index
+            block.renumber(self._scratch.give)
+            if indexed:
+                block.transpose()
+        return came
 
     def merge(self) -> None:
         """Merge the rows that blocks have read since the last merge; rows that rest wake in it."""

@@ -30,7 +30,7 @@ def reader_of(team: Team, source: DataSource, use: Use, side: int = 0) -> Reader
         readers=readers_for(source, first.cache.backend.kind),
         indexed=use in intake.indexed_for,
         zeros=first.cache.backend.zeros,
-        prepare=first.prepare,
+        prepare=None if use == "train" and team.places_blocks else first.prepare,
     )
 
 

@@ -216,12 +216,22 @@ class Team:
             replica.learned.resume(numbers)
         self.apart = weight < 1.0
         if complete:
-            self.gather()
+            self.gather(early=True)
         self.counter.lap("merge")
 
-    def gather(self) -> None:
-        """Give all workers the rows of tables that others changed: states, and what is needed."""
+    @property
+    def places_blocks(self) -> bool:
+        """Whether blocks of training are given places in tables here, not by their reader."""
+        return self._needed is not None and self._needed.places_blocks
+
+    def gather(self, *, early: bool = False) -> None:
+        """Give all workers the rows of tables that others changed: states, and what is needed.
+
+        early: before anybody reads whole tables; those which take long are left for later.
+        """
         needed = self._needed if self._needed is not None and self._needed.behind else None
+        if early and self.places_blocks:
+            needed = None
         if not self._trained.pending and needed is None:
             return
         with self.crew.ordered("gather"):
