@@ -121,6 +121,29 @@ def test_a_closed_learner_trains_further_in_files(tmp_path: Path) -> None:
     assert [found["parameters"] for found in results(2, work)] == [expected["parameters"]] * 2
 
 
+@pytest.mark.parametrize("name", ["blocks", "factors", "vb"])
+def test_closed_workers_take_another_state_of_the_same_position(name: str, tmp_path: Path) -> None:
+    """They have no rows left of what they learned before, in columns that it does not have."""
+    (model, optimizer), data = MODELS[name], data_of(name)
+    given: dict[str, Any] = {"optimizer": optimizer, "block_rows": 10, "seed": 3, "passes": 1}
+    turned = data[:, ::-1].tocsr() if name == "vb" else (data[0][:, ::-1].tocsr(), data[1])
+    other = bl.Learner(model, turned, table_folder=tmp_path / "a", **given).fit().state()
+    in_memory = bl.Learner(model, turned, **given).fit().state()
+    learner = made(name, replicas=2)
+    learner.restore(in_memory)
+    expected = whole(learner.fit())["parameters"]
+
+    def work(own: Exchange) -> Any:
+        learner = made(name, engine=own, passes=1, table_folder=tmp_path / "b").fit()
+        learner.close()
+        learner.passes = 2
+        if own.rank == 0:
+            learner.restore(other)
+        return whole(learner.fit())["parameters"]
+
+    assert results(2, work) == [expected] * 2
+
+
 @pytest.mark.parametrize("passes", [1, 2])
 def test_a_state_is_not_given_to_workers_that_have_trained(passes: int, tmp_path: Path) -> None:
     """Not even one of as many passes: tables would keep rows that the state does not have."""

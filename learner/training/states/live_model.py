@@ -23,6 +23,7 @@ from ...errors import ConfigError, WorkerError, WorkerLostError
 from ...files.paging import read_only
 from ...files.placed_tables import PlacedTables
 from ...files.row_folder import RowFolder
+from ...files.table_files import TableFiles
 from ...files.table_rows import TableRows
 from ..settings.progress import Progress
 from ..teams.team import Team
@@ -240,6 +241,10 @@ class LiveModel:
                 self.restore(state)
             else:
                 self._check_unchanged(state, moved=moved)
+                files = team.first.files
+                if isinstance(files, TableFiles) and not files.in_order:
+                    files.begin_anew()  # it may have rows that the state has not
+                    files.complete()
                 self._continue_from(state)
             self._unshared = None
 
