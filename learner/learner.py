@@ -380,7 +380,7 @@ class Learner(ModelInUse):
         stays = self.crew.size == 1 and eval is None and state is not None and self._planned_as_now
         if self.team is not None and not stays:
             self._live.drop()
-        self.crew.exchange.renew()  # the next workers get the new data
+        self.crew.renew()  # the next workers get the new data
         data.turn_to(source, eval, before)
         if self.crew.exchange.starts:
             self._given = train, data.given[1] if eval is None else eval
@@ -502,4 +502,8 @@ def _train_along(given: Mapping[str, Any], exchange: Exchange) -> None:
     """
     crew = Crew(exchange)
     learner = Learner(**given, engine=crew, verbose=False)
-    crew.follow(learner._orders())
+    try:
+        crew.follow(learner._orders())
+    finally:
+        if learner.team is not None:
+            learner._live.drop()  # removes the files of tables and of states

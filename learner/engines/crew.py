@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import WorkerLostError
+from ..errors import WorkerError, WorkerLostError
 from .exchange import Alone, Exchange
 
 CHUNK = 2**24  # numbers that are broadcast at a time
@@ -44,7 +44,25 @@ class Crew:
         self.rank = self.exchange.rank
         self.wish, self.asked = wish, wish()
         self._leading = followed and self.size > 1
+        self._in_step = True  # whether all orders were carried out
         self.repeats = False
+
+    def renew(self) -> None:
+        """End the workers that the engine has started: the next exchange starts others.
+
+        If they wait for orders, they first stop to `follow`, and remove their files.
+        """
+        if self._leading and self._in_step and self.exchange.running:
+            with suppress(WorkerError, WorkerLostError):
+                self.told("")
+            self.exchange.see_off()
+        self.exchange.renew()
+        self._in_step = True
+
+    def dismiss(self) -> None:
+        """Do what `renew` does, and end a cluster that was started for the workers."""
+        self.renew()
+        self.exchange.dismiss()
 
     def restart(self, fewest: int, seconds: float) -> None:
         """Begin afresh with other workers, which the engine starts: see `Exchange.regroup`."""
@@ -124,8 +142,11 @@ class Crew:
         before, self._leading = self._leading, False
         try:
             if before:
+                self._in_step = False
                 self.told(name)
             yield
+            if before:
+                self._in_step = True
         finally:
             self._leading = before
 

@@ -132,6 +132,14 @@ class Exchange(Closing):
         """
         self.renew()
 
+    @property
+    def running(self) -> bool:
+        """Whether workers are at work that this one has started."""
+        return False
+
+    def see_off(self) -> None:
+        """Wait some seconds until the workers that this one has started have ended their work."""
+
     def dismiss(self) -> None:
         """End the workers that this one has started, and their cluster; others go on."""
 

@@ -29,6 +29,7 @@ LOCK = type(threading.Lock())
 
 LONGEST = 1e9  # seconds: Ray knows no infinite wait
 ANSWER = 60.0  # seconds for a worker that hangs to tell its stacks
+PARTING = 30.0  # seconds for workers to remove their files
 
 log = logging.getLogger(__name__)
 
@@ -215,6 +216,17 @@ class RayWorkers(MeetingExchange):
         self.renew()
         with answering():
             self._reserve(fewest, seconds)
+
+    @property
+    def running(self) -> bool:
+        """See `Exchange`."""
+        return self._meeting is not None and not self.failed
+
+    def see_off(self) -> None:
+        """See `Exchange`. The cluster may be gone."""
+        if self.running and self._runs:
+            with suppress(imported().exceptions.RayError):
+                imported().wait([*self._runs], num_returns=len(self._runs), timeout=PARTING)
 
     def dismiss(self) -> None:
         """See `Exchange`."""

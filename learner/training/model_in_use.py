@@ -269,7 +269,7 @@ class ModelInUse:
         try:
             self._live.close()
         finally:
-            self.crew.exchange.dismiss()
+            self.crew.dismiss()
 
     # ------------------------------------------------------------- replicas
 

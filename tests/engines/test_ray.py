@@ -248,8 +248,10 @@ def test_each_worker_has_tables_in_files_of_its_own(
     learner = made(name, engine="ray", workers=2, table_folder=tmp_path)
     try:
         assert whole(learner.fit()) == expected
+        assert (tmp_path / "learner-worker-1-tables").exists()
     finally:
         learner.close()
+    assert list(tmp_path.iterdir()) == []
 
 
 class Mortal(NMF):
