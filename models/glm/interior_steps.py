@@ -68,7 +68,7 @@ class Column:
         self._l1 = l1 if l1 > NOTHING else 0.0
         self.theta, errors, self._first = start
         self._pull, self.count = pull, rows.count
-        size = 2.0 * max(abs(errors).mean(), margin) * (up + down).mean()
+        size = 2.0 * max(abs(errors).mean(), margin, LEAST * self._first) * (up + down).mean()
         more = -self.theta[:-1] if self._l1 else np.zeros(0)
         self._errors = np.concatenate([errors, more])
         up, down = (np.append(line, np.full(more.size, self._l1)) for line in (up, down))
@@ -119,6 +119,10 @@ class Column:
         near = self._gap <= least and self._lacks <= tolerance
         self.converged = bool(near or not share > STUCK)
 
+    def rest(self, pool: Pool, silent: NDArray[np.bool_]) -> Array:
+        """Return (X, 1)'a less l2 W, with that of further rows, which is 0 at the optimum."""
+        return self._rest(self._a, silent, pool)
+
     @property
     def _gap(self) -> float:
         """The sum of products, which is how far the objective is above its dual."""
@@ -148,11 +152,8 @@ class Column:
         pool: Pool,
     ) -> Moves:
         """Return the step after which u is near cu, or a near its bound, and v likewise."""
-        errors, count = self._errors - (cu - cv), self._rows.count
-        pulls = self._a + q * errors
-        G = self._rows.turned(pulls[:count], pool) + self._pull
-        G[:-1] += (pulls[count:] if self._l1 else 0.0) - self._l2 * self.theta[:-1]
-        G[silent] = 0.0
+        errors = self._errors - (cu - cv)
+        G = self._rest(self._a + q * errors, silent, pool)
         theta = factor.solved(G[:, None])[:, 0]
         scores = self._rows.scores(theta, pool)
         if self._l1:
@@ -160,6 +161,13 @@ class Column:
         a = q * (errors - scores)
         u, v = self._u, self._v
         return Moves(theta, scores, a, cu - u + u / self._to_up * a, cv - v - v / self._to_down * a)
+
+    def _rest(self, a: Array, silent: NDArray[np.bool_], pool: Pool) -> Array:
+        count = self._rows.count
+        G = self._rows.turned(a[:count], pool) + self._pull
+        G[:-1] += (a[count:] if self._l1 else 0.0) - self._l2 * self.theta[:-1]
+        G[silent] = 0.0
+        return G
 
     def _room(self, moves: Moves) -> float:
         """Return how many times the moves fit between here and the nearest bound."""

@@ -4,9 +4,13 @@ Portnoy, Koenker, Statistical Science 12 (1997), section 5. The solution for som
 rows have errors far above 0, and which far below. If they stay there, their losses are straight,
 and only the sum (X, 1)'a of them takes part in steps for the other rows. After each pass all errors
 are looked at: rows that have crossed 0 join those near, and steps begin anew. If none has at the
-end, the solution is that of all rows.
+end, and their sum is balanced by rows near, the solution is that of all rows.
 
-Differs: the first rows are spread by class, so that a rare one is well known.
+Differs:
+
+- The first rows are spread by class, so that a rare one is well known.
+- Where rows near do not tell a column, as a rare category, their sum stays unbalanced. Then all
+  rows are near.
 """
 
 from __future__ import annotations
@@ -29,6 +33,7 @@ LEAST = 2**17  # numbers of X: with fewer, the same holds
 MANY = 0.5  # of rows near: if more cross 0, parts tell too little, and all rows are near
 ROUGH = 0.1  # tolerance of the first rows
 WIDE = 0.5  # share of rows near, beyond which all are
+BALANCED = 1e-6  # of the size of a column: less of (X, 1)'a less l2 W is rounding
 
 
 def worth_parts(rows: DenseRows, targets: int) -> bool:
@@ -86,9 +91,9 @@ class NearRows:
         if column.count == self._rows.count:
             self.converged = column.converged
         elif column.converged or self._above is not None:
-            self._look(pool)
+            self._look(pool, silent)
 
-    def _look(self, pool: Pool) -> None:
+    def _look(self, pool: Pool, silent: NDArray[np.bool_]) -> None:
         """Find out whether all rows keep their sides, else choose those near anew."""
         rows, lines, near = self._rows, self._lines, self._near
         errors = lines.t - rows.scores(self.theta, pool)
@@ -96,8 +101,10 @@ class NearRows:
         if self._above is not None:
             crossed = ~near & (above != self._above)
             if not crossed.any():
-                self.converged = self._column.converged
-                return
+                self.converged = self._column.converged and self._balanced(pool, silent)
+                if self.converged or not self._column.converged:
+                    return
+                near[:] = True
             near |= crossed | (crossed.sum() > MANY * self._count)
         self._above = above
         near |= sizes <= np.partition(sizes, self._count)[self._count]
@@ -109,3 +116,9 @@ class NearRows:
         start = Start(self.theta, errors[some], self._start.first)
         chosen, kept = rows.chosen(some), lines.of_rows(some, 1.0, 0.0)
         self._column = Column(chosen, kept, self._penalties, start, pull)
+
+    def _balanced(self, pool: Pool, silent: NDArray[np.bool_]) -> bool:
+        """Return whether the rows near tell all columns: `Column.rest` is nothing."""
+        squares = self._rows.moments(self._lines.up + self._lines.down, pool)[1]
+        rest = self._column.rest(pool, silent)
+        return bool((abs(rest) <= BALANCED * np.sqrt(np.append(squares, 1.0))).all())

@@ -350,6 +350,32 @@ def test_parts_hold_all_rows_of_a_rare_class(ones: int, monkeypatch: Any) -> Non
     assert value(MORE, y, None, loss, penalties, found) <= least * (1.0 + 1e-6)
 
 
+@pytest.mark.parametrize("far", [1e2, 1e6])
+def test_rows_near_tell_all_columns(far: float, monkeypatch: Any) -> None:
+    """Rows of rare categories are far from their kinks, and no penalty holds their weights."""
+    rare = np.zeros((900, 3))
+    rare[[5, 6, 7, 300, 301, 800], [0, 0, 0, 1, 1, 2]] = 1.0
+    rows = np.hstack([MORE, rare])
+    y = MORE_SCORES + rare @ [far, -far, 2.0 * far] + rare[:, 0] * MORE[:, 0] * far
+    least = value(rows, y, None, LOSSES[0], Penalties(0.0, 0.0), solved(rows, y, None, LOSSES[0]))
+    by_parts(monkeypatch)
+    found = solved(rows, y, None, LOSSES[0])
+    assert value(rows, y, None, LOSSES[0], Penalties(0.0, 0.0), found) <= least * (1.0 + 1e-6)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_part_of_one_row_of_great_weight(loss: Loss, monkeypatch: Any) -> None:
+    """Its error is 0 at the best constant."""
+    weights, penalties = np.ones(900), Penalties(0.0, 1e-9)
+    y = MORE_SCORES if loss.link == "quantile" else (MORE_SCORES > 0.0).astype(float)
+    weights[7] = 1e9
+    wanted = solved(MORE, y, weights, loss, *penalties)
+    least = value(MORE, y, weights, loss, penalties, wanted)
+    by_parts(monkeypatch)
+    found = solved(MORE, y, weights, loss, *penalties)
+    assert value(MORE, y, weights, loss, penalties, found) <= least * (1.0 + 1e-5)
+
+
 def test_threads_change_no_bits_of_rows_near(monkeypatch: Any) -> None:
     by_parts(monkeypatch)
     monkeypatch.setattr(row_sums, "WORTH", 500)
