@@ -17,13 +17,18 @@ Places: TypeAlias = NDArray[np.intp]
 AT_ONCE = 2**16  # numbers of a chunk of a Hessian
 LONGER = 4  # times as long are chunks of a pass, whose calls of NumPy take as long as products
 LOOKED_AT = 1024  # rows that tell the centre of columns
+ABOUT = 0.5, 2.0  # times the squares of each column a sample has: few rows may have most of them
 SAMPLE = 1000, 10  # rows of a Hessian that is no more than a guide, and further ones for a column
 MOST_COPIED = 2**28  # bytes of a copy of X in float32
 USUAL = 1e-24, 1e24  # mean squares of columns that float32 holds, with those far from the mean
+FLAT = 1e-4  # of mean squares: with less variance, float32 does not hold a column that varies
 
 
 class DenseSums(RowSums):
-    """Sums over all rows of a dense X, or of a copy of float32 where a guide will do."""
+    """Sums over all rows of a dense X, or of a copy of float32 where a guide will do.
+
+    sample: rows of a Hessian: all of squares, else enough for a guide, if they tell all columns.
+    """
 
     def __init__(
         self,
@@ -44,6 +49,9 @@ class DenseSums(RowSums):
         self._narrow = X if X.dtype == np.float32 and self.centre is None else None
         copied = loss.link != "linear" and 4 * X.size <= MOST_COPIED
         self.single = self._narrow is not None or copied
+        enough = SAMPLE[0] + SAMPLE[1] * self.features
+        some = loss.link != "linear" and self.rows >= 2 * enough
+        self.sample = enough if some else self.rows
 
     def at(
         self, theta: Array, pool: Pool, *, rough: bool = False, columns: bool = False
@@ -99,7 +107,7 @@ class DenseSums(RowSums):
         """Return the mean of bend x x' over rows. bends: [n], times weights of rows; None: 1."""
         read, wide, rows = self._reader(pool, rough=rough), self.features + 1, None
         if self.sample < self.rows:
-            rows, bends = spread(np.ones(self.rows) if bends is None else bends, self.sample)
+            rows, bends = spread(self._shares if bends is None else bends, self.sample)
 
         def add(part: slice, room: Array, into: list[Array]) -> None:
             x = read(part if rows is None else rows[part], room)
@@ -110,17 +118,47 @@ class DenseSums(RowSums):
 
     def at_start(self, theta: Array, pool: Pool) -> AtScores:
         """Return means: see `RowSums.at_start`. They are of float32 where that holds X."""
-        found = self.at(theta, pool, rough=self.single, columns=True)
-        if self.single and found.squares is not None and not self.usual(found.squares):
+        rough = self.single and self.loss.link != "linear"
+        found = self.at(theta, pool, rough=rough, columns=True)
+        assert found.columns is not None and found.squares is not None  # they are asked for
+        if self.single and not self.usual(found.columns, found.squares):
             self.single, self._narrow = False, None
             found = self.at(theta, pool, columns=True)
+        if self.sample < self.rows and not self._told(found, pool):
+            self.sample = self.rows
         return found
 
-    def usual(self, squares: Array) -> bool:
-        """Return whether float32 holds X, where it found these mean squares [features]."""
-        zero = squares == 0.0
-        held = zero | ((squares > USUAL[0]) & (squares < USUAL[1]))
-        return bool(held.all() and not (zero.any() and self._X[:, zero].any()))
+    def _told(self, means: AtScores, pool: Pool) -> bool:
+        """Return whether a sample has about its share of the squares of each column."""
+        assert means.squares is not None
+        rows, stand_for = spread(self._shares, self.sample)
+
+        def add(part: slice, room: Array, into: list[Array]) -> None:
+            x = self._wide(rows[part], room)
+            into[0] += stand_for[part] @ (x * x)
+
+        found = self._summed(pool, add, [(self.features,)], len(rows), self._chunk)[0]
+        least, most = (share * means.squares for share in ABOUT)
+        return bool(((found >= least) & (found <= most)).all())
+
+    @property
+    def _shares(self) -> Array:
+        """The weights of rows [n]."""
+        return np.ones(self.rows) if self._weights is None else self._weights
+
+    def usual(self, mean: Array, squares: Array) -> bool:
+        """Return whether float32 holds weights, and X with what tells its numbers apart.
+
+        mean, squares: of columns [features], as float32 found them.
+        """
+        if self._weights is not None and not USUAL[0] < self._weights.max() < USUAL[1]:
+            return False
+        X, base = self._X, 0.0 if self.centre is None else self.centre
+        zero = (squares == 0.0) & (X[0] == base)
+        if not (zero | ((squares > USUAL[0]) & (squares < USUAL[1]))).all():
+            return False
+        flat = np.flatnonzero(squares - mean**2 <= FLAT * squares)
+        return all((X[:, column] == X[0, column]).all() for column in flat)
 
     def _reader(self, pool: Pool, *, rough: bool) -> Callable[[slice | Places, Array], Numbers]:
         """Return what reads rows less the centre; where X is not such rows itself, of a copy."""
@@ -140,12 +178,6 @@ class DenseSums(RowSums):
     def _chunk(self) -> int:
         """The number of rows whose numbers stay in the cache."""
         return rows_at_once(max(self.features, self.targets))
-
-    @property
-    def sample(self) -> int:
-        """The number of rows of a Hessian: all of squares, else enough for a guide."""
-        enough = SAMPLE[0] + SAMPLE[1] * self.features
-        return self.rows if self.loss.link == "linear" or self.rows < 2 * enough else enough
 
     def _wide(self, part: slice | Places, room: Array) -> Array:
         return widened(self._X[part], self.centre, room)

@@ -130,7 +130,7 @@ class Hessians:
             return self._diagonal.moments(theta, pool)
         self.exact = self._small or not self._sums.single
         H = self._sums.hessians(pool, None, rough=not self.exact)[0]
-        if not (self.exact or self._sums.usual(np.diagonal(H)[:-1])):
+        if not (self.exact or self._sums.usual(H[-1, :-1], np.diagonal(H)[:-1])):
             self.exact = True
             H = self._sums.hessians(pool, None, rough=False)[0]
         self._whole, columns, squares = H, H[-1, :-1].copy(), np.diagonal(H)[:-1].copy()

@@ -125,7 +125,10 @@ class NewtonSolver:
                     if number == 1:
                         self._begin(pool)
                     else:
-                        self._move(self._sums.at(self._trial, pool, rough=self._rough), tolerance)
+                        rough = self._rough
+                        self._move(self._sums.at(self._trial, pool, rough=rough), tolerance)
+                        if rough and not self._rough and self._left.any():
+                            self._stand(pool)
                     if self._left.any():
                         at = Standing(self.theta, self._left, self._first, self._norm)
                         if self._matrix.renewed(pool, number, at, tolerance):
@@ -154,9 +157,15 @@ class NewtonSolver:
         self._f, self._g = self._penalised(found, self.theta)
         self._first = self._norm = self._size(self._g)
         self._along, self._slope = np.zeros_like(self.theta), np.zeros_like(self._f)
-        self._taken, self._coarse = np.ones(self._f.size, bool), np.full(self._f.size, sums.single)
+        self._taken = np.ones(self._f.size, bool)
         matrix.begin(pool, within, self._silent)
         self._rough = sums.single and self.link != "linear"
+
+    def _stand(self, pool: Pool) -> None:
+        """Look from here in float64: steps from here shall not be compared with rough sums."""
+        self._f, self._g = self._penalised(self._sums.at(self.theta, pool), self.theta)
+        self._norm = self._size(self._g)
+        self._taken, self._steps[:], self._tries[:] = np.ones_like(self._taken), 1.0, 0
 
     def _penalised(self, found: AtScores, theta: Array) -> tuple[Array, Array]:
         """Return objectives and gradients."""
@@ -169,7 +178,7 @@ class NewtonSolver:
     def _move(self, found: AtScores, tolerance: float) -> None:
         """Accept the trials that gain enough."""
         f, G = self._penalised(found, self._trial)
-        noise = np.where(self._coarse | self._rough, *ROUNDING) * abs(self._f)
+        noise = ROUNDING[0 if self._rough else 1] * abs(self._f)
         taken = self._left & (f <= self._f + DECREASE * self._steps * self._slope + noise)
         step, change = self._trial - self.theta, G - self._g
         if taken.all():
@@ -181,7 +190,6 @@ class NewtonSolver:
             self.theta = np.where(taken, self._trial, self.theta)
             self._f, self._g = np.where(taken, f, self._f), np.where(taken, G, self._g)
         self._taken = taken
-        self._coarse = np.where(taken, self._rough, self._coarse)
         self._remember(step, change)
         self._norm = self._size(self._g)
         far, smooth = self._norm > ROUGH * self._first, taken[self._left].all()

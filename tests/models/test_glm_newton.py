@@ -163,6 +163,57 @@ def test_columns_that_float32_does_not_hold(kind: Any, unit: float) -> None:
         np.testing.assert_allclose(scores, X @ wanted.W[:-1] + wanted.b, atol=5e-3)
 
 
+def losses_of(found: NewtonSolver, X: Any, Y: Any, weights: Any = None) -> float:
+    eta = X @ found.theta[:-1] + found.theta[-1]
+    return float(np.average(defined(found.link, eta, Y)[1].sum(axis=1), weights=weights))
+
+
+@pytest.mark.parametrize("link", ["logistic", "softmax"])
+@pytest.mark.parametrize("tolerance", [1e-4, 1e-9])
+@pytest.mark.parametrize("origin", [1e4, 1e6])
+def test_float32_holds_no_deviations_far_from_0(
+    link: Any, tolerance: float, origin: float, monkeypatch: Any
+) -> None:
+    """Without an intercept, columns have no centre."""
+    rows, y, how = X + origin, TARGETS[link], {"l2": 1e-6, "intercept": False}
+    found = solved(rows, y, link, tolerance=tolerance, **how)
+    monkeypatch.setattr(dense_sums, "MOST_COPIED", 0)
+    wanted = solved(rows, y, link, tolerance=tolerance, **how)
+    np.testing.assert_allclose(losses_of(found, rows, y), losses_of(wanted, rows, y), rtol=1e-6)
+
+
+@pytest.mark.parametrize("link", ["logistic", "softmax"])
+def test_columns_that_differ_by_what_float32_does_not_hold(link: Any) -> None:
+    """Each is as usual, but steps of float64 shall not be compared with sums of float32."""
+    rows, y = np.hstack([X, X + 1e-6 * RNG.normal(size=X.shape)]), TARGETS[link]
+    found = solved(rows, y, link, l2=1e-9)
+    by_W, by_b = slopes(found, rows, y, None, 1e-9)
+    assert found.converged and abs(by_W).max() < 2e-8 and abs(by_b).max() < 2e-8
+
+
+@pytest.mark.parametrize("weight", [1e-45, 1e-30, 1e30, 1e300])
+def test_weights_that_float32_does_not_hold(weight: float) -> None:
+    wanted = solved(X, TARGETS["logistic"], "logistic", WEIGHTS)
+    found = solved(X, TARGETS["logistic"], "logistic", WEIGHTS * weight, tolerance=1e-4)
+    assert found.converged
+    np.testing.assert_allclose(found.W, wanted.W, atol=5e-3)
+
+
+@pytest.mark.parametrize("huge", [1e4, 1e8, 1e20])
+@pytest.mark.parametrize("row", range(3))
+def test_hessians_of_some_rows_tell_all_columns(row: int, huge: float, monkeypatch: Any) -> None:
+    """One row has nearly all squares of a column: a Hessian without it makes far too long steps."""
+    monkeypatch.setattr(dense_sums, "SAMPLE", (60, 0))
+    rows = X.copy()
+    rows[row, 0] = huge
+    found = solved(rows, TARGETS["logistic"], "logistic", tolerance=1e-6, most=40)
+    monkeypatch.undo()
+    wanted = solved(rows, TARGETS["logistic"], "logistic", tolerance=1e-6)
+    assert found.converged
+    losses = [losses_of(each, rows, TARGETS["logistic"]) for each in (found, wanted)]
+    np.testing.assert_allclose(*losses, rtol=1e-3)
+
+
 @pytest.mark.parametrize("link", ["logistic", "squared_hinge"])
 def test_hessians_of_rare_classes_are_of_rows_that_tell(link: Any, monkeypatch: Any) -> None:
     """One row in a hundred: few of evenly spaced rows would have second derivatives."""
