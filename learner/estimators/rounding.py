@@ -12,6 +12,7 @@ from .scikit import HAS_CALLBACKS, DataConversionWarning
 
 LOOKED_AT = 256  # rows, evenly spaced
 MOST_LOST = 1e-4  # of the variance of a column
+CONSTANT = 1e-14  # deviation relative to the mean: less is rounding of float64, as of 0.1 + 0.2
 
 
 def warn_of_rounding(estimator: object, X: Any, y: Any, *, numbers: bool) -> None:
@@ -35,6 +36,7 @@ def _warn(who: str, what: str, table: Any) -> None:
         exact = some.astype(np.float64)
         variance = exact.var(axis=0)
         bad = (exact - some.astype(np.float32)).var(axis=0) > MOST_LOST * variance
+        bad &= variance > (CONSTANT * exact.mean(axis=0)) ** 2
     if bad.any():
         column = int(bad.argmax())
         largest = np.float32(np.abs(exact[:, column]).max())

@@ -216,3 +216,5 @@ def test_numbers_that_float32_tells_apart_are_not_told() -> None:
             bl.GLMRegressor().fit(X + shift, y - shift)
             bl.GLMClassifier().fit((X + 1e9).astype(np.float32), y > 5.0)  # nothing is lost here
             bl.GLMClassifier().fit(np.full((600, 2), 1e9 + 1), 10**9 + (y > 5.0))
+            rounded = np.where(y > 5.0, 0.1 + 0.2, 0.3)[:, None]  # differ by rounding of float64
+            bl.GLMClassifier().fit(rounded, y > 5.0)
