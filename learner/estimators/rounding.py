@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
+from .base import Array
 from .scikit import HAS_CALLBACKS, DataConversionWarning
 
-LOOKED_AT = 256  # rows, evenly spaced
+LOOKED_AT = 64, 256  # rows, evenly spaced: of all columns, then of those that seem to lose
 MOST_LOST = 1e-4  # of the variance of a column
 CONSTANT = 1e-14  # deviation relative to the mean: less is rounding of float64, as of 0.1 + 0.2
 
@@ -29,22 +31,32 @@ def warn_of_rounding(estimator: object, X: Any, y: Any, *, numbers: bool) -> Non
 def _warn(who: str, what: str, table: Any) -> None:
     if sp.issparse(table) or table.dtype.kind not in "iuf" or table.dtype.itemsize <= 2:
         return
-    some = table[:: -(-len(table) // LOOKED_AT) or 1].reshape(-1, int(np.prod(table.shape[1:])))
-    if some.dtype == np.float32 or not some.size:
+    if table.dtype == np.float32 or not table.size:
         return
+    width = int(np.prod(table.shape[1:]))
+    columns = np.arange(width)
+    for most in LOOKED_AT:
+        rows = table[:: -(-len(table) // most)].reshape(-1, width)
+        exact = (rows if len(columns) == width else rows[:, columns]).astype(np.float64)
+        lost = _lost(exact)
+        columns, exact = columns[lost], exact[:, lost]
+        if not columns.size:
+            return
+    largest = np.float32(np.abs(exact[:, 0]).max())
+    name = what if table.ndim == 1 else f"column {columns[0]} of {what}"
+    warnings.warn(
+        f"{who}: {name} has numbers up to {largest:.3g}, which float32 holds to the next "
+        f"{np.spacing(largest):.3g}, but they differ by {exact[:, 0].std():.3g} only "
+        "(standard deviation). Subtract a constant, such as the mean, and call fit again.",
+        DataConversionWarning,
+        stacklevel=7 if HAS_CALLBACKS else 6,
+    )
+
+
+def _lost(exact: Array) -> NDArray[np.bool_]:
+    """Return which columns lose too much in float32."""
     with np.errstate(all="ignore"):  # what float32 cannot hold at all is refused later
-        exact = some.astype(np.float64)
         variance = exact.var(axis=0)
-        bad = (exact - some.astype(np.float32)).var(axis=0) > MOST_LOST * variance
-        bad &= variance > (CONSTANT * exact.mean(axis=0)) ** 2
-    if bad.any():
-        column = int(bad.argmax())
-        largest = np.float32(np.abs(exact[:, column]).max())
-        name = what if table.ndim == 1 else f"column {column} of {what}"
-        warnings.warn(
-            f"{who}: {name} has numbers up to {largest:.3g}, which float32 holds to the next "
-            f"{np.spacing(largest):.3g}, but they differ by {variance[column] ** 0.5:.3g} only "
-            "(standard deviation). Subtract a constant, such as the mean, and call fit again.",
-            DataConversionWarning,
-            stacklevel=7 if HAS_CALLBACKS else 6,
-        )
+        lost = (exact - exact.astype(np.float32)).var(axis=0)
+        constant = variance <= (CONSTANT * exact.mean(axis=0)) ** 2
+    return np.asarray((lost > MOST_LOST * variance) & ~constant)
