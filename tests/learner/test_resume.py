@@ -32,6 +32,7 @@ from blocklearn.optimizers import (
     FTRL,
     LBFGS,
     SGD,
+    SGLD,
     AdaGrad,
     Adam,
     ConjugateGradient,
@@ -105,6 +106,12 @@ def test_penalties_that_rows_have_missed(
     X, Y = labelled()
     data = (X.toarray() if dense else X, Y)
     check(tmp_path, GLM(**PENALTIES), data, replicas, optimizer=optimizer)
+
+
+@pytest.mark.parametrize("replicas", first_often(REPLICAS), ids=["one", "three"])
+def test_noise(tmp_path: Path, replicas: Any) -> None:
+    optimizer = SGLD(rate=0.1, rows=ROWS, average_from=10)
+    check(tmp_path, GLM(l2=1e-2), labelled(), replicas, optimizer=optimizer)
 
 
 @pytest.mark.parametrize("replicas", REPLICAS, ids=["one", "three"])
