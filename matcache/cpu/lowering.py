@@ -97,7 +97,7 @@ class KernelLower(Lower):
         kind, given = self.typeof(array.name), self.typeof(index.name)
         many = isinstance(given, types.BaseTuple)
         kinds = given.types if many else (given,)
-        whole = all(isinstance(one, types.Integer) for one in kinds)
+        whole = kinds and all(isinstance(one, types.Integer) for one in kinds)
         if not (whole and isinstance(kind, types.Array) and kind.ndim == len(kinds)):
             return None
         record, found = self.loadvar(array.name), self.loadvar(index.name)

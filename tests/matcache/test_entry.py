@@ -47,6 +47,11 @@ def is_small(number):
     return number < 0
 
 
+@kernel()
+def only(point, out):
+    out[0] = point[()]
+
+
 @helper()
 def more(number):
     return number + 1
@@ -115,6 +120,12 @@ def test_wrong_arguments_are_errors() -> None:
     for short in ((first.line,), (*first, 1), None):
         with pytest.raises((TypeError, SystemError)):
             found.entry_point(short, by, second, out)
+
+
+def test_the_only_element_of_an_array_without_axes_is_read() -> None:
+    out = np.zeros(1)
+    only(np.array(0.375), out)
+    assert out[0] == 0.375
 
 
 def test_a_kernel_that_fails_is_an_error() -> None:
