@@ -161,8 +161,8 @@ def kernel(
     places: whether each index is a place; one that counts from the end is a constant, and alone.
 
     A kernel neither makes arrays nor assigns slices. It is compiled anew when its file changes. One
-    of this folder, or of one in it, calls helpers of other files: it is also compiled anew when any
-    of them changes.
+    of this package calls helpers of other files: it is also compiled anew when any file of its own
+    folder or of this one changes.
     """
     compile_later: Callable[[Any], Any] = _njit(
         nogil=not keeps_lock,
@@ -173,8 +173,8 @@ def kernel(
 
     def decorate(function: Any) -> Any:
         folder = Path(function.__code__.co_filename).parent
-        here = FOLDER in (folder, folder.parent)
-        made = kept(compile_later(function), sources(folder) if here else "")
+        ours = FOLDER.parents[1] in folder.parents
+        made = kept(compile_later(function), sources(folder) if ours else "")
         if sizes:
             function.sizes = Sizes(sizes, unroll, made._cache, sources(FOLDER))
         return made
@@ -184,7 +184,7 @@ def kernel(
 
 @cache
 def sources(folder: Path) -> str:
-    """Return a digest of all files of this folder, and of a folder in it."""
+    """Return a digest of all files of this folder, and of another one."""
     files = sorted(path for each in {FOLDER, folder} for path in each.glob("*.py"))
     whole = b"".join(path.read_bytes() for path in files)
     return hashlib.blake2b(whole, digest_size=8).hexdigest()

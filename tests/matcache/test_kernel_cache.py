@@ -115,15 +115,24 @@ def test_a_file_that_could_not_be_written_leaves_nothing(tmp_path: Path, monkeyp
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-@pytest.mark.parametrize("own, other", [(".", "."), ("inside", "."), ("inside", "inside")])
+@pytest.mark.parametrize(
+    "own, other",
+    [
+        ("room/cpu", "room/cpu"),
+        ("room/cpu/inside", "room/cpu"),
+        ("another", "room/cpu"),
+        ("another", "another"),
+    ],
+)
 def test_a_kernel_is_compiled_anew_when_a_file_of_helpers_changes(
     own: str, other: str, tmp_path: Path, monkeypatch: Any
 ) -> None:
     """Numba looks at the file of the kernel alone."""
     path = tmp_path / own / "one_kernel.py"
-    path.parent.mkdir(exist_ok=True)
+    for folder in own, other:
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
     path.write_text("def run(x):\n    return x + 1\n")
-    monkeypatch.setattr(jit, "FOLDER", tmp_path)
+    monkeypatch.setattr(jit, "FOLDER", tmp_path / "room/cpu")
     misses = []
     for helper in ("3", "3", "4"):
         (tmp_path / other / "helpers.py").write_text(f"x = {helper}\n")
