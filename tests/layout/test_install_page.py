@@ -19,7 +19,7 @@ def test_versions_are_those_that_pip_wants() -> None:
     least = PROJECT["requires-python"].removeprefix(">=")
     assert f"| Python | {least} or newer" in PAGE
     needs = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["gpu"]]
-    assert "numba>=0.61,<0.70" in needs and "Numba (0.61 to 0.69)" in PAGE
+    assert "numba>=0.62,<0.70" in needs and "Numba (0.62 to 0.69)" in PAGE
     assert "cupy-cuda12x[ctk]>=14.1" in needs and "CuPy 14.1 or newer" in PAGE
 
 
