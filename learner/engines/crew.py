@@ -140,13 +140,13 @@ class Crew:
         name: of what the others do, among the `orders` of `lead`.
         """
         before, self._leading = self._leading, False
+        in_step = self._in_step
         try:
             if before:
                 self._in_step = False
                 self.told(name)
             yield
-            if before:
-                self._in_step = True
+            self._in_step = in_step
         finally:
             self._leading = before
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,8 @@ from blocklearn.learner.command_line.train_commands import LogFormat, execute
 from blocklearn.learner.configuration.config import RunConfig
 from blocklearn.learner.configuration.yaml_config import Setting, resolve
 from blocklearn.learner.engines.crew import Crew
-from blocklearn.learner.engines.threads import thread_exchanges
+from blocklearn.learner.engines.exchange import Exchange
+from blocklearn.learner.engines.threads import ThreadExchange, thread_exchanges
 from blocklearn.learner.errors import ConfigError, WorkerLostError
 from blocklearn.learner.exit_codes import ExitCode, exit_code, message
 from blocklearn.learner.learner import Learner
@@ -21,7 +22,7 @@ from blocklearn.learner.runs import training, workers
 from blocklearn.learner.runs.assisting import assist
 from blocklearn.learner.runs.signals import Requests
 from blocklearn.learner.runs.training import RunOptions, train
-from tests.support.workers import PATIENCE
+from tests.support.workers import PATIENCE, as_workers
 
 CONFIG = """\
 model: {kind: kmeans, clusters: 2}
@@ -124,3 +125,41 @@ def test_what_is_printed_at_the_end_may_read_the_model(monkeypatch: pytest.Monke
         trained = train(config_of(*stop), RunOptions(show=show), first)
         along.result()
     assert trained is not None and trained.progress.block == 4 and apart == [True]
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_workers_are_seen_off_unless_an_order_was_left(interrupted: bool) -> None:
+    """One in the middle of an order would take a farewell for the end of a part of it."""
+    seen_off = []
+
+    class Starter(ThreadExchange):
+        @property
+        def running(self) -> bool:
+            return True
+
+        def see_off(self) -> None:
+            seen_off.append(self.rank)
+
+    def hook(crew: Crew) -> None:
+        with crew.ordered("part"):
+            crew.gather(0)
+        if interrupted:
+            raise KeyboardInterrupt
+
+    def work(own: Exchange) -> None:
+        crew = Crew(own, followed=own.rank == 0)
+        orders = {"part": lambda: crew.gather(0)}
+        if not crew.leads:
+            crew.follow({"fit": lambda: crew.lead(lambda: None, orders)})
+            return
+        own.__class__ = Starter
+        with suppress(KeyboardInterrupt), crew.ordered("fit"):
+            crew.lead(lambda: hook(crew), orders)
+        crew.renew()
+        if interrupted:
+            own.close()  # the other one waits for orders
+
+    first, second = as_workers(2, work)
+    assert seen_off == ([] if interrupted else [0])
+    assert first is None
+    assert isinstance(second, WorkerLostError) if interrupted else second is None
