@@ -185,6 +185,7 @@ def kernel(
 @cache
 def sources(folder: Path) -> str:
     """Return a digest of all files of this folder, and of another one."""
-    files = sorted(path for each in {FOLDER, folder} for path in each.glob("*.py"))
-    whole = b"".join(path.read_bytes() for path in files)
+    whole = b"".join(path.read_bytes() for path in sorted(folder.glob("*.py")))
+    if folder != FOLDER:
+        whole += sources(FOLDER).encode()
     return hashlib.blake2b(whole, digest_size=8).hexdigest()
