@@ -87,7 +87,7 @@ class Resources(NamedTuple):
 
 
 def shown() -> str:
-    """Return the kernels and their needs as a table in Markdown."""
+    """Return the kernels and their needs as a table in Markdown, each line once."""
     lines = [
         "| kernel | | threads | registers | spilled bytes | shared bytes | blocks a processor | "
         "cycles of a chain |",
@@ -98,7 +98,7 @@ def shown() -> str:
     for what, sources in MODULES.items():
         for source in sources:
             lines += [_line(name, what, numbers) for name, numbers in _needs(source)]
-    return "\n".join(lines)
+    return "\n".join(dict.fromkeys(lines))
 
 
 def _line(name: str, what: str, numbers: Iterable[int]) -> str:
