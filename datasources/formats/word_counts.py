@@ -140,7 +140,7 @@ def read_counts(
         corpus = replace(corpus, targets=table, target_names=names)
     if vocabulary is not None or (min_df, max_df) == (1, 1.0):
         return corpus  # keep all columns, also those that no document uses
-    return corpus.limit(min_df=min_df, max_df=max_df)
+    return corpus.limit(min_df=min_df, max_df=max_df, name=str(path))
 
 
 def read_texts(path: Path, field: str, separator: str | None) -> Iterator[tuple[str, str]]:

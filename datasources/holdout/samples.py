@@ -113,5 +113,7 @@ def check_parts(share: float, train: int, held: int, what: str = "rows") -> None
     if not train or not held:
         raise DataError(
             f"holdout: share={share} of {train + held} {what} leaves {train} to train on and "
-            f"{held} to evaluate: both must have at least one. Change the share."
+            f"{held} to evaluate: both must have at least one. Choose a "
+            f"{'smaller' if held else 'larger'} share (in a configuration `data.eval.share`), or "
+            "hold out none (`data.eval: null`)."
         )

@@ -59,11 +59,11 @@ class Corpus:
             row_names=self.documents,
         )
 
-    def limit(self, *, min_df: int = 1, max_df: float = 1.0) -> "Corpus":
+    def limit(self, *, min_df: int = 1, max_df: float = 1.0, name: str = "Corpus") -> "Corpus":
         """Keep words in at least `min_df` documents and at most a share `max_df`.
 
-        `max_df` is a share of the documents. Documents stay even without words. Raises `DataError`
-        if no word remains.
+        `max_df` is a share of the documents. Documents stay even without words. An error calls the
+        documents `name`, such as their file. Raises `DataError` if no word remains.
 
         >>> c = count_words([("a", ["x", "y"]), ("b", ["y"]), ("c", ["y", "z", "z"])])
         >>> c.limit(max_df=0.9).vocabulary, c.limit(min_df=2).vocabulary
@@ -77,8 +77,8 @@ class Corpus:
             return self
         if keep.size == 0:
             raise DataError(
-                f"Corpus: of {columns} words in {documents} documents none is in at least "
-                f"min_df={min_df} and at most max_df={max_df:.0%} of them; relax one of the two."
+                f"{name}: none of {columns} words is in at least min_df={min_df} and at most "
+                f"max_df={max_df:.0%} of its {documents} documents; relax one of the two."
             )
         counts = sparse.csr_array(self.counts[:, keep])
         counts.sort_indices()

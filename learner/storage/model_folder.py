@@ -180,7 +180,7 @@ def load(path: Path, *, mapped: Mapped = False) -> Saved:
 
 
 def _load(folder: Path, mapped: Mapped) -> Saved:
-    missing = "no model here (no model.json)"
+    missing = f"no model here (no {MANIFEST if folder.is_dir() else 'such folder'})"
     if (folder / RUN).exists():
         missing = "this run has no model yet; it is written at the end. Resume with --resume auto"
         if (folder / WEIGHTS).exists():

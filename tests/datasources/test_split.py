@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blocklearn.datasources import DataError, split_rows
+from blocklearn.datasources.holdout.samples import check_parts
 
 
 @given(st.integers(0, 500), st.floats(0.01, 0.99), st.integers(0, 2**64 - 1))
@@ -27,3 +28,9 @@ def test_split_holds_out_the_share_and_depends_on_the_seed() -> None:
             split_rows(10, wrong)
     with pytest.raises(DataError, match="seed="):
         split_rows(10, 0.5, -1)
+
+
+@pytest.mark.parametrize(("train", "held", "remedy"), [(4, 0, "larger"), (0, 4, "smaller")])
+def test_a_share_that_leaves_a_part_empty(train: int, held: int, remedy: str) -> None:
+    with pytest.raises(DataError, match=f"Choose a {remedy} share .in a configuration `data.eval"):
+        check_parts(0.5, train, held)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,7 @@ def test_limits_by_document_frequency() -> None:
     assert corpus.limit(min_df=2).vocabulary == ["a", "b"]
     assert corpus.limit(min_df=2, max_df=0.5).counts.toarray().tolist() == [[2], [1], [0], [0]]
     assert corpus.limit() is corpus
-    with pytest.raises(DataError, match="of 4 words in 4 documents none is in at least min_df=9"):
+    with pytest.raises(DataError, match="none of 4 words is in at least min_df=9"):
         corpus.limit(min_df=9)
     with pytest.raises(DataError, match="min_df=0"):
         corpus.limit(min_df=0)
@@ -95,6 +96,8 @@ def test_lines_of_text(tmp_path: Path) -> None:
         "docs.txt:3": {"bytes": 2, "paths": 1, "sockets": 1, "über": 1},
     }
     assert read_counts(path, min_df=2).vocabulary == ["bytes"]
+    with pytest.raises(DataError, match=rf"^{re.escape(str(path))}: none of"):
+        read_counts(path, min_df=9)
     known = read_counts(str(path), ["zebra", "bytes"], min_df=2)
     assert known.counts.toarray().tolist() == [[0, 1], [0, 0], [0, 2]]
     assert known.dropped == 5 and known.vocabulary == ["zebra", "bytes"]

@@ -137,7 +137,7 @@ def test_a_missing_file(tmp_path: Path, name: str) -> None:
 def test_no_model_at_all(tmp_path: Path) -> None:
     with pytest.raises(ModelMissingError, match="no model here"):
         load(tmp_path)
-    with pytest.raises(ModelMissingError, match="nowhere: no model here"):
+    with pytest.raises(ModelMissingError, match="nowhere: no model here .no such folder"):
         load(tmp_path / "nowhere")
     (tmp_path / "run.json").touch()
     with pytest.raises(ModelMissingError, match="--resume auto"):

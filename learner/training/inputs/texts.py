@@ -20,7 +20,10 @@ def refuse_texts(X: Any) -> None:
     what, vectorizer, texts = "texts", "CountVectorizer()", "texts"
     other = FILE_OF_TEXTS
     if isinstance(X, Iterator):
-        raise DataError(f"X is a {type(X).__name__}, and must be a matrix, rows x columns.")
+        raise DataError(
+            f"X is a {type(X).__name__}, and must be a matrix, rows x columns. Batches from an "
+            "iterator are data of blocklearn.datasources.IterableSource."
+        )
     if hasattr(X, "columns") and hasattr(X, "dtypes"):
         found = text_column(X)
         if found is None:
