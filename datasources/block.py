@@ -278,15 +278,14 @@ class HostBlock:
     def _check_own(self) -> None:
         """Raise DataError if an array was replaced: readers and devices have the addresses."""
         dense, targets = self._own_tables
-        own: dict[str, npt.NDArray[Any]] = {"dense": dense, "targets": targets}
-        if self.kept is None:
-            own |= {"row_ids": self._own_row_ids, "weights": self._own_weights}
-        for name, array in own.items():
-            if getattr(self, name) is not array:
-                raise DataError(
-                    f"block.{name}: was replaced by another array; must be written into. Write "
-                    f"into.{name}[:rows] = ... in `read`, not into.{name} = ..."
-                )
+        if self.dense is not dense:
+            raise replaced("dense")
+        if self.targets is not targets:
+            raise replaced("targets")
+        if self.kept is None and self.row_ids is not self._own_row_ids:
+            raise replaced("row_ids")
+        if self.kept is None and self.weights is not self._own_weights:
+            raise replaced("weights")
 
     def _finish_weights(self, checked: bool) -> None:
         bad = -1 if checked else check_weights(self.weights, self.rows)
@@ -329,3 +328,11 @@ class HostBlock:
 
     def _row_name(self, row: int) -> str:
         return f"row {self.row_ids[row]}"
+
+
+def replaced(name: str) -> DataError:
+    """Return the error of a source that replaced an array of a block."""
+    return DataError(
+        f"block.{name}: was replaced by another array; must be written into. Write "
+        f"into.{name}[:rows] = ... in `read`, not into.{name} = ..."
+    )

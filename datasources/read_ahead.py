@@ -287,8 +287,8 @@ def _check_finished(source: DataSource, pass_: int, place: Place) -> None:
             f"number {found[1]} of pass {found[0]}. `read` must end with into.finish(pass_=pass_, "
             "index=index, rows=...), with its own arguments."
         )
-    rows = place.block.rows
-    if rows and place.block.row_ids[:rows].max() < 0:
+    rows, ids = place.block.rows, place.block.row_ids
+    if rows and ids.item(0) < 0 and ids[:rows].max() < 0:  # nearly always the first has one
         raise DataError(
             f"{type(source).__name__}.read(pass_={pass_}, index={place.index}, into): no row has a "
             "number. `read` must set them: into.row_ids[:rows] = ..."

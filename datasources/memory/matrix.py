@@ -316,10 +316,7 @@ class MatrixSource(Described):
         if not isinstance(matrix, CSR):
             gather_dense(ids, matrix, into.dense)
             return
-        misfit = gather_csr(
-            ids, matrix.indptr, matrix.indices, matrix.values,
-            into.indptr, into.indices, into.values,
-        )  # fmt: skip
+        misfit = gather_csr(ids, matrix.indptr, matrix.indices, matrix.values, *into.csr)
         if misfit >= 0:
             raise changed(int(ids[misfit]))
 

@@ -71,8 +71,8 @@ class RowOrder:
         """
         if self.shuffle != "blocks":
             return index
-        with self._orders.of(pass_) as order:
-            return order.item(index)
+        with self._orders.lock:
+            return self._orders.of(pass_).item(index)
 
     def rows_of(self, pass_: int, index: int, into: npt.NDArray[np.int64]) -> int:
         """Fill `into` [block_rows] with the rows of a block; return their count."""
@@ -83,8 +83,8 @@ class RowOrder:
         elif self.shuffle == "blocks":
             ids[:] = self._dealt[start : start + ids.size]
         else:
-            with self._orders.of(pass_) as order:
-                ids[:] = order[start : start + ids.size]
+            with self._orders.lock:
+                ids[:] = self._orders.of(pass_)[start : start + ids.size]
             if pass_ > 0 and index >= self.blocks // 2:  # one pass alone needs no other order
                 self._orders.expect(pass_ + 1)
         return ids.size

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ class PassOrders:
     Of `AHEAD` items or more, two are held: see `expect`.
 
     make: fills an array with the permutation of a pass.
+    lock: held while one is read; see `of`.
     """
 
     def __init__(self, items: int, make: Callable[[int, Order], None]) -> None:
@@ -29,21 +30,17 @@ class PassOrders:
         self._free = [np.empty(items, np.int64) for _ in range(1 + self._ahead)]
         self._held: dict[int, Order] = {}  # by pass
         self._coming: _Coming | None = None
-        self._lock = threading.Lock()  # two readers may be in two passes
-
-    @contextmanager
-    def of(self, pass_: int) -> Iterator[Order]:
-        """Yield the permutation of a pass, which holds within this `with` block."""
-        with self._lock:
-            yield self._of(pass_)
+        self.lock = threading.Lock()  # two readers may be in two passes
 
     def expect(self, pass_: int) -> None:
         """Let another thread make a permutation, beside that of the pass before.
 
         Making one takes some 10 ns an item, in which a GPU would wait for the first block.
         """
-        with self._lock:
-            if not self._ahead or self._coming is not None or pass_ in self._held:
+        if not self._ahead:
+            return
+        with self.lock:
+            if self._coming is not None or pass_ in self._held:
                 return
             for old in [held for held in self._held if held != pass_ - 1]:
                 self._free.append(self._held.pop(old))
@@ -55,8 +52,8 @@ class PassOrders:
             else:
                 self._coming = coming
 
-    def _of(self, pass_: int) -> Order:
-        """Return the permutation of a pass; called under the lock."""
+    def of(self, pass_: int) -> Order:
+        """Return the permutation of a pass, which holds while the caller has the lock."""
         if pass_ not in self._held and self._coming is not None:
             self._coming.join()
             coming, self._coming = self._coming, None

@@ -36,8 +36,8 @@ def made(monkeypatch: pytest.MonkeyPatch, make: Any = None) -> tuple[PassOrders,
 
 
 def whole(orders: PassOrders, pass_: int) -> np.ndarray[Any, Any]:
-    with orders.of(pass_) as order:
-        return order.copy()
+    with orders.lock:
+        return orders.of(pass_).copy()
 
 
 def test_each_order_is_made_once_where_passes_follow_one_another(
@@ -129,7 +129,8 @@ def test_an_interrupt_in_the_start_of_the_thread_costs_no_order(
         with pytest.raises(KeyboardInterrupt):
             orders.expect(2)
     for pass_ in (1, 3):
-        with orders.of(pass_) as order:
+        with orders.lock:
+            order = orders.of(pass_)
             go_on.set()
             started[0].join()
             np.testing.assert_array_equal(order, wanted(pass_))

@@ -279,8 +279,9 @@ class Intake:
 
 def check_nonnegative(host: HostBlock) -> None:
     """Raise DataError, naming the smallest value of a block, if it is negative."""
-    values = host.dense[: host.rows] if host.shape.dense else host.values[: host.nnz]
-    if not_negative(values.reshape(-1)):
+    dense = host.shape.dense
+    values = host.dense[: host.rows].reshape(-1) if dense else host.values[: host.nnz]
+    if not_negative(values):
         return
     place = int(values.argmin())
     if host.shape.dense:

@@ -162,7 +162,7 @@ class Replica(Program):
         self.turn_to(side)
         if not new:
             self._row_ids = host.row_ids[: host.rows]
-        if not host.shape.dense:
+        if self.files is not None and not host.shape.dense:
             self._listed = host.indices[: host.nnz]
         self._key_array[0, 1], self._key_array[0, 2] = host.pass_, host.index
         self.key.refill(self._key_array, self.key.slot.where)
@@ -291,7 +291,7 @@ class Replica(Program):
 
     @property
     def occurring(self) -> NDArray[np.int32]:
-        """The columns that occur in the present block, which must be sparse.
+        """The columns that occur in the present block, which must be sparse, for tables in files.
 
         They may be listed several times.
         """

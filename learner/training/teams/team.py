@@ -93,8 +93,9 @@ class Team:
     ) -> Iterator[Result]:
         """Do what `in_turn` does. ahead: how many blocks each replica has at most."""
         if not self._lanes:
+            only = self.first
             for host in blocks:
-                yield _work(work, self.first, 0, host)
+                yield _work(work, only, 0, host)
             return
         pending: deque[Errand[Result]] = deque()
         turn, source, lanes = 0, iter(blocks), len(self._lanes)
