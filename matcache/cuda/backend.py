@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..containers.slots import BFLOAT16
+from ..containers.slots import BFLOAT16, put
 from ..emit.cuda_header import C_TYPES
 from ..errors import source_line
 from . import launches, merging  # noqa: F401 (they register themselves)
@@ -132,11 +132,11 @@ class Cuda:
         """Copy host numbers into an array, in the order of launches."""
         staged = self._stage.place_for(array, self.side) if self.in_block else None
         if staged is not None:
-            np.copyto(staged.numbers, numbers, casting="same_kind")
+            put(staged.numbers, numbers)
             self.launcher.add(staged.step, staged.where)
             return
         host = np.empty(array.shape, array.dtype)
-        np.copyto(host, numbers, casting="same_kind")
+        put(host, numbers)
         if host.size:
             self.drain()
             self.send(array.address, host.reshape(-1).view(np.uint8))

@@ -46,21 +46,20 @@ class DeviceIndex:
             key = ("cuda", "index", cache.new_guid())
             return cache.result(key, (1, size), dtype, f"{what} of {pattern.label} (on the device)")
 
-        self._active = room("active columns", columns, np.int32)
-        self._starts = room("offsets by column", columns + 1, np.int64)
-        self._rows = room("rows by column", capacity, np.int32)
-        self._positions = room("positions by column", capacity, position)
+        self._index = [
+            room("active columns", columns, np.int32),
+            room("offsets by column", columns + 1, np.int64),
+            room("rows by column", capacity, np.int32),
+            room("positions by column", capacity, position),
+        ]
         self._spare_keys = room("columns being sorted", capacity, np.int32)
         self._spare = room("positions being sorted", capacity, position)
         self._sums = room("counts of parts", DIGITS * (PARTS + 1), position)
         self._built = -1  # version of the pattern when it was last built
 
     def arrays(self) -> list[Any]:
-        """Return active, starts, t_rows and t_pos of `PatternSlot`; `build` fills them."""
-        return [slot.array.reshape(-1) for slot in self._containers()]
-
-    def _containers(self) -> list[Any]:
-        return [self._active, self._starts, self._rows, self._positions]
+        """Return active, starts, t_rows and t_pos, each as one row: kernels take addresses."""
+        return [slot.array for slot in self._index]
 
     def build(self) -> None:
         """Make the index, unless that of the present block exists already."""
@@ -77,7 +76,7 @@ class DeviceIndex:
             return
         self._built = pattern.version
         counts, sums = pattern.counts, self._sums.array
-        active, begins, t_rows, t_pos = (slot.array for slot in self._containers())
+        active, begins, t_rows, t_pos = self.arrays()
         # Keys and positions alternate between two pairs of arrays and end in the first. There the
         # rows finally replace the keys.
         pairs = [(t_rows, t_pos), (self._spare_keys.array, self._spare.array)]

@@ -48,7 +48,8 @@ def found_on(driver: Driver, blocks: list[HostBlock], capacity: int) -> list[lis
             cache.backend.end_block()
             count = int(cache.backend.read(X.pattern.counts)[1])
             ends = (count, count + 1, host.nnz, host.nnz)
-            found.append([cache.backend.read(a)[:end] for a, end in zip(arrays, ends, strict=True)])
+            rows_of = (cache.backend.read(array)[0] for array in arrays)
+            found.append([row[:end] for row, end in zip(rows_of, ends, strict=True)])
     return found
 
 
