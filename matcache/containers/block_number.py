@@ -68,7 +68,7 @@ class BlockNumber:
         """
         self.tape, self.formula = tape, formula
         try:
-            self._value = value_of(formula, tape.now)
+            self._value = function_of(formula)(tape.now)
         except ArithmeticError:
             _depend(tape, formula)
             raise
@@ -79,7 +79,7 @@ class BlockNumber:
         A function of the host, which runs for each block, gets that of the present one.
         """
         if self.tape.calls_host:
-            return value_of(self.formula, self.tape.now)
+            return function_of(self.formula)(self.tape.now)
         _depend(self.tape, self.formula)
         return self._value
 
@@ -137,20 +137,22 @@ class BlockNumber:
     __rshift__, __rrshift__ = _reading(operator.rshift), _turned(operator.rshift)
 
 
-def value_of(formula: Any, now: Mapping[str, Any]) -> Any:
-    """Return the value of a formula, or of a number, for a block with the numbers `now`."""
+def function_of(formula: Any) -> Callable[[Mapping[str, Any]], Any]:
+    """Return a formula, or a number, as a function of the numbers of a block."""
     if not isinstance(formula, tuple):
-        return formula
+        return lambda now: formula
     if isinstance(formula[0], str):
-        return now[formula[0]]
-    function, one, other = formula
-    return function(value_of(one, now), value_of(other, now))
+        return operator.itemgetter(formula[0])
+    function, one, other = formula[0], function_of(formula[1]), function_of(formula[2])
+    return lambda now: function(one(now), other(now))
 
 
-def has_value(formula: Any, kind: type, now: Mapping[str, Any]) -> bool:
+def has_value(
+    function: Callable[[Mapping[str, Any]], Any], kind: type, now: Mapping[str, Any]
+) -> bool:
     """Return whether a formula has a value of this type for a block with the numbers `now`."""
     try:
-        return type(value_of(formula, now)) is kind
+        return type(function(now)) is kind
     except ArithmeticError:
         return False
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from ..errors import source_line
 from ..program.padding import Padding
-from .block_number import BlockNumber, has_value, value_of
+from .block_number import BlockNumber, function_of, has_value
 from .dispatch import only_calls
 from .recording import comparable, first_unequal
 from .slots import PatternSlot, Slot
@@ -52,7 +52,7 @@ class Tape:
         self.now = now
         self.steps: list[Step] = []
         self.reads: dict[str, Any] = {}
-        self.followed: list[tuple[Any, type]] = []
+        self.followed: list[tuple[Callable[[Numbers], Any], type]] = []
         self.hits: list[Slot] = []
         self.refused: str | None = None
         self.result: Any = None
@@ -117,9 +117,9 @@ class Tape:
 
     def follow(self, mat: Mat, number: BlockNumber) -> None:
         """Set a container to a number of each block."""
-        formula = number.formula
-        self.followed.append((formula, number.__class__))
-        self.host(lambda: mat.set(value_of(formula, self.now)), (mat.guid, formula))
+        function = function_of(number.formula)
+        self.followed.append((function, number.__class__))
+        self.host(lambda: mat.set(function(self.now)), (mat.guid, number.formula))
 
     def host(self, function: Callable[[], None], parts: Any = None) -> None:
         """Add a function that sets numbers, after calling it.
@@ -238,8 +238,8 @@ class Tape:
         The results that the run found current are current now, and formulas have values of the
         same types.
         """
-        for formula, kind in self.followed:
-            if not has_value(formula, kind, now):
+        for function, kind in self.followed:
+            if not has_value(function, kind, now):
                 return False
         for slot in self.hits:  # noqa: SIM110 (a generator takes twice as long)
             if not slot.is_current():
