@@ -35,8 +35,8 @@ def top_products(
     indptr, indices: table rows that each row leaves out, ascending; indptr is empty if there are
     none.
     at: int64 [n_rows x 1], each row's progress in its indices.
-    tiles: scratch [threads x k*TILE].
-    sums: scratch [threads x GROUP*TILE].
+    tiles: scratch [threads * k x TILE].
+    sums: scratch [threads * GROUP x TILE].
     best: float32 [n_rows x n], the largest scores, best first; missing ones are -inf.
     ids: int32 [n_rows x n], their table rows; missing ones are -1.
 
@@ -44,8 +44,8 @@ def top_products(
     """
     k = rows.shape[1]
     first, last = bounds[chunk], bounds[chunk + 1]
-    tile = tiles[thread].reshape(k, TILE)
-    scores = sums[thread].reshape(GROUP, TILE)
+    tile = tiles[thread * k : (thread + 1) * k]
+    scores = sums[thread * GROUP : (thread + 1) * GROUP]
     for i in range(first, last):
         at[i, 0] = indptr[i] if indptr.size else 0
         for j in range(best.shape[1]):
@@ -159,11 +159,11 @@ def keep_best(scores, start, count, best, ids):
         if better:
             for j in range(c, c + LANES):
                 if scores[j] > worst:
-                    replace_worst(best, ids, n, scores[j], start + j)
+                    replace_worst(best, ids, n, scores[j], np.int32(start + j))
                     worst = best[0]
     for j in range(full, count):
         if scores[j] > worst:
-            replace_worst(best, ids, n, scores[j], start + j)
+            replace_worst(best, ids, n, scores[j], np.int32(start + j))
             worst = best[0]
 
 

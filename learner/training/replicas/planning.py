@@ -125,9 +125,8 @@ def _try_partial(program: Program) -> None:
 def plan_extras(replica: Replica, extras: Sequence[Callable[[Replica], None]]) -> set[str]:
     """Plan computations beside training; return the labels of their arrays."""
     before = _labels(replica)
-    with replica.cache.backend.later():
-        for plan in extras:
-            plan(replica)
+    for plan in extras:
+        plan(replica)
     return _labels(replica) - before
 
 

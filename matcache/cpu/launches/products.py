@@ -165,10 +165,10 @@ def _top_products(
     chunks = max(1, min(MOST_CHUNKS * threads, r // FEWEST_ROWS))
     at = cache.result(("top_products", "at", r), (r, 1), np.int64, "places in leave_out")
     tiles = cache.result(
-        ("top_products", "tile", k), (threads, k * TILE), np.float32, "tiles of a table"
+        ("top_products", "tile", k), (threads * k, TILE), np.float32, "tiles of a table"
     )
     sums = cache.result(
-        ("top_products", "sums"), (threads, GROUP * TILE), np.float32, "products of a tile"
+        ("top_products", "sums"), (threads * GROUP, TILE), np.float32, "products of a tile"
     )
     none = [np.empty(0, np.int64), np.empty(0, np.int32)]
     call = [rows.data(), table.data(), unit]
