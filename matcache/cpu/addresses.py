@@ -64,6 +64,13 @@ class Compiled(NamedTuple):
 _compiled: dict[Any, Compiled] = {}  # by kernel, and by kinds of arguments
 
 
+def address_of(kernel: Any, signature: tuple[Any, ...]) -> int:
+    """Return the address of a kernel's code, which is compiled for arguments of these types."""
+    overload = kernel.overloads[signature]
+    address: int = overload.library.get_pointer_to_function(overload.fndesc.llvm_func_name)
+    return address
+
+
 def compiled_for(call: Call) -> Compiled | None:
     """Return the kernel's code for these arguments.
 
@@ -76,7 +83,8 @@ def compiled_for(call: Call) -> Compiled | None:
     found = _compiled.get(key)
     if found is None:
         chunked = () if call.bounds is None else (types.int64, types.int64)
-        overload = getattr(call.kernel, "overloads", {}).get((*chunked, *map(type_of, call.given)))
+        signature = (*chunked, *map(type_of, call.given))
+        overload = getattr(call.kernel, "overloads", {}).get(signature)
         if overload is None:
             return None
         described = overload.fndesc
@@ -85,7 +93,7 @@ def compiled_for(call: Call) -> Compiled | None:
         passed = map(str, shape.args[2:])
         words = tuple("i64" if kind.endswith("*") else kind for kind in passed)
         found = _compiled[key] = Compiled(
-            overload.library.get_pointer_to_function(described.llvm_func_name),
+            address_of(call.kernel, signature),
             _trampoline(words, call.bounds is not None),
         )
     return found

@@ -12,7 +12,7 @@ import numpy as np
 from ..containers.slots import allocate_bytes, put
 from . import kernels as cpu_kernels
 from . import launches as launches
-from .addresses import Call, compiled_for
+from .addresses import Call, address_of, compiled_for
 from .blas import UNLIMITED, limited, matmul
 from .compiled import Kernel, type_of
 from .compiling import Signatures, compile_all
@@ -103,6 +103,17 @@ class CPU:
     def expect(self, kernel: Kernel, *args: Any) -> None:
         """Note that `kernel` will be called with arguments of these types."""
         self._noting.setdefault(kernel, {})[tuple(map(type_of, args))] = None
+
+    def address(self, kernel: Kernel, *args: Any) -> int:
+        """Return where the code of a kernel for arguments of these types is; others may call it.
+
+        While memory is planned it is noted, and the address is 0.
+        """
+        if self.planning:
+            self.expect(kernel, *args)
+            return 0
+        self.prepare([(kernel, *args)])
+        return address_of(kernel, tuple(map(type_of, args)))
 
     @contextmanager
     def later(self) -> Iterator[None]:

@@ -10,18 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from blocklearn.matcache.cpu.backend import CPU
 from blocklearn.matcache.cpu.jit import kernel
 from blocklearn.matcache.cpu.topics.draws import AHEAD
 from blocklearn.matcache.cpu.topics.kept_rows import share_left
 from blocklearn.matcache.cpu.topics.row_vectors import (
     chains_of,
-    kind_of,
     parts_of,
-    sweep_particle,
-    sweep_particles,
-    sweep_row,
-    sweep_rows,
+    run_sweep,
+    sweep_of,
     vectors_of,
+    words_of,
 )
 from blocklearn.matcache.cpu.topics.vectors import padded
 
@@ -29,8 +28,13 @@ WORDS, WORD, ETA = 4, 3, 0.05  # the last word: nothing lies behind its row
 DRAWS = 2**15
 
 
+def address_of_sweep(k: int, *, kept: bool) -> int:
+    words = [0] * (1 + words_of(kept=kept))
+    return CPU(1).address(sweep_of(vectors_of(k), kept=kept), *words)
+
+
 @kernel()
-def draw_for_all(kind, us, together, z, share, n, scales, table, extra, counted, own, chains,
+def draw_for_all(sweep, us, together, z, share, n, scales, table, extra, counted, own, chains,
                  at, words, now, shares, u, found):  # fmt: skip
     """Draw the topic of a token of each chain for each of many numbers, from the same state.
 
@@ -45,13 +49,12 @@ def draw_for_all(kind, us, together, z, share, n, scales, table, extra, counted,
         for c in range(chains):
             at[c] = c
             words[c], now[c], shares[c], u[c] = WORD, z, share, us[(i + c) % us.size]
+        arrays = words, now, shares, u, table, extra, counted
         if together:
-            sweep_rows(kind, 0, 1, at, own, width, k, words, now, shares, u, table, extra, counted)
+            run_sweep(sweep, 0, 0, 1, at, own, width, k, arrays)
         else:
             for c in range(chains):
-                sweep_row(
-                    kind, c, 1, at, own, width, k, words, now, shares, u, table, extra, counted
-                )
+                run_sweep(sweep, 1, c, 1, at, own, width, k, arrays)
         for c in range(chains):
             found[c, i] = now[c]
 
@@ -67,7 +70,7 @@ def drawn(
     words = np.zeros(chains + AHEAD, np.int32)
     now, shares, u = np.zeros(chains, np.int32), np.zeros(chains, single), np.zeros(chains, single)
     draw_for_all(
-        kind_of(vectors), us, together, np.int32(z), single(share), n.astype(single),
+        address_of_sweep(k, kept=True), us, together, np.int32(z), single(share), n.astype(single),
         scales.astype(single), table.astype(single), np.full((WORDS, 1), ETA, single),
         int(counted), own, chains, np.zeros(chains, np.int64), words, now, shares, u, found,
     )  # fmt: skip
@@ -109,7 +112,7 @@ def test_shares_are_the_exact_probabilities(k: int, together: bool) -> None:
 
 
 @kernel()
-def draw_particles_for_all(kind, us, together, z, weight, n, table, own, chains, at, words, now,
+def draw_particles_for_all(sweep, us, together, z, weight, n, table, own, chains, at, words, now,
                            weights, u, found):  # fmt: skip
     """Draw the topic of a particle of each chain for each of many numbers, from the same state."""
     k, width = table.shape[1], own.size // (1 + 2 * chains)
@@ -119,11 +122,12 @@ def draw_particles_for_all(kind, us, together, z, weight, n, table, own, chains,
                 own[(1 + c) * width + j] = n[j] if j < k else np.float32(0)
             at[c] = c
             words[c], now[c], weights[c], u[c] = WORD, z, weight, us[(i + c) % us.size]
+        arrays = words, now, weights, u, table
         if together:
-            sweep_particles(kind, 0, 1, at, own, width, k, words, now, weights, u, table)
+            run_sweep(sweep, 0, 0, 1, at, own, width, k, arrays)
         else:
             for c in range(chains):
-                sweep_particle(kind, c, 1, at, own, width, k, words, now, weights, u, table)
+                run_sweep(sweep, 1, c, 1, at, own, width, k, arrays)
         for c in range(chains):
             found[c, i] = now[c]
 
@@ -141,9 +145,10 @@ def test_particles_have_the_exact_shares_by_their_weight(k: int, together: bool)
     n = others.astype(single)
     n[z] += weight
     draw_particles_for_all(
-        kind_of(vectors), us, together, np.int32(z), single(weight), n, phi.astype(single), own,
-        chains, np.zeros(chains, np.int64), np.zeros(chains + AHEAD, np.int32),
-        np.zeros(chains, np.int32), *np.zeros((2, chains), single), found,
+        address_of_sweep(k, kept=False), us, together, np.int32(z), single(weight), n,
+        phi.astype(single), own, chains, np.zeros(chains, np.int64),
+        np.zeros(chains + AHEAD, np.int32), np.zeros(chains, np.int32),
+        *np.zeros((2, chains), single), found,
     )  # fmt: skip
     expected = others * phi[WORD] / (others @ phi[WORD])
     for new, after in zip(

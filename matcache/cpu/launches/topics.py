@@ -24,7 +24,7 @@ from ..topics.gibbs import (
 )
 from ..topics.kept_lists import Columns, Lists, redraw_lists, widened
 from ..topics.kept_rows import TokensInWork, redraw_rows
-from ..topics.row_vectors import chains_of, kind_of, parts_of, vectors_of
+from ..topics.row_vectors import chains_of, parts_of, sweep_of, vectors_of, words_of
 from ..topics.tokens import MOVED, Phi, Tokens, Uniform, add_moved, count_tokens, move_counts
 from ..topics.vectors import LANES, padded
 
@@ -63,7 +63,7 @@ def _sample_topics(cache: MatCache, draws: Draws) -> None:
     particles = (indptr, X.shape[0], values, first.data()[0])
     call: list[Any] = [indptr, indices, values, first.data()[0]]
     call += [mat.slot.data() for mat in (draws.row_ids, draws.key, phi, draws.alpha)]
-    call += [draws.burn, z.data(), work, kind_of(vectors)]
+    call += [draws.burn, z.data(), work, _sweep(cache, vectors, kept=False)]
     call += [counts.data(), state.data().reshape(threads, 5, -1)]
     cache.backend.call(count_particles, *particles)
     cache.backend.run(sample_rows, row_bounds(cache, X.shape[0], pattern), *call)
@@ -99,7 +99,7 @@ def _redraw_topics(cache: MatCache, draws: Redraws) -> None:
     state = cache.result(("sampler rows", chains), chains, np.int64, "rows in work")
     in_work = TokensInWork(*(slot.data()[0] for slot in (words, now, shares)))
     call: list[Any] = [_tokens(cache, draws), X.pattern.offsets()[1], _phi(draws), uniform, in_work]
-    call += [draws.sweeps, _gains(cache, draws.old, k), kind_of(vectors)]
+    call += [draws.sweeps, _gains(cache, draws.old, k), _sweep(cache, vectors, kept=True)]
     call += [counts.data(), state.data().reshape(backend.threads, 4, -1)]
     work = Work(fixed=draws.topics.shape[1] * k)
     backend.run(redraw_rows, row_bounds(cache, rows, X.pattern, work), *call)
@@ -123,6 +123,13 @@ def _redraw_lists(cache: MatCache, draws: Redraws) -> None:
     work = Work(fixed=draws.topics.shape[1] * EACH)
     chunks = 1 << (backend.threads - 1).bit_length()  # more of them would share fewer words
     backend.run(redraw_lists, row_bounds(cache, rows, X.pattern, work, chunks), *call)
+
+
+def _sweep(cache: MatCache, vectors: int, *, kept: bool) -> int:
+    """Return the address of a sweep; 0 while memory is planned."""
+    words = [0] * (1 + words_of(kept=kept))
+    address: int = cache.backend.address(sweep_of(vectors, kept=kept), *words)
+    return address
 
 
 def _tokens(cache: MatCache, draws: Redraws) -> Tokens:

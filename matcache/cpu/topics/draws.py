@@ -20,7 +20,7 @@ from numba.core import cgutils
 
 from .vectors import LANES, Vectors, declare, prefetch
 
-KEPT = 12  # arguments of a sweep, to which one over kept topics adds two
+FRESH = 11  # words of a sweep, to which one over kept topics adds two
 AHEAD = 6  # tokens between fetching a word's row of the table, and drawing
 
 _F, _I32, _I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
@@ -44,33 +44,39 @@ class Token(NamedTuple):
 
 
 class Sweep(Vectors, ABC):
-    """Code that draws topics of some tokens of some documents: see `sweep_rows`."""
+    """Code that draws topics of some tokens of some documents: see `sweep_of`."""
 
-    def __init__(self, context, builder, sig, args, chains, many):
-        super().__init__(context, builder, sig, args)
+    def __init__(self, context, builder, sig, words, chains, many):
+        super().__init__(context, builder, sig, words)
         b = builder
-        _, chain, self.steps, _, _, width, k = args[:7]
+        chain, self.steps, at, own, width, k, *arrays = words
         self.k, zero = k, _I64(0)
-        self.given = len(args) == KEPT  # phi, whatever the topics of tokens
-        starts = self.pointer(3, chain)
+        self.given = len(words) == FRESH  # phi, whatever the topics of tokens
+        starts = b.gep(self.behind(at, _I64), [chain])
         self.starts = [b.load(b.gep(starts, [_I64(c)])) for c in range(chains)]
-        counts, sums = (
-            [self.pointer(4, b.mul(width, b.add(chain, _I64(c + first)))) for c in range(chains)]
+        self.scales = self.behind(own, _F)
+        self.counts, self.sums = (
+            [
+                b.gep(self.scales, [b.mul(width, b.add(chain, _I64(c + first)))])
+                for c in range(chains)
+            ]
             for first in (1, 1 + many)
         )
-        self.counts, self.sums, self.scales = counts, sums, self.pointer(4, zero)
-        self.words, self.now, self.of_tokens, self.u, self.table = (
-            self.pointer(n, zero) for n in range(7, KEPT)
-        )
+        self.words, self.now = (self.behind(word, _I32) for word in arrays[:2])
+        self.of_tokens, self.u, self.table = (self.behind(word, _F) for word in arrays[2:5])
         if not self.given:
-            self.extra = self.pointer(KEPT, zero)
-            self.counted = b.icmp_signed("!=", args[KEPT + 1], zero)
+            self.extra = self.behind(arrays[5], _F)
+            self.counted = b.icmp_signed("!=", arrays[6], zero)
         self.last = b.lshr(b.sub(k, _I64(1)), _I64(4))
         self.tail = b.trunc(b.sub(k, b.shl(self.last, _I64(4))), _I32)
         self.valid = b.icmp_signed("<", self.topics(zero), self.splat(self.tail, _VI))
         few = b.icmp_signed("<", k, _I64(LANES))
         before_last = b.sub(b.select(few, b.trunc(k, _I32), _I32(LANES)), _I32(1))
         self.allowed = b.sub(b.shl(_I32(1), before_last), _I32(1))
+
+    def behind(self, word, kind):
+        """Return the address in a word as a pointer to numbers of this kind."""
+        return self.b.inttoptr(word, kind.as_pointer())
 
     def call(self, name, result, kinds, operands):
         """Call a function of LLVM."""

@@ -18,7 +18,7 @@ import numpy as np
 from ...operations.sampling import CAP
 from ..jit import helper, kernel
 from .numbers import grid_of, uniforms
-from .row_vectors import sweep_particle, sweep_particles
+from .row_vectors import run_sweep
 from .vectors import LANES
 
 _f, _i32 = np.float32, np.int32
@@ -152,7 +152,7 @@ AT, START, STOP, ROW, SWEEP = range(5)  # of a chain: its next particle, its row
 @kernel(places=True)
 def sample_rows(
     chunk, thread, bounds, indptr, indices, values, first, row_ids, key, phi, alpha, burn, z, work,
-    kind, scratch, state,
+    sweep_at, scratch, state,
 ):  # fmt: skip
     """Sample the topics of a chunk of rows.
 
@@ -161,8 +161,8 @@ def sample_rows(
     first: from `count_particles`.
     z: uint16 [saved sweeps x particles], the topics after each saved sweep.
     work: a record.
-    kind: of `kind_of`, for the number of topics.
-    scratch: float32 [threads x `parts_of` x padded(k)], see `sweep_particles`.
+    sweep_at: the address of a kernel of `sweep_of`, for the number of topics.
+    scratch: float32 [threads x `parts_of` x padded(k)], see `run_sweep`.
     state: scratch int64 [threads x 5 x chains], of the rows in work.
 
     Some rows take turns, since one alone waits for itself. At the end of a row, its chain takes the
@@ -173,6 +173,7 @@ def sample_rows(
     """
     own, chains, k = scratch[thread], state[thread], phi.shape[1]
     width, many = (k + LANES - 1) // LANES * LANES, chains.shape[1]
+    arrays = work.words, work.topics, work.weights, work.u, phi
     for c in range(many):
         chains[AT, c] = chains[STOP, c] = 0
         chains[ROW, c] = -1
@@ -204,18 +205,12 @@ def sample_rows(
                 live += 1
                 steps = min(steps, chains[STOP, c] - chains[AT, c])
         if live == many:
-            sweep_particles(
-                kind, 0, steps, chains[AT], own, width, k, work.words, work.topics, work.weights,
-                work.u, phi,
-            )  # fmt: skip
+            run_sweep(sweep_at, 0, 0, steps, chains[AT], own, width, k, arrays)
             for c in range(many):
                 chains[AT, c] += steps
         else:
             for c in range(many):
                 steps = chains[STOP, c] - chains[AT, c]
                 if chains[ROW, c] >= 0:
-                    sweep_particle(
-                        kind, c, steps, chains[AT], own, width, k, work.words, work.topics,
-                        work.weights, work.u, phi,
-                    )  # fmt: skip
+                    run_sweep(sweep_at, 1, c, steps, chains[AT], own, width, k, arrays)
                     chains[AT, c] += steps

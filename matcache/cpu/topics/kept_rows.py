@@ -12,7 +12,7 @@ import numpy as np
 
 from ..jit import helper, kernel
 from .numbers import grid_of, uniforms
-from .row_vectors import sweep_row, sweep_rows
+from .row_vectors import run_sweep
 from .tokens import end_row, tokens_of
 from .vectors import LANES, fetch_line
 
@@ -76,13 +76,13 @@ def begin_row(d, n, at, tokens, indices, phi, work):
 
 
 @kernel(places=True)
-def redraw_rows(chunk, thread, bounds, tokens, indices, phi, uniform, work, sweeps, moved, kind,
-                scratch, state):  # fmt: skip
+def redraw_rows(chunk, thread, bounds, tokens, indices, phi, uniform, work, sweeps, moved,
+                sweep_at, scratch, state):  # fmt: skip
     """Draw new topics for the tokens of a chunk of rows: see `redraw_topics`.
 
     tokens, phi, uniform, work: records.
-    kind: of `kind_of`, for the number of topics.
-    scratch: float32 [threads x `parts_of` x padded(k)], see `sweep_rows`.
+    sweep_at: the address of a kernel of `sweep_of`, for the number of topics.
+    scratch: float32 [threads x `parts_of` x padded(k)], see `run_sweep`.
     state: scratch int64 [threads x 4 x chains], of the rows in work.
 
     Some rows take turns, since one alone waits for itself. At the end of a row, its chain takes
@@ -90,6 +90,7 @@ def redraw_rows(chunk, thread, bounds, tokens, indices, phi, uniform, work, swee
     """
     own, chains, k = scratch[thread], state[thread], phi.alpha.shape[1]
     width, many = (k + LANES - 1) // LANES * LANES, chains.shape[1]
+    arrays = work.words, work.now, work.shares, uniform.u, phi.table, phi.extra, phi.counted
     for j in range(width):
         own[j] = (phi.one[0, j] if phi.counted else _f(1)) if j < k else _f(0)
     for c in range(many):
@@ -122,18 +123,12 @@ def redraw_rows(chunk, thread, bounds, tokens, indices, phi, uniform, work, swee
                 live += 1
                 steps = min(steps, chains[STOP, c] - chains[AT, c])
         if live == many:
-            sweep_rows(
-                kind, 0, steps, chains[AT], own, width, k, work.words, work.now, work.shares,
-                uniform.u, phi.table, phi.extra, phi.counted,
-            )  # fmt: skip
+            run_sweep(sweep_at, 0, 0, steps, chains[AT], own, width, k, arrays)
             for c in range(many):
                 chains[AT, c] += steps
         else:
             for c in range(many):
                 steps = chains[STOP, c] - chains[AT, c]
                 if chains[ROW, c] >= 0:
-                    sweep_row(
-                        kind, c, steps, chains[AT], own, width, k, work.words, work.now,
-                        work.shares, uniform.u, phi.table, phi.extra, phi.counted,
-                    )  # fmt: skip
+                    run_sweep(sweep_at, 1, c, steps, chains[AT], own, width, k, arrays)
                     chains[AT, c] += steps

@@ -2,7 +2,8 @@
 
 A draw waits for the one before it in its document, so several documents take a token each in turn.
 Their counts stay in registers, where topics are few vectors: the number of vectors is then a part
-of the code.
+of the code. So a sweep is a kernel of its own, which the samplers call by its address: they are
+compiled once for all numbers of topics.
 """
 
 # Numba infers the types.
@@ -11,14 +12,16 @@ of the code.
 from __future__ import annotations
 
 from functools import cache as remembered
+from pathlib import Path
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from .draws import Sweep
+from ..compiled import Kernel, compiled
+from ..jit import sources
+from .draws import FRESH, Sweep
 from .vectors import LANES, instruction, prefetch
 
 FEW = 10  # vectors of topics that stay in registers
@@ -45,22 +48,15 @@ def parts_of(vectors: int) -> int:
     return 1 + 2 * chains_of(vectors)
 
 
-@remembered
-def kind_of(vectors: int) -> np.ndarray[Any, Any]:
-    """Return an array with one axis more than `vectors`.
-
-    The type of an argument is a part of a kernel's signature, so each number has its own code.
-    """
-    return np.zeros((1,) * (vectors + 1), np.int8)
-
-
 class InRegisters(Sweep):
     """Counts of documents stay in registers: their vectors are a number of the code."""
 
+    def __init__(self, vectors, *given):
+        super().__init__(*given)
+        self.all = [_I64(v) for v in range(vectors)]
+
     def begin(self):
         """Load the counts and the scales."""
-        n = self.sig.args[0].ndim - 1
-        self.all = [_I64(v) for v in range(n)]
         self.numbers = [self.topics(v) for v in self.all]
         self.scale = [self.load(self.scales, v) for v in self.all]
         self.kept = [
@@ -159,64 +155,101 @@ class InMemory(Sweep):
             self.store(b.select(here, operation(n, token.weight), n), self.counts[c], v)
 
 
-def _sweep(alone, kind, at, own, *arrays):
-    """Return the signature and the code of a sweep.
+_TEXT = """\
+# {digest}
+from blocklearn.matcache.cpu.jit import kernel
+from blocklearn.matcache.cpu.topics.row_vectors import make_sweep
 
-    arrays: from `words` on; six over kept topics, else five.
+several, one = make_sweep({vectors}, False), make_sweep({vectors}, True)
+
+
+@kernel(places=True)
+def run(alone, {words}):
+    words = ({words})
+    if alone:
+        one(words)
+    else:
+        several(words)
+"""
+
+
+def sweep_of(vectors: int, *, kept: bool) -> Kernel:
+    """Return the kernel that draws topics of some tokens of documents, for `run_sweep`.
+
+    vectors: of topics; see `vectors_of`.
+    kept: whether it is over kept topics.
     """
-    index = types.intp
-    counted = [index] if len(arrays) > 5 else []
-    signature = types.void(kind, index, index, at, own, index, index, *arrays, *counted)
+    words = ", ".join(f"w{n}" for n in range(words_of(kept=kept)))
+    digest = sources(Path(__file__).parent)
+    return compiled(_TEXT.format(digest=digest, vectors=vectors, words=words))
+
+
+def words_of(*, kept: bool) -> int:
+    """Return how many words a sweep takes, see `run_sweep`, without the first."""
+    return FRESH + 2 * kept
+
+
+@remembered
+def make_sweep(vectors: int, alone: bool) -> Any:
+    """Make the instruction that draws topics of some tokens of several documents, in turn.
+
+    alone: of one document.
+    """
+
+    @instruction
+    def sweep(typingctx, words):
+        def codegen(context, b, sig, args):
+            many = chains_of(vectors)
+            given = cgutils.unpack_tuple(b, args[0])
+            call = context, b, sig, given, 1 if alone else many, many
+            (InRegisters(vectors, *call) if vectors else InMemory(*call)).run()
+            return context.get_dummy_value()
+
+        return types.void(words), codegen
+
+    return sweep
+
+
+@instruction
+def run_sweep(typingctx, sweep, alone, chain, steps, at, own, width, k, arrays):
+    """Draw topics of some tokens of several documents, in turn, by a kernel of `sweep_of`.
+
+    sweep: its address.
+    alone: 1: of the document of one chain.
+    chain: 0, or that chain.
+    steps: tokens of each document.
+    at: int64, the next token of each chain.
+    own: scratch float32, parts of `width` numbers: scales of phi; of each chain the counts of
+        topics plus alpha, zero in the padding; and of each chain its sums.
+    arrays: words, now, shares, u, table, extra, counted.
+
+    words, now, shares, u: of tokens: the word, the present topic or -1, what is left of phi there
+        without the token, and a uniform number. Words are read AHEAD tokens further.
+    table, extra, counted: phi is (table + extra) times the scales where counted, else the table.
+
+    now: gets the new topics.
+
+    Without the last two arrays, particles draw by the table as it is, without scales. Shares are
+    then what a particle adds to the count of its topic. A sweep cannot fail.
+    """
+    whole = types.int64
+    signature = types.void(whole, whole, whole, whole, at, own, whole, whole, arrays)
 
     def codegen(context, b, sig, args):
-        vectors = sig.args[0].ndim - 1
-        many = chains_of(vectors)
-        made = InRegisters if vectors else InMemory
-        made(context, b, sig, args, 1 if alone else many, many).run()
+        kinds = [*sig.args[1:-1], *sig.args[-1]]
+        values = [*args[1:-1], *cgutils.unpack_tuple(b, args[-1])]
+        words = [_word(context, b, *each) for each in zip(kinds, values, strict=True)]
+        taken, convention = [whole] * len(words), context.call_conv
+        shape = convention.get_function_type(types.none, taken)
+        kernel = b.inttoptr(args[0], shape.as_pointer())
+        convention.call_function(b, kernel, types.none, taken, words)
         return context.get_dummy_value()
 
     return signature, codegen
 
 
-def _sweeper(*, alone):
-    @instruction
-    def sweep(typingctx, kind, chain, steps, at, own, width, k, words, now, shares, u, table,
-              extra, counted):  # fmt: skip
-        return _sweep(alone, kind, at, own, words, now, shares, u, table, extra)
-
-    return sweep
-
-
-def _fresh_sweeper(*, alone):
-    @instruction
-    def sweep(typingctx, kind, chain, steps, at, own, width, k, words, now, weights, u, table):
-        return _sweep(alone, kind, at, own, words, now, weights, u, table)
-
-    return sweep
-
-
-sweep_rows = _sweeper(alone=False)
-"""Draw topics of some tokens of several documents, in turn.
-
-kind: of `kind_of`.
-chain: 0.
-steps: tokens of each document.
-at: int64, the next token of each chain.
-own: scratch float32, parts of `width` numbers: scales of phi; of each chain the counts of topics
-    plus alpha, zero in the padding; and of each chain its sums.
-words, now, shares, u: of tokens: the word, the present topic or -1, what is left of phi there
-    without the token, and a uniform number. Words are read AHEAD tokens further.
-table, extra, counted: phi is (table + extra) times the scales where counted, else the table.
-
-now: gets the new topics.
-"""
-sweep_row = _sweeper(alone=True)
-"""Draw topics of some tokens of the document of one chain: see `sweep_rows`."""
-sweep_particles = _fresh_sweeper(alone=False)
-"""Draw topics of some particles of several documents, in turn, by phi as it is.
-
-weights: of particles: what one adds to the count of its topic. The rest is as for `sweep_rows`;
-there are no scales.
-"""
-sweep_particle = _fresh_sweeper(alone=True)
-"""Draw topics of some particles of the document of one chain: see `sweep_particles`."""
+def _word(context, b, kind, value):
+    """Return a number, or the address of the numbers of an array."""
+    if isinstance(kind, types.Array):
+        return b.ptrtoint(context.make_array(kind)(context, b, value).data, _I64)
+    return value
