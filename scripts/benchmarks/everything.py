@@ -11,7 +11,7 @@ Each folder in DIR is a data set. Its files decide which benchmarks run on it:
 
 `read`, `kernels` and `allocation` follow, on the first docword.npz. Without DIR all tasks use data
 that come with the package. Every benchmark runs in a process of its own and writes OUT/NAME.json.
-The pages, OUT/index.html and OUT/report.md, are rewritten after each.
+OUT/report.md, with the tables of all tasks, is rewritten after each.
 """
 
 from __future__ import annotations
@@ -23,21 +23,30 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 
-from blocklearn.matcache import available_threads
-
-from .blocks import write
 from .machine import describe, limits
-from .peak import fma_gflops
 from .process import ROOT
 from .report import Report
-from .side_by_side import Collection, Part, blocks
 
 PACKAGES = ("lda", "glm", "als")  # tasks whose peers are packages
+
+
+@dataclass
+class Part:
+    """A benchmark on some data: the task's `arguments`, its report, and that as text."""
+
+    name: str
+    task: str
+    arguments: list[str]
+    report: Report | None = None
+    text: str = ""
+    failed: str = ""  # why there is no report
+    seconds: float | None = None  # total, preparations and scoring included
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -75,21 +84,16 @@ def run(args: argparse.Namespace, tasks: Mapping[str, ModuleType]) -> int:
         part.arguments += [*peers(args.peers, part.task, tasks), *["--quick"] * args.quick]
     args.out.mkdir(parents=True, exist_ok=True)
     print("measuring the machine ...", file=sys.stderr, flush=True)
-    collection = Collection(
-        "scripts/bench " + shlex.join(sys.argv[1:]),
-        datetime.now(UTC).isoformat(timespec="minutes"),
-        describe(),
-        limits(quick=args.quick) | {
-            "fma_gflops": fma_gflops(quick=args.quick),
-            "fma_gflops_all": fma_gflops(available_threads(), quick=args.quick),
-        },
-        unused=unused,
-    )  # fmt: skip
-    for part in found:
+    about = [
+        f"{datetime.now(UTC).isoformat(timespec='minutes')}, made by "
+        f"`scripts/bench {shlex.join(sys.argv[1:])}`. Systems run one after the other.\n",
+        *(f"- {name}: {value}" for name, value in (describe() | limits(quick=args.quick)).items()),
+        *(f"- no benchmark is for the data in {folder}" for folder in unused),
+    ]
+    for number, part in enumerate(found, 1):
         measure(part, args.out, tasks[part.task], keep=args.keep)
-        collection.parts.append(part)
-        write(list(blocks(collection)), args.out)
-    print(f"the report is in {args.out / 'index.html'} and {args.out / 'report.md'}")
+        write(args.out / "report.md", about, found[:number])
+    print(f"the report is in {args.out / 'report.md'}")
     return int(any(p.failed or p.report is None or p.report.failed for p in found))
 
 
@@ -187,3 +191,32 @@ def process(part: Part, file: Path) -> str:
             print(line, end="", file=sys.stderr, flush=True)
             last.append(line)
     return "".join(last).strip() or f"exit code {running.returncode}"
+
+
+def write(file: Path, about: Sequence[str], parts: Sequence[Part]) -> None:
+    """Write the report: what it is about, then a section for each benchmark."""
+    file.write_text("\n".join(["# Benchmarks", "", *about, *map(section, parts)]) + "\n")
+
+
+def section(part: Part) -> str:
+    """Return a benchmark as its command and its tables, or why it stopped."""
+    took = "" if part.seconds is None else f"; {part.seconds:.0f} s in all"
+    lines = [
+        f"\n## {part.name}\n",
+        f"`scripts/bench {shlex.join([part.task, *part.arguments])}`{took}",
+    ]
+    if part.report is None:
+        return "\n".join([*lines, f"Did not run to its end: {last_line(part.failed)}"])
+    missing, failed = part.report.missing, part.report.failed
+    lines += [f"- not installed: {', '.join(missing)}"] if missing else []
+    lines += [f"- {system} stopped: {last_line(why)}" for system, why in failed.items()]
+    return "\n".join([*lines, f"\n```text\n{part.text}\n```"])
+
+
+def last_line(text: str) -> str:
+    """Return the last line that is not blank.
+
+    >>> last_line("Traceback\\nOSError: gone\\n")
+    'OSError: gone'
+    """
+    return next((line for line in reversed(text.splitlines()) if line.strip()), "no message")
