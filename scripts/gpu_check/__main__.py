@@ -23,11 +23,8 @@ PARTS = {  # shares of the time, in seconds; time that a part leaves goes to the
     "trainings": 80,
     "operations": 35,
     "lda": 40,
-    "als": 20,
     "glm": 15,
     "index": 15,
-    "merge": 10,
-    "pool": 10,
     "tests": 90,
     "peers": 30,
 }

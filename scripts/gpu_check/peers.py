@@ -15,7 +15,6 @@ from .measure import Row, Scale, agreement, timed
 
 NUMBERS = 2**27  # in the rows of a table that a peer takes at a time, one row for each non-zero
 SMALLEST = 1e-20  # least value of exp(digamma(x))
-TINY = 1e-30
 Step = Callable[[], Any]
 
 
@@ -27,9 +26,6 @@ class Peer(Protocol):
 
         Its result is, for each entry, the count over its expectation.
         """
-
-    def als(self, R: Any, table: Any, ridge: float, steps: int) -> Step:
-        """Return factors of rows [n x k], found from 0 by conjugate gradients."""
 
     def glm(self, X: Any, W: Any, Y: Any) -> Step:
         """Return X.T @ (sigmoid(X @ W) - Y), [m x t]."""
@@ -83,26 +79,6 @@ class Torch:
         rows, columns, x = self._entries(X)
         start = torch.ones(X.shape[0], phi.shape[1], device=self._device)
         return self._step(work, rows, self._on(phi)[columns], x, start)
-
-    def als(self, R: Any, table: Any, ridge: float, steps: int) -> Step:
-        """See `Peer`."""
-        torch = self._torch
-
-        def work(rows: Any, items: Any, ratings: Any, u: Any) -> Any:
-            r = torch.zeros_like(u).index_add_(0, rows, ratings[:, None] * items)
-            p, old = r, (r * r).sum(1, keepdim=True)
-            for _ in range(steps):
-                weighted = (p[rows] * items).sum(1)[:, None] * items
-                Ap = torch.zeros_like(p).index_add_(0, rows, weighted) + ridge * p
-                step = old / (p * Ap).sum(1, keepdim=True).clamp(min=TINY)
-                u, r = u + step * p, r - step * Ap
-                new = (r * r).sum(1, keepdim=True)
-                p, old = r + new / old.clamp(min=TINY) * p, new
-            return u
-
-        rows, columns, ratings = self._entries(R)
-        start = torch.zeros(R.shape[0], table.shape[1], device=self._device)
-        return self._step(work, rows, self._on(table)[columns], ratings, start)
 
     def glm(self, X: Any, W: Any, Y: Any) -> Step:
         """See `Peer`. Transposing X is not timed."""
@@ -159,27 +135,6 @@ class CuPy:
                 on.data[:] = x / (theta[rows] * words).sum(1)
                 theta = np.maximum(np.exp(self._digamma(theta * (on @ table) + alpha)), SMALLEST)
             return x / (theta[rows] * words).sum(1)
-
-        return work
-
-    def als(self, R: Any, table: Any, ridge: float, steps: int) -> Step:
-        """See `Peer`."""
-        np = self._np
-        on, factors, rows, ratings, items = self._entries(R, table)
-
-        def work() -> Any:
-            u = np.zeros((R.shape[0], table.shape[1]), np.float32)
-            on.data[:] = ratings
-            r = on @ factors
-            p, old = r, (r * r).sum(1, keepdims=True)
-            for _ in range(steps):
-                on.data[:] = (p[rows] * items).sum(1)
-                Ap = on @ factors + ridge * p
-                step = old / np.maximum((p * Ap).sum(1, keepdims=True), TINY)
-                u, r = u + step * p, r - step * Ap
-                new = (r * r).sum(1, keepdims=True)
-                p, old = r + new / np.maximum(old, TINY) * p, new
-            return u
 
         return work
 

@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from . import als, glm, index, kernels, lda, merge, pool, table1, trainings, versions
+from . import glm, index, kernels, lda, table1, trainings, versions
 from .measure import Row, Scale
 
 
 def peers(scale: Scale) -> Iterator[Row]:
-    """Yield the E-step, the steps of ALS and the gradient by other packages."""
-    for by_peers in (lda.by_peers, als.by_peers, glm.by_peers):
+    """Yield the E-step and the gradient by other packages."""
+    for by_peers in (lda.by_peers, glm.by_peers):
         yield from by_peers(scale)
 
 
@@ -30,10 +30,7 @@ SECTIONS: dict[str, Callable[[Scale], Iterator[Row]]] = {
     "kernels": kernels.rows,
     "operations": table1.rows,
     "lda": lda.rows,
-    "als": als.rows,
     "glm": glm.rows,
-    "pool": pool.rows,
-    "merge": merge.rows,
     "index": index.rows,
     "trainings": trainings.rows,
     "peers": peers,

@@ -61,13 +61,6 @@ def test_allocation(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_block_rows(tmp_path: Path) -> None:
-    report = run(tmp_path, "block-rows", "--only", "lda vb on all")
-    assert [row["settings"]["block_rows"] for row in report["rows"]][-1] == "auto"
-    assert any(row["quality"]["reached"] for row in report["rows"])
-
-
-@pytest.mark.slow
 def test_overhead(tmp_path: Path) -> None:
     only = ("--only", "k-means", "--replicas", "1,2")
     report = run(tmp_path, "overhead", *only)

@@ -104,7 +104,6 @@ def test_one_table_at_the_end(tmp_path: Path) -> None:
     assert all(printed.count(name) >= 2 for name in rows)  # as it comes, and in the table
     for name in ("SGEMM", "SPMV", "sort of rows of 256", "log(exp(x))"):
         assert rows[name]["seconds"] > 0 < rows[name]["cpu"]
-    assert "same bits as on the CPU" in rows["merge of 2 replicas on one card, 60 x 5"]["note"]
     measured = [name for name, row in rows.items() if row["seconds"]]
     assert rows["card"]["note"].startswith("unknown: ") and "numpy" in rows["packages"]["note"]
     of_kernels = ("LDA gibbs: topic_counts", "ALS cholesky: solve_rows", "NMF: cuBLAS")
@@ -136,17 +135,16 @@ def test_with_few_packages_the_matrix_layer_is_measured(tmp_path: Path) -> None:
     printed, rows = run("alone", tmp_path / "gpu.json")
     assert "threadpoolctl is not installed: the last bits" in printed
     assert rows["trainings"]["note"].startswith("not run: ")
-    assert rows["without the cache"]["note"].startswith("not run: ")
     for peer in ("PyTorch, eager", "PyTorch, torch.compile", "CuPy and cupyx"):
         found = [row for name, row in rows.items() if name.endswith(f": {peer}")]
-        assert len(found) == 3  # LDA, ALS, GLM
+        assert len(found) == 2  # LDA, GLM
         assert all(row["note"].startswith("not installed: ") for row in found)
     for name, row in rows.items():
-        if name.startswith(("ALS, 3 steps", "GLM, gradient")) and row["seconds"]:
+        if name.startswith("GLM, gradient") and row["seconds"]:
             assert row["note"].startswith("differs from the CPU by")
     for name in ("SGEMM", "sort of rows of 256", "random numbers"):
         assert rows[name]["note"] == "same bits as on the CPU"
-    assert sum(name.startswith(("ALS", "GLM")) for name in rows if rows[name]["seconds"]) == 5
+    assert sum(name.startswith("GLM") for name in rows if rows[name]["seconds"]) == 2
     assert rows["LDA E-step, K = 8"]["note"].startswith("differs from the CPU by")
 
 
@@ -371,18 +369,6 @@ def test_tests_are_those_that_can_be_imported(
     assert ("tests/cuda/test_gpu_learner.py" in files) == (not missing)
     assert rows[0].note.startswith("passed")
     assert missing in rows[-1].note
-
-
-@pytest.mark.slow
-def test_bench_launch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    stand_in(monkeypatch)
-    file = tmp_path / "launch.json"
-    assert bench(["launch", "--quick", "--json", str(file)]) == 0
-    for row in json.loads(file.read_text())["rows"]:
-        assert row["seconds"] > 0
-        graphs = row["system"] == "graphs"
-        assert (row["quality"]["launches"] < 2) == graphs  # those that look at numbers remain
-        assert (row["quality"]["graphs"] >= 1) == graphs
 
 
 @pytest.mark.slow

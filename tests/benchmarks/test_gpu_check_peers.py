@@ -10,12 +10,9 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import digamma
 
-from blocklearn.matcache.cuda import devices
 from scripts.benchmarks.data import power_law
-from scripts.gpu_check import als, glm, lda, peers, pool
+from scripts.gpu_check import glm, lda, peers
 from scripts.gpu_check.measure import Scale, cache_on, random_table
-from tests.support import cuda_host
-from tests.support.cuda_device import HostDriver
 
 QUICK = Scale(quick=True)
 
@@ -38,13 +35,6 @@ def peer(request: pytest.FixtureRequest) -> peers.Peer:
     return peers.Torch(compiled=False, device="cpu")
 
 
-@pytest.fixture
-def on_a_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    if not cuda_host.available():
-        pytest.skip("no g++ on this machine")
-    monkeypatch.setattr(devices, "open_driver", lambda number: HostDriver())
-
-
 def check(peer: peers.Peer, step: peers.Step, expected: Any) -> None:
     for _ in range(2):  # nothing is left of the first time
         found = peer.numpy(step())
@@ -56,13 +46,6 @@ def test_lda(peer: peers.Peer) -> None:
     X, phi = power_law(30, 50, 20), np.random.default_rng(0).random((50, 7), np.float32)
     found = lda._measured("cpu", X, phi, QUICK)
     check(peer, peer.lda(X, phi, lda.ALPHA, lda.ITERATIONS), found.ratio)
-
-
-def test_als(peer: peers.Peer) -> None:
-    R, table = power_law(30, 20, 8), random_table(20, 6)
-    with cache_on("cpu") as cache:
-        expected = als.solved(R, table)(cache)().numpy()
-    check(peer, peer.als(R, table, als.RIDGE, als.STEPS), expected)
 
 
 @pytest.mark.filterwarnings("ignore:Sparse")  # of PyTorch: sparse matrices are beta
@@ -104,54 +87,3 @@ def test_rows_that_fit_beside_their_table(monkeypatch: pytest.MonkeyPatch) -> No
     assert peers.fitting(X, 6).shape == (4, 4)
     assert peers.fitting(X, 1).shape == (10, 4)
     assert peers.fitting(X, 1000).shape == (1, 4)
-
-
-class Memory:
-    """Memory of a pool, which gets it back with the last reference."""
-
-    def __init__(self, pool: CountingPool, nbytes: int) -> None:
-        self.pool, self.nbytes = pool, nbytes
-        free = pool.free.setdefault(nbytes, [])
-        self.ptr = free.pop() if free else pool.driver.allocate(nbytes)
-        pool.given += 1
-        pool.out += 1
-        pool.most = max(pool.most, pool.out)
-
-    def __del__(self) -> None:
-        self.pool.free[self.nbytes].append(self.ptr)
-        self.pool.out -= 1
-
-
-class CountingPool:
-    """Gives memory of a stand-in, and counts it.
-
-    The memory stays allocated, as CuPy's does: the stream may still write to what came back.
-    """
-
-    def __init__(self) -> None:
-        self.driver = HostDriver()
-        self.free: dict[int, list[int]] = {}
-        self.given = self.out = self.most = 0
-
-    def malloc(self, nbytes: int) -> Memory:
-        return Memory(self, nbytes)
-
-
-@pytest.mark.usefixtures("on_a_stand_in")
-def test_results_from_a_pool(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[CountingPool] = []
-
-    def make() -> CountingPool:
-        made.append(CountingPool())
-        monkeypatch.setattr(devices, "open_driver", lambda number: made[-1].driver)
-        return made[-1]
-
-    found = list(pool.compared(QUICK, make))
-    assert len(found) == 6 and len(made) == 6
-    for cached, pooled in zip(found[::2], found[1::2], strict=True):
-        assert cached.seconds and pooled.seconds
-        assert pooled.name == f"{cached.name}, results anew from CuPy's pool"
-        assert pooled.note.endswith(" x the time with the cache")
-    for one in made:
-        assert one.out == 0
-        assert 3 <= one.most < one.given  # results are made anew, and go back
