@@ -18,6 +18,7 @@ if sys.version_info < (3, 11):  # noqa: UP036 (what pip would have said)
     )
 
 from .exports import imported as _imported
+from .exports import on_demand as _on_demand
 
 if TYPE_CHECKING:
     import scipy.sparse
@@ -69,46 +70,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _MODULES = ("datasources", "learner", "matcache", "mixins", "models", "optimizers")
-_NAMES = {
-    "ALS": ".learner.estimators",
-    "Block": ".models.inputs",
-    "BlocklearnError": ".matcache.errors",
-    "Checkpoints": ".learner.checkpoints.hook",
-    "ConnectedComponents": ".learner.estimators",
-    "FMClassifier": ".learner.estimators",
-    "FMRegressor": ".learner.estimators",
-    "GaussianMixture": ".learner.estimators",
-    "GLMClassifier": ".learner.estimators",
-    "GLMRegressor": ".learner.estimators",
-    "Evaluation": ".learner.training.settings.evaluation",
-    "Hook": ".learner.hooks",
-    "KMeans": ".learner.estimators",
-    "LatentDirichletAllocation": ".learner.estimators",
-    "Learner": ".learner.learner",
-    "LossModel": ".models.loss_model",
-    "Model": ".models.base",
-    "NMF": ".learner.estimators",
-    "PCA": ".learner.estimators",
-    "PageRank": ".learner.estimators",
-    "Progress": ".learner.training.settings.progress",
-    "Ranking": ".learner.estimators",
-    "RankingEvaluation": ".learner.recommendation.ranking_evaluation",
-    "TriangleCount": ".learner.estimators",
-    "TruncatedSVD": ".learner.estimators",
-    "Sum": ".models.score",
-    "WordVectors": ".learner.estimators",
-    "check_model": ".learner.checking.check_model",
-    "choose": ".learner.choosing.choose",
-    "fold_in": ".learner.recommendation.recommend",
-    "predict_pairs": ".learner.recommendation.pairs",
-    "load": ".learner.results.persistence",
-    "recommend": ".learner.recommendation.recommend",
-    "save": ".learner.results.persistence",
-    "similar_items": ".learner.recommendation.recommend",
-    "similar_users": ".learner.recommendation.recommend",
-    "write_lists": ".learner.recommendation.lists",
-    "write_report": ".learner.page.report",
-}
+_find, __dir__, __all__ = _on_demand(__name__, *_MODULES, "sparse")
 
 _LONGER = {
     "LDA": "LatentDirichletAllocation",
@@ -133,8 +95,6 @@ _ELSEWHERE = {
 }
 """What other libraries call the names here."""
 
-__all__ = [*_MODULES, *_NAMES, "sparse"]
-
 
 def sparse(array: Any) -> "scipy.sparse.csr_array":
     """Return a dense or sparse matrix as a SciPy CSR array, without stored zeros.
@@ -157,10 +117,8 @@ def sparse(array: Any) -> "scipy.sparse.csr_array":
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return _imported(f".{name}", __name__)
-    if name in _NAMES:
-        value = getattr(_imported(_NAMES[name], __name__), name)
-        globals()[name] = value
-        return value
+    if name in __all__:
+        return _find(name)
     message = f"module {__name__!r} has no attribute {name!r}"
     if name in _LONGER:
         message += f"; the model is {__name__}.models.{name}, estimators: {_LONGER[name]}"
@@ -179,7 +137,3 @@ def _hint(name: str) -> str:
     found = next((here for here, names in _ELSEWHERE.items() if name in names.split()), None)
     found = found or nearest(name, __all__)
     return f"; did you mean {__name__}.{found}?" if found else ""
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
