@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from blocklearn.answers import answered, shown
+from blocklearn.answers import constructor_answered, shown
 from blocklearn.models import ALS as ALSModel
 
 from ..recommendation.recommend import as_csr
@@ -25,6 +26,8 @@ WEIGHTS = {
 MOST_ROWS = 2**31  # of users or items
 
 
+@constructor_answered
+@dataclass(eq=False, repr=False)
 class ALS(FactorEstimator):
     """Factorise X [users x items] by alternating least squares.
 
@@ -78,41 +81,18 @@ class ALS(FactorEstimator):
 
     open_parameters: ClassVar[Mapping[str, str]] = WEIGHTS
 
-    @answered
-    def __init__(
-        self,
-        n_components: int = 64,
-        *,
-        loss: Literal["explicit", "implicit"] = "explicit",
-        regularization: float | Literal["auto"] = "auto",
-        weighted: bool = True,
-        row_regularization: float = 0.0,
-        bias_regularization: float | None = None,
-        biases: bool | None = None,
-        alpha: float = 1.0,
-        solver: Literal["cg", "cholesky"] = "cg",
-        cg_steps: int = 3,
-        max_iter: int = 15,
-        batch_size: int | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        device: str = "cpu",
-    ) -> None:
-        self.n_components = n_components
-        self.loss = loss
-        self.regularization = regularization
-        self.weighted = weighted
-        self.row_regularization = row_regularization
-        self.bias_regularization = bias_regularization
-        self.biases = biases
-        self.alpha = alpha
-        self.solver = solver
-        self.cg_steps = cg_steps
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.device = device
+    n_components: int = 64
+    _: KW_ONLY
+    loss: Literal["explicit", "implicit"] = "explicit"
+    regularization: float | Literal["auto"] = "auto"
+    weighted: bool = True
+    row_regularization: float = 0.0
+    bias_regularization: float | None = None
+    biases: bool | None = None
+    alpha: float = 1.0
+    solver: Literal["cg", "cholesky"] = "cg"
+    cg_steps: int = 3
+    max_iter: int = 15
 
     # ------------------------------------------------------------- users and items one by one
 

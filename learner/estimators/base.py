@@ -18,7 +18,7 @@ from ..training.states.state import State
 from .callbacks import TellCallbacks
 from .constraints import check_parameters
 from .kept import KeptLearners, takes
-from .parameters import seed_of, threads_of, whole
+from .parameters import CommonParameters, seed_of, threads_of, whole
 from .scikit import HAS_CALLBACKS, BaseEstimator, CallbackSupportMixin, check_is_fitted
 
 if TYPE_CHECKING:
@@ -35,22 +35,16 @@ MOST = 1024  # rows of a block of predictions
 CHUNK = 128  # rows of one product with a dense matrix; its bits may depend on this number
 
 
-class LearnerEstimator(CallbackSupportMixin, BaseEstimator):
-    """Base class of estimators.
+class LearnerEstimator(CommonParameters, CallbackSupportMixin, BaseEstimator):
+    """Base class of estimators. Each is a dataclass: its fields are its parameters.
 
     Learned state is in public attributes. Predictions take their numbers from them, as they are at
     each call. Learners that predict, or make one more pass, are kept for the next call, but threads
     share none, and pickles and copies hold none. `_stream` holds what `partial_fit` needs in
     addition: statistics, the optimizer's state and the position in the data.
-
-    Parameters of every estimator: max_iter, batch_size, random_state, n_jobs, device.
     """
 
     max_iter: int
-    batch_size: int | None
-    random_state: Any
-    n_jobs: int | None
-    device: str
 
     @abstractmethod
     def _model(self) -> Model:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 from scipy.special import expit, softmax
 
-from blocklearn.answers import answered, shown
+from blocklearn.answers import constructor_answered, shown
 from blocklearn.models import GLM, Target
 from blocklearn.models.glm.dual_problem import Link
 from blocklearn.models.glm.links import HINGES, LinkName
@@ -17,7 +18,7 @@ from .base import Array
 from .classes import Classes, refuse_mixture
 from .constraints import AMOUNT, Rule, check_parameters, one_of
 from .dual import DualProblem
-from .linear import LinearEstimator, Solver
+from .linear import LinearEstimator
 from .row_weights import times_class_weights, weights_of, with_weights
 from .scikit import ClassifierMixin, available_if, column_or_1d, with_callbacks
 
@@ -32,6 +33,8 @@ def has_probabilities(estimator: GLMClassifier) -> bool:
     return estimator.loss == "log_loss"
 
 
+@constructor_answered
+@dataclass(eq=False, repr=False)
 class GLMClassifier(ClassifierMixin, LinearEstimator):
     """Linear classifier for two classes, several classes, or any number of labels per row.
 
@@ -101,35 +104,10 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
     }
     _own_alpha = 1e-4  # where alpha is None
 
-    @answered
-    def __init__(
-        self,
-        loss: str = "log_loss",
-        *,
-        alpha: float | None = None,
-        l1_ratio: float = 0.0,
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        solver: Solver = "auto",
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        batch_size: int | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        device: str = "cpu",
-    ) -> None:
-        self.loss = loss
-        self.alpha = alpha
-        self.l1_ratio = l1_ratio
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.batch_size = batch_size
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.device = device
+    loss: str = "log_loss"
+    _: KW_ONLY
+    alpha: float | None = None
+    class_weight: Any = None
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 
-from blocklearn.answers import answered
+from blocklearn.answers import constructor_answered
 from blocklearn.models import Components as ComponentsModel
 
 from .base import Array, LearnerEstimator, Tensors
@@ -16,6 +17,8 @@ from .parameters import configured
 from .scikit import with_callbacks
 
 
+@constructor_answered
+@dataclass(eq=False, repr=False)
 class ConnectedComponents(LearnerEstimator):
     """Find the connected components of a graph.
 
@@ -43,21 +46,8 @@ class ConnectedComponents(LearnerEstimator):
     [0, 0, 1, 0]
     """
 
-    @answered
-    def __init__(
-        self,
-        *,
-        max_iter: int = 1000,
-        batch_size: int | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        device: str = "cpu",
-    ) -> None:
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.device = device
+    _: KW_ONLY
+    max_iter: int = 1000
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None) -> Self:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 
-from blocklearn.answers import answered
+from blocklearn.answers import constructor_answered
 from blocklearn.models import KMeans as KMeansModel
 
 from ..training.inputs.texts import refuse_texts
@@ -23,6 +24,8 @@ from .scikit import (
 )
 
 
+@constructor_answered
+@dataclass(eq=False, repr=False)
 class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, LearnerEstimator):
     """Cluster rows by their nearest centres, dense or sparse.
 
@@ -53,29 +56,12 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Le
     ([20, 20], 1)
     """
 
-    @answered
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        update_centres: Literal["online", "batch"] = "online",
-        forget: float = 0.3,
-        spherical: bool = False,
-        max_iter: int = 10,
-        batch_size: int | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        device: str = "cpu",
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.update_centres = update_centres
-        self.forget = forget
-        self.spherical = spherical
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.device = device
+    n_clusters: int = 8
+    _: KW_ONLY
+    update_centres: Literal["online", "batch"] = "online"
+    forget: float = 0.3
+    spherical: bool = False
+    max_iter: int = 10
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None) -> Self:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 
-from blocklearn.answers import answered
+from blocklearn.answers import constructor_answered
 from blocklearn.models import LDA
 from blocklearn.models.lda.learned_priors import START
 from blocklearn.models.lda.topic_priors import prior_of_topics
@@ -22,6 +23,8 @@ from .scikit import check_is_fitted, with_callbacks
 from .topics import TopicTables
 
 
+@constructor_answered
+@dataclass(eq=False, repr=False)
 class LatentDirichletAllocation(TopicTables, Decomposition):
     """Find topics of documents that are given as word counts X [documents x words].
 
@@ -66,39 +69,17 @@ class LatentDirichletAllocation(TopicTables, Decomposition):
     array([1., 1.], dtype=float32)
     """
 
-    @answered
-    def __init__(
-        self,
-        n_components: int = 10,
-        *,
-        inference: Literal["gibbs", "cvb0", "vb"] = "gibbs",
-        assignments: Literal["fresh", "kept", "auto"] = "auto",
-        doc_topic_prior: Any = None,
-        topic_word_prior: Any = None,
-        learning_offset: float | None = None,
-        learning_decay: float | None = None,
-        max_iter: int = 10,
-        max_doc_update_iter: int | None = None,
-        total_samples: int | None = None,
-        batch_size: int | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        device: str = "cpu",
-    ) -> None:
-        self.n_components = n_components
-        self.inference = inference
-        self.assignments = assignments
-        self.doc_topic_prior = doc_topic_prior
-        self.topic_word_prior = topic_word_prior
-        self.learning_offset = learning_offset
-        self.learning_decay = learning_decay
-        self.max_iter = max_iter
-        self.max_doc_update_iter = max_doc_update_iter
-        self.total_samples = total_samples
-        self.batch_size = batch_size
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.device = device
+    n_components: int = 10
+    _: KW_ONLY
+    inference: Literal["gibbs", "cvb0", "vb"] = "gibbs"
+    assignments: Literal["fresh", "kept", "auto"] = "auto"
+    doc_topic_prior: Any = None
+    topic_word_prior: Any = None
+    learning_offset: float | None = None
+    learning_decay: float | None = None
+    max_iter: int = 10
+    max_doc_update_iter: int | None = None
+    total_samples: int | None = None
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None) -> Self:

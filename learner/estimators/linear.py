@@ -24,7 +24,7 @@ from .constraints import AMOUNT, ANYTHING, FRACTION, Rule, check_parameters
 from .dual import DualProblem, by_dual
 from .gaps import refuse_gaps
 from .newton import by_newton
-from .parameters import configured, tolerance_of, whole
+from .parameters import LinearParameters, configured, tolerance_of, whole
 from .refining import Seen, check_count, refine
 from .rounding import warn_of_rounding
 from .row_weights import with_weights
@@ -36,20 +36,16 @@ if TYPE_CHECKING:
 
     from ..learner import Learner
 
-Solver = Optimizer | str
 CARRIED = 4096  # rows of a block, where steps are by single rows or by pass
 GRADIENTS = ("sgd", "adagrad", "rmsprop", "adam", "ftrl", "conjugate-gradient", "lbfgs")
 """Optimizers that take gradients, and that a name is enough for."""
 
 
-class LinearEstimator(LearnerEstimator):
+class LinearEstimator(LinearParameters, LearnerEstimator):
     """Estimator with `coef_` and `intercept_`."""
 
     loss: str
     alpha: float | None
-    l1_ratio: float
-    solver: Solver
-    tol: float
     SOLVERS: ClassVar[Sequence[str]] = ("dual", "newton", *GRADIENTS)
     _rules: ClassVar[Mapping[str, Rule]] = {"alpha": AMOUNT, "tol": FRACTION, "solver": ANYTHING}
     _kind: ClassVar[type[GLM]] = GLM
@@ -58,6 +54,7 @@ class LinearEstimator(LearnerEstimator):
     _derived: ClassVar[dict[str, str]] = {"l1": "alpha", "l2": "alpha", "shape": "shape"}
     _units: Units | None = None  # of the data that are being solved
     _seen: Seen | None = None  # the rows of a fit by full passes, and of `partial_fit` since
+    _pace: float | None = None  # share of AdaGrad's rate, by the first rows that tell it
 
     @abstractmethod
     def _links(self) -> Mapping[str, LinkName]:
@@ -227,8 +224,8 @@ class LinearEstimator(LearnerEstimator):
         odd = unusual(largest_of(X)) or (own and unusual(largest_of(Y)))
         if self.loss != "quantile" and not odd:
             return None
-        how = {"centred": self.fit_intercept, "of_targets": own, "l2": self._checked_alpha()}
-        return Units.of(X, Y, weights, **how)
+        l2 = self._checked_alpha()
+        return Units.of(X, Y, weights, centred=self.fit_intercept, of_targets=own, l2=l2)
 
     def _in_units(self, data: Any) -> Any:
         if self._units is None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from blocklearn.answers import answered
+from blocklearn.answers import constructor_answered
 from blocklearn.models import FM, GLM, BlockSize, Model
 from blocklearn.optimizers import Optimizer
 
 from .base import Array, Tensors, rows_of
 from .classifier import GLMClassifier
-from .linear import GRADIENTS, LinearEstimator, Solver
+from .linear import GRADIENTS, LinearEstimator
+from .parameters import Solver
 from .regressor import GLMRegressor
 from .units import Units
 
@@ -52,6 +54,8 @@ class Machine(LinearEstimator):
         return super()._tensors(rows) | {"factors": np.asarray(self.factors_, np.float32)}
 
 
+@constructor_answered
+@dataclass(eq=False, repr=False)
 class FMClassifier(Machine, GLMClassifier):
     """Factorization machine for two classes, several classes, or any number of labels per row.
 
@@ -88,43 +92,18 @@ class FMClassifier(Machine, GLMClassifier):
     1.0
     """
 
-    @answered
-    def __init__(
-        self,
-        n_components: int = 8,
-        *,
-        fields: Sequence[int] | None = None,
-        init_scale: float = 0.1,
-        loss: str = "log_loss",
-        alpha: float = 1e-5,
-        l1_ratio: float = 0.0,
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        solver: Solver = "adagrad",
-        max_iter: int = 10,
-        tol: float = 1e-4,
-        batch_size: int | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        device: str = "cpu",
-    ) -> None:
-        self.n_components = n_components
-        self.fields = fields
-        self.init_scale = init_scale
-        self.loss = loss
-        self.alpha = alpha
-        self.l1_ratio = l1_ratio
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.batch_size = batch_size
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.device = device
+    n_components: int = 8
+    _: KW_ONLY
+    fields: Sequence[int] | None = None
+    init_scale: float = 0.1
+    loss: str = "log_loss"
+    alpha: float = 1e-5
+    solver: Solver = "adagrad"
+    max_iter: int = 10
 
 
+@constructor_answered
+@dataclass(eq=False, repr=False)
 class FMRegressor(Machine, GLMRegressor):
     """Factorization machine for one number or count, or many at once.
 
@@ -145,38 +124,11 @@ class FMRegressor(Machine, GLMRegressor):
     True
     """
 
-    @answered
-    def __init__(
-        self,
-        n_components: int = 8,
-        *,
-        fields: Sequence[int] | None = None,
-        init_scale: float = 0.1,
-        loss: str = "squared_error",
-        shape: float | None = None,
-        alpha: float = 1e-5,
-        l1_ratio: float = 0.0,
-        fit_intercept: bool = True,
-        solver: Solver = "adagrad",
-        max_iter: int = 10,
-        tol: float = 1e-4,
-        batch_size: int | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        device: str = "cpu",
-    ) -> None:
-        self.n_components = n_components
-        self.fields = fields
-        self.init_scale = init_scale
-        self.loss = loss
-        self.shape = shape
-        self.alpha = alpha
-        self.l1_ratio = l1_ratio
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.batch_size = batch_size
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.device = device
+    n_components: int = 8
+    _: KW_ONLY
+    fields: Sequence[int] | None = None
+    init_scale: float = 0.1
+    loss: str = "squared_error"
+    alpha: float = 1e-5
+    solver: Solver = "adagrad"
+    max_iter: int = 10

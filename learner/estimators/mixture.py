@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from blocklearn.answers import answered
+from blocklearn.answers import constructor_answered
 from blocklearn.models import GaussianMixture as MixtureModel
 
 from ..training.inputs.texts import refuse_texts
@@ -20,6 +21,8 @@ FORMS = {"full": "full", "diag": "diagonal", "spherical": "spherical"}
 KEPT = ("covariances", "log_determinants", "counts")
 
 
+@constructor_answered
+@dataclass(eq=False, repr=False)
 class GaussianMixture(DensityMixin, LearnerEstimator):
     """Describe rows by k normal distributions, dense or sparse.
 
@@ -60,33 +63,14 @@ class GaussianMixture(DensityMixin, LearnerEstimator):
 
     _rules: ClassVar[Mapping[str, Rule]] = {"covariance_type": one_of(*FORMS)}
 
-    @answered
-    def __init__(
-        self,
-        n_components: int = 1,
-        *,
-        covariance_type: Literal["full", "diag", "spherical"] = "full",
-        reg_covar: float = 1e-6,
-        update_components: Literal["batch", "online"] = "batch",
-        forget: float = 0.3,
-        tol: float = 1e-3,
-        max_iter: int = 100,
-        batch_size: int | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        device: str = "cpu",
-    ) -> None:
-        self.n_components = n_components
-        self.covariance_type = covariance_type
-        self.reg_covar = reg_covar
-        self.update_components = update_components
-        self.forget = forget
-        self.tol = tol
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.device = device
+    n_components: int = 1
+    _: KW_ONLY
+    covariance_type: Literal["full", "diag", "spherical"] = "full"
+    reg_covar: float = 1e-6
+    update_components: Literal["batch", "online"] = "batch"
+    forget: float = 0.3
+    tol: float = 1e-3
+    max_iter: int = 100
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None) -> Self:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
 
-from blocklearn.answers import answered
+from blocklearn.answers import constructor_answered
 from blocklearn.models import NMF as NMFModel
 
 from .base import Array, Tensors
@@ -20,6 +21,8 @@ from .scikit import check_is_fitted, with_callbacks
 STATISTICS = ("pull", "push", "mass")  # further training continues from these and H
 
 
+@constructor_answered
+@dataclass(eq=False, repr=False)
 class NMF(Decomposition):
     """Factorise non-negative data: X [n x features] ~ W @ components_.
 
@@ -58,37 +61,16 @@ class NMF(Decomposition):
     }
     _rules: ClassVar[Mapping[str, Rule]] = {"alpha_W": AMOUNT, "alpha_H": AMOUNT.or_text("same")}
 
-    @answered
-    def __init__(
-        self,
-        n_components: int = 20,
-        *,
-        beta_loss: Literal["frobenius", "kullback-leibler"] = "frobenius",
-        alpha_W: float = 0.0,
-        alpha_H: float | Literal["same"] = "same",
-        l1_ratio: float = 0.0,
-        update_H: Literal["online", "batch"] = "online",
-        forget: float = 0.3,
-        max_iter: int = 50,
-        total_samples: int | None = None,
-        batch_size: int | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        device: str = "cpu",
-    ) -> None:
-        self.n_components = n_components
-        self.beta_loss = beta_loss
-        self.alpha_W = alpha_W
-        self.alpha_H = alpha_H
-        self.l1_ratio = l1_ratio
-        self.update_H = update_H
-        self.forget = forget
-        self.max_iter = max_iter
-        self.total_samples = total_samples
-        self.batch_size = batch_size
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.device = device
+    n_components: int = 20
+    _: KW_ONLY
+    beta_loss: Literal["frobenius", "kullback-leibler"] = "frobenius"
+    alpha_W: float = 0.0
+    alpha_H: float | Literal["same"] = "same"
+    l1_ratio: float = 0.0
+    update_H: Literal["online", "batch"] = "online"
+    forget: float = 0.3
+    max_iter: int = 50
+    total_samples: int | None = None
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None) -> Self:

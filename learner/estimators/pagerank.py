@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 
-from blocklearn.answers import answered
+from blocklearn.answers import constructor_answered
 from blocklearn.models import PageRank as PageRankModel
 
 from .base import Array, LearnerEstimator, Tensors
@@ -17,6 +18,8 @@ from .row_weights import with_weights
 from .scikit import with_callbacks
 
 
+@constructor_answered
+@dataclass(eq=False, repr=False)
 class PageRank(LearnerEstimator):
     """Rank pages by the links that lead to them.
 
@@ -42,25 +45,10 @@ class PageRank(LearnerEstimator):
     [0.05000000074505806, 0.4749999940395355, 0.4749999940395355]
     """
 
-    @answered
-    def __init__(
-        self,
-        damping: float = 0.85,
-        *,
-        tol: float = 1e-6,
-        max_iter: int = 100,
-        batch_size: int | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        device: str = "cpu",
-    ) -> None:
-        self.damping = damping
-        self.tol = tol
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.device = device
+    damping: float = 0.85
+    _: KW_ONLY
+    tol: float = 1e-6
+    max_iter: int = 100
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,10 +13,33 @@ import numpy as np
 from blocklearn.answers import shown
 from blocklearn.fields import FieldError, Fields
 from blocklearn.matcache import available_threads
+from blocklearn.optimizers import Optimizer
 
 from .scikit import check_random_state
 
 Made = TypeVar("Made", bound=Fields)
+Solver = Optimizer | str
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class CommonParameters:
+    """Parameters of every estimator."""
+
+    batch_size: int | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
+    device: str = "cpu"
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class LinearParameters(CommonParameters):
+    """Parameters of linear estimators besides: the penalty's share, and how it is solved."""
+
+    l1_ratio: float = 0.0
+    fit_intercept: bool = True
+    solver: Solver = "auto"
+    max_iter: int = 100
+    tol: float = 1e-4
 
 
 def configured(estimator: Any, kind: type[Made], names: Mapping[str, str], **given: Any) -> Made:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
 
-from blocklearn.answers import answered
+from blocklearn.answers import constructor_answered
 from blocklearn.models import Ranking as RankingModel
 
 from .base import Array, Tensors
@@ -13,6 +14,8 @@ from .factors import FactorEstimator
 from .parameters import configured
 
 
+@constructor_answered
+@dataclass(eq=False, repr=False)
 class Ranking(FactorEstimator):
     """Rank the items that a user does not have, by a sampled softmax over X [users x items].
 
@@ -59,31 +62,14 @@ class Ranking(FactorEstimator):
     open_parameters: ClassVar[Mapping[str, str]] = {"reg": "regularization"}
     mean_ = 0.0
 
-    @answered
-    def __init__(
-        self,
-        n_components: int = 64,
-        *,
-        regularization: float | Literal["auto"] = "auto",
-        negatives: int = 64,
-        popularity: float = 0.5,
-        steps: int = 3,
-        max_iter: int = 30,
-        batch_size: int = 64,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        device: str = "cpu",
-    ) -> None:
-        self.n_components = n_components
-        self.regularization = regularization
-        self.negatives = negatives
-        self.popularity = popularity
-        self.steps = steps
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.device = device
+    n_components: int = 64
+    _: KW_ONLY
+    regularization: float | Literal["auto"] = "auto"
+    negatives: int = 64
+    popularity: float = 0.5
+    steps: int = 3
+    max_iter: int = 30
+    batch_size: int = 64
 
     def _model(self) -> RankingModel:
         same = ("negatives", "popularity", "steps")

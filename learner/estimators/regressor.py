@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
 
 from blocklearn import optimizers
-from blocklearn.answers import answered
+from blocklearn.answers import constructor_answered
 from blocklearn.models import GLM, Target
 from blocklearn.models.glm.dual_problem import NUMBERS, Link
 from blocklearn.models.glm.links import LINKS, LinkName
@@ -19,7 +20,7 @@ from blocklearn.optimizers import Optimizer
 from .base import Array
 from .constraints import AMOUNT, Rule, check_parameters, one_of
 from .dual import DualProblem
-from .linear import LinearEstimator, Solver
+from .linear import LinearEstimator
 from .moments import Moments, size_of_entries
 from .row_weights import weights_of, with_weights
 from .scikit import HAS_CALLBACKS, ConvergenceWarning, RegressorMixin, with_callbacks
@@ -33,6 +34,8 @@ OF_TEXTS = 0.1  # size of the features of a text, for which the model's rate is 
 LOOKED_AT = 10_000  # rows, evenly spaced
 
 
+@constructor_answered
+@dataclass(eq=False, repr=False)
 class GLMRegressor(RegressorMixin, LinearEstimator):
     """Regression of one target or of many at once.
 
@@ -77,37 +80,10 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
         "loss": one_of("squared_error", *OTHERS),
         "shape": AMOUNT.or_none(),
     }
-    _pace: float | None = None  # share of AdaGrad's rate, by the first rows that tell it
-
-    @answered
-    def __init__(
-        self,
-        loss: str = "squared_error",
-        *,
-        shape: float | None = None,
-        alpha: float = 1e-4,
-        l1_ratio: float = 0.0,
-        fit_intercept: bool = True,
-        solver: Solver = "auto",
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        batch_size: int | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        device: str = "cpu",
-    ) -> None:
-        self.loss = loss
-        self.shape = shape
-        self.alpha = alpha
-        self.l1_ratio = l1_ratio
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.batch_size = batch_size
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.device = device
+    loss: str = "squared_error"
+    _: KW_ONLY
+    shape: float | None = None
+    alpha: float = 1e-4
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

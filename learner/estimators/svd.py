@@ -5,12 +5,13 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 
-from blocklearn.answers import answered
+from blocklearn.answers import constructor_answered
 from blocklearn.models import SVD
 from blocklearn.models.svd import LEAST
 
@@ -97,6 +98,8 @@ class Directions(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LearnerEstim
         return tags
 
 
+@constructor_answered
+@dataclass(eq=False, repr=False)
 class TruncatedSVD(Directions):
     """Find the directions in which rows are largest: X [n x features] ~ Z @ components_.
 
@@ -126,27 +129,11 @@ class TruncatedSVD(Directions):
     [[0.6000000238418579, 0.800000011920929]]
     """
 
-    @answered
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        n_oversamples: int = 10,
-        exact: bool = False,
-        max_iter: int = 8,
-        batch_size: int | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        device: str = "cpu",
-    ) -> None:
-        self.n_components = n_components
-        self.n_oversamples = n_oversamples
-        self.exact = exact
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.device = device
+    n_components: int = 2
+    _: KW_ONLY
+    n_oversamples: int = 10
+    exact: bool = False
+    max_iter: int = 8
 
     def inverse_transform(self, X: Any) -> Array:
         """Return X @ components_, [n x features], from coordinates X [n x components]."""
@@ -169,6 +156,8 @@ class TruncatedSVD(Directions):
         return found | {"explained_variance_": variances, "explained_variance_ratio_": ratio}
 
 
+@constructor_answered
+@dataclass(eq=False, repr=False)
 class PCA(Directions):
     """Find the principal components of rows, dense or sparse.
 
@@ -201,29 +190,12 @@ class PCA(Directions):
     least_rows: ClassVar[int] = 2
     _rules: ClassVar[Mapping[str, Rule]] = {"n_components": COUNT.or_none()}
 
-    @answered
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        whiten: bool = False,
-        n_oversamples: int = 10,
-        exact: bool = False,
-        max_iter: int = 8,
-        batch_size: int | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        device: str = "cpu",
-    ) -> None:
-        self.n_components = n_components
-        self.whiten = whiten
-        self.n_oversamples = n_oversamples
-        self.exact = exact
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.device = device
+    n_components: int | None = None
+    _: KW_ONLY
+    whiten: bool = False
+    n_oversamples: int = 10
+    exact: bool = False
+    max_iter: int = 8
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Train on X, from scratch; y is ignored.

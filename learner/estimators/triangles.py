@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 
-from blocklearn.answers import answered
+from blocklearn.answers import constructor_answered
 from blocklearn.models import Triangles as TrianglesModel
 
 from .base import Array, LearnerEstimator, Tensors
@@ -16,6 +17,8 @@ from .parameters import configured
 from .scikit import with_callbacks
 
 
+@constructor_answered
+@dataclass(eq=False, repr=False)
 class TriangleCount(LearnerEstimator):
     """Count the triangles of a graph: three pages that all link to each other.
 
@@ -42,20 +45,6 @@ class TriangleCount(LearnerEstimator):
     """
 
     max_iter = 1  # passes
-
-    @answered
-    def __init__(
-        self,
-        *,
-        batch_size: int | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        device: str = "cpu",
-    ) -> None:
-        self.batch_size = batch_size
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.device = device
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None) -> Self:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from blocklearn.answers import answered
+from blocklearn.answers import constructor_answered
 from blocklearn.datasources import all_words, read_sentences
 from blocklearn.models import Model
 from blocklearn.models import WordVectors as WordVectorsModel
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from ..learner import Learner
 
 
+@constructor_answered
+@dataclass(eq=False, repr=False)
 class WordVectors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LearnerEstimator):
     """Learn a vector for each word from the words around it: skip-gram (word2vec).
 
@@ -59,33 +62,14 @@ class WordVectors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LearnerEsti
     ['and', 'moon']
     """
 
-    @answered
-    def __init__(
-        self,
-        n_components: int = 100,
-        *,
-        window: int = 5,
-        negatives: float = 5,
-        sample: float = 1e-3,
-        learning_rate: float = 0.05,
-        min_count: int = 5,
-        max_iter: int = 5,
-        batch_size: int | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        device: str = "cpu",
-    ) -> None:
-        self.n_components = n_components
-        self.window = window
-        self.negatives = negatives
-        self.sample = sample
-        self.learning_rate = learning_rate
-        self.min_count = min_count
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.device = device
+    n_components: int = 100
+    _: KW_ONLY
+    window: int = 5
+    negatives: float = 5
+    sample: float = 1e-3
+    learning_rate: float = 0.05
+    min_count: int = 5
+    max_iter: int = 5
 
     @with_callbacks
     def fit(self, X: Iterable[str | Sequence[str]], y: Any = None) -> Self:
