@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from blocklearn.answers import constructor_answered
 from blocklearn.models import Components as ComponentsModel
 
-from .base import Array, LearnerEstimator, Tensors
-from .links import validated_links
+from .base import Array, Tensors
+from .graphs import GraphEstimator
 from .parameters import configured
-from .scikit import with_callbacks
 
 
 @constructor_answered
 @dataclass(eq=False, repr=False)
-class ConnectedComponents(LearnerEstimator):
+class ConnectedComponents(GraphEstimator):
     """Find the connected components of a graph.
 
     Links join pages whichever way they lead (weak components).
@@ -48,19 +46,6 @@ class ConnectedComponents(LearnerEstimator):
 
     _: KW_ONLY
     max_iter: int = 1000
-
-    @with_callbacks
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Find the components.
-
-        X: links, square, sparse or dense: a stored or non-zero entry (i, j) joins pages i and j.
-        y: ignored.
-
-        Raises ValueError where X is not square.
-        """
-        X = validated_links(self, X)
-        links = abs(sparse.csr_array(X))  # a negative weight joins, too
-        return self._fit(links, {"X": X, "metadata": {}})
 
     # ------------------------------------------------------------- details
 

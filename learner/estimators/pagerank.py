@@ -12,7 +12,7 @@ from blocklearn.answers import constructor_answered
 from blocklearn.models import PageRank as PageRankModel
 
 from .base import Array, LearnerEstimator, Tensors
-from .links import validated_links
+from .graphs import validated_links
 from .parameters import configured
 from .row_weights import with_weights
 from .scikit import with_callbacks

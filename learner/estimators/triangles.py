@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from blocklearn.answers import constructor_answered
 from blocklearn.models import Triangles as TrianglesModel
 
-from .base import Array, LearnerEstimator, Tensors
-from .links import validated_links
+from .base import Array, Tensors
+from .graphs import GraphEstimator
 from .parameters import configured
-from .scikit import with_callbacks
 
 
 @constructor_answered
 @dataclass(eq=False, repr=False)
-class TriangleCount(LearnerEstimator):
+class TriangleCount(GraphEstimator):
     """Count the triangles of a graph: three pages that all link to each other.
 
     Links count whichever way they lead, and links of a page to itself do not.
@@ -45,19 +43,6 @@ class TriangleCount(LearnerEstimator):
     """
 
     max_iter = 1  # passes
-
-    @with_callbacks
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Count the triangles.
-
-        X: links, square, sparse or dense: a stored or non-zero entry (i, j) joins pages i and j.
-        y: ignored.
-
-        Raises ValueError where X is not square.
-        """
-        X = validated_links(self, X)
-        links = abs(sparse.csr_array(X))  # a negative weight joins, too
-        return self._fit(links, {"X": X, "metadata": {}})
 
     # ------------------------------------------------------------- details
 

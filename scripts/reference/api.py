@@ -6,7 +6,10 @@ import ast
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-WHOLE = dict.fromkeys(("Learner", "ALS", "LDA"), "    options: {inherited_members: true}\n")
+WHOLE = dict.fromkeys(
+    ("Learner", "ALS", "LDA", "ConnectedComponents", "TriangleCount"),
+    "    options: {inherited_members: true}\n",
+)
 """Options of classes whose base has no name of the package: its members are described there."""
 
 ESTIMATORS = "learner.estimators"  # `blocklearn` exports its names, too
