@@ -28,7 +28,6 @@ from ..settings.devices import Kept
 from ..settings.execution import Execution
 from ..settings.optimizer_checks import check_kept_rows
 from ..states.state import State
-from ..states.team_state import block_shapes
 from ..teams.team import Team
 from .gpu_time import Card, Update, pass_of
 from .index_choice import PassTimes, changes, pass_times
@@ -224,3 +223,35 @@ class Assembly:
             lent={} if trains or restored is None else restored.tensors,
             commit=commit,
         )
+
+
+def block_shapes(
+    model: Model,
+    shape: BlockShape,
+    side: int,
+    training: Sequence[BlockShape],
+    restored: State | None,
+) -> list[BlockShape]:
+    """Return the block shapes of each side of `model`, given `shape` of `side`.
+
+    training: shapes of the training data, if any.
+    restored: a state; its row state tells the number of rows and columns.
+    """
+    saved = {} if restored is None else restored.tensors
+    known = {of: len(saved[name]) for name, of in model.row_states.items() if name in saved}
+    if 1 not in model.row_states.values():
+        rows = training[0].total_rows if training else known.get(0, shape.total_rows)
+        return [replace(shape, total_rows=rows)]
+    if len(training) == 2:
+        return list(training)
+    rows, columns = shape.total_rows, shape.columns
+    if side == 1:
+        rows, columns = columns, rows
+    rows = training[0].total_rows if training else known.get(0, rows)
+    columns = known.get(1, columns)
+    found = [
+        BlockShape(shape.rows, m, 1, n, dense=shape.dense)
+        for n, m in [(rows, columns), (columns, rows)]
+    ]
+    found[side] = replace(found[side], nnz=shape.nnz)
+    return found

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...engines.combine import combined
-from .names import name_in, replicas_of
+from .state import name_in, replicas_of
 
 
 def merged(tensors: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+import re
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..replicas.names import OPTIMIZER
-from .names import replicas_of
 
 if TYPE_CHECKING:
     from ..replicas.paged_tables import Pages
+
+OF_REPLICA = re.compile(r"replica\.(\d+)\.")
 
 
 @dataclass(frozen=True)
@@ -38,3 +40,21 @@ class State:
         of_training = any(name.startswith(OPTIMIZER) for name in self.tensors)
         of_training |= replicas_of(self.tensors) > 1 or self.pages is not None
         return not (of_training or self.position.get("block"))
+
+
+def name_in(replica: int, name: str) -> str:
+    """Return the name of a Mat of a replica.
+
+    >>> name_in(0, "weights"), name_in(2, "weights")
+    ('weights', 'replica.2.weights')
+    """
+    return name if replica == 0 else f"replica.{replica}.{name}"
+
+
+def replicas_of(names: Iterable[str]) -> int:
+    """Return how many replicas have Mats of their own; 1: they are all the same.
+
+    >>> replicas_of(["weights", "replica.1.weights", "replica.2.weights"])
+    3
+    """
+    return 1 + max((int(match[1]) for match in map(OF_REPLICA.match, names) if match), default=0)

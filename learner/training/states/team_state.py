@@ -6,15 +6,14 @@ continues gives the same bits as one that never stopped. To read parameters, use
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
-from blocklearn.datasources import BlockShape
 from blocklearn.matcache import Mat, ShapeError
-from blocklearn.models import Model, RowStore
+from blocklearn.models import RowStore
 
 from ...engines.row_pieces import PartedRows
 from ...engines.rows import take_own
@@ -23,8 +22,7 @@ from ..replicas.paged_tables import give_pages
 from ..settings.progress import Best, Progress
 from ..teams.team import Team
 from .apart import merged
-from .names import name_in, replicas_of
-from .state import State
+from .state import State, name_in, replicas_of
 
 
 def take(
@@ -188,36 +186,4 @@ def _copied(array: np.ndarray[Any, Any], into: np.ndarray[Any, Any] | None) -> n
 
 def _shown(mat: Mat) -> np.ndarray[Any, Any]:
     found: np.ndarray[Any, Any] = mat.cache.backend.host(mat.slot.data())
-    return found
-
-
-def block_shapes(
-    model: Model,
-    shape: BlockShape,
-    side: int,
-    training: Sequence[BlockShape],
-    restored: State | None,
-) -> list[BlockShape]:
-    """Return the block shapes of each side of `model`, given `shape` of `side`.
-
-    training: shapes of the training data, if any.
-    restored: a state; its row state tells the number of rows and columns.
-    """
-    saved = {} if restored is None else restored.tensors
-    known = {of: len(saved[name]) for name, of in model.row_states.items() if name in saved}
-    if 1 not in model.row_states.values():
-        rows = training[0].total_rows if training else known.get(0, shape.total_rows)
-        return [replace(shape, total_rows=rows)]
-    if len(training) == 2:
-        return list(training)
-    rows, columns = shape.total_rows, shape.columns
-    if side == 1:
-        rows, columns = columns, rows
-    rows = training[0].total_rows if training else known.get(0, rows)
-    columns = known.get(1, columns)
-    found = [
-        BlockShape(shape.rows, m, 1, n, dense=shape.dense)
-        for n, m in [(rows, columns), (columns, rows)]
-    ]
-    found[side] = replace(found[side], nnz=shape.nnz)
     return found
