@@ -21,7 +21,6 @@ from ..terminal import MessageFormatter, say
 from . import (
     address_space,
     data_commands,
-    kind_commands,
     list_commands,
     model_commands,
     predict_command,
@@ -95,7 +94,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     serve_commands.serve,
     train_commands.config,
     train_commands.schema,
-    kind_commands.kinds,
+    train_commands.kinds,
     data_commands.convert,
     data_commands.inspect,
     watch_commands.report,

@@ -1,4 +1,4 @@
-"""`learn train`, `learn config`, `learn schema`: runs from configuration files.
+"""`learn train`, `config`, `schema` and `kinds`: runs from configuration files.
 
 Nothing heavy is imported before a command runs.
 """
@@ -220,6 +220,16 @@ def schema() -> None:
     from ..configuration.config import RunConfig
 
     print(json.dumps(RunConfig.model_json_schema(), indent=2))
+
+
+def kinds() -> None:
+    """List the kinds of models, optimizers, mixins and data.
+
+    Those of installed packages come after the built-in ones. Their code is not imported.
+    """
+    from ..configuration.kind_list import kind_lines
+
+    show_lines(kind_lines())
 
 
 def resolved(
