@@ -5,7 +5,7 @@ Models with their own optimizers are in tests/models/test_contract.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -160,10 +160,6 @@ def learnt(name: str, learner: Learner) -> dict[str, Any]:
 OFTEN = {"lda", "cvb0", "nmf", "lda, gibbs", "als", "als, cholesky", "als, rows of users", "glm"}
 OFTEN |= {"glm, by row", "glm, dense"}
 SLOW = CASES.keys() - OFTEN
-
-
-def some_slow(names: Iterable[str], slow: set[str]) -> list[Any]:
-    return [pytest.param(n, marks=[pytest.mark.slow] if n in slow else []) for n in names]
 
 
 @pytest.mark.slow

@@ -310,29 +310,6 @@ def test_a_row_of_weight_two_is_two_rows(loss: Any) -> None:
     np.testing.assert_allclose(h_of(one), h_of(other), rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("loss", LOSSES)
-def test_going_on_is_as_if_it_had_never_stopped(loss: Any, way: Any, tmp_path: Path) -> None:
-    X = sp.csr_array(counts(150))
-    model = NMF(components=4, loss=loss, update_H=way)
-
-    def learner(passes: int) -> bl.Learner:
-        return bl.Learner(model, train=X, passes=passes, block_rows=64)
-
-    whole = learner(6).fit()
-    first = learner(3).fit()
-    then = learner(6)
-    then.restore(first.state())
-    then.fit()
-    for name, tensor in whole.state().tensors.items():
-        assert tensor.tobytes() == then.state().tensors[name].tobytes(), name
-    bl.save(whole, tmp_path / "parts")
-    again = bl.load(tmp_path / "parts")
-    new = sp.csr_array(counts(40, seed=9))  # as many rows as it likes
-    assert np.array_equal(again.predict(new), whole.predict(new))
-    assert again.evaluate(new) == whole.evaluate(new)
-
-
 def test_sparse_data_never_become_dense() -> None:
     """Memory grows with columns x K, not with rows x columns."""
     rows, columns, K = 512, 200_000, 4

@@ -84,15 +84,6 @@ def test_named_topics_keep_their_names(tmp_path: Any) -> None:
         assert "% third (0)" in line
 
 
-def test_a_run_with_seeds_resumes_to_the_same_bits() -> None:
-    whole, X = learner_of(), planted(400, 40, 4)[0]
-    model = bl.models.LDA(topics=4, inference="cvb0", seeds=SEEDS)
-    part = bl.Learner(model, source(X), passes=2, threads=2).fit()
-    rest = bl.Learner(model, source(X), passes=5, threads=1, replicas=1)
-    rest.restore(part.state())
-    assert rest.fit().parameter("lambda").tobytes() == whole.parameter("lambda").tobytes()
-
-
 @pytest.mark.parametrize(
     "seeds, message",
     [
