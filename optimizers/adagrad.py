@@ -49,6 +49,6 @@ class AdaGrad(GradientOptimizer):
         return g
 
     def scale(self, *state: Any) -> Any:
-        """Return 1 / (sqrt(G) + eps)."""
+        """Return 1 / (sqrt(G) + eps), by which `GradientRule` multiplies the rate."""
         (G,) = state
         return 1.0 / (sqrt(G) + self.eps)
