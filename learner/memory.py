@@ -35,13 +35,13 @@ class Traffic(NamedTuple):
     waits: int
 
 
-def disk_traffic(proc: Path = PROC) -> Traffic | None:
+def disk_traffic() -> Traffic | None:
     """Return what this process has read from disks and written to them; None: unknown.
 
     What memory answered is left out. Pages of mapped files count, also those asked for ahead.
     """
     try:
-        lines = (proc / "self/io").read_text().splitlines()
+        lines = (PROC / "self/io").read_text().splitlines()
     except OSError:
         return None
     counts = dict(line.split(": ") for line in lines)
@@ -49,10 +49,10 @@ def disk_traffic(proc: Path = PROC) -> Traffic | None:
     return Traffic(int(counts["read_bytes"]), int(counts["write_bytes"]), waits)
 
 
-def seconds_queued(proc: Path = PROC) -> float:
+def seconds_queued() -> float:
     """Return how long this thread has waited for a processor; 0 where that is unknown."""
     try:
-        _, queued, _ = (proc / "thread-self/schedstat").read_text().split()
+        _, queued, _ = (PROC / "thread-self/schedstat").read_text().split()
     except (OSError, ValueError):
         return 0.0
     return int(queued) / 1e9

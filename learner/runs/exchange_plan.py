@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from ..engines.choice import FEW
 from ..engines.cost import (
     ASSUMED,
-    Network,
     best_degrees,
     dense_seconds,
     needed_seconds,
@@ -20,11 +19,11 @@ from ..training.teams.merged_sizes import sizes_of
 from ..training.teams.needed_tables import needs_of
 
 
-def exchange_lines(learner: Learner, workers: int, network: Network = ASSUMED) -> Iterator[str]:
+def exchange_lines(learner: Learner, workers: int) -> Iterator[str]:
     """Yield the bytes and the seconds of a merge, for a learner that has tried some blocks."""
     if workers == 1 or learner.team is None or learner.train is None:
         return
-    first, execution = learner.team.first, learner.execution
+    first, execution, network = learner.team.first, learner.execution, ASSUMED
     sizes = sizes_of(first, workers, execution.sync_every * execution.replicas)
     dense = dense_seconds(sizes, network)
     yield (

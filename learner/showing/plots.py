@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 Points = tuple[Sequence[float], Sequence[float]]
+BESIDE = 4  # charts of bars in a row
 
 
 def new_figure(width: float, height: float) -> Any:
@@ -48,16 +49,14 @@ def curves(lines: Mapping[str, Points], x_label: str, path: str | Path | None = 
     return written(figure, path)
 
 
-def bar_charts(
-    charts: Mapping[str, Mapping[str, float]], path: str | Path | None = None, columns: int = 4
-) -> Any:
+def bar_charts(charts: Mapping[str, Mapping[str, float]], path: str | Path | None = None) -> Any:
     """Draw a chart of horizontal bars for each title; return the figure.
 
-    charts: titles, with names and lengths of the bars. columns: charts beside each other.
+    charts: titles, with names and lengths of the bars.
     """
-    rows = -(-len(charts) // columns)
+    rows = -(-len(charts) // BESIDE)
     longest = max((len(bars) for bars in charts.values()), default=1)
-    wide = min(columns, len(charts))
+    wide = min(BESIDE, len(charts))
     figure = new_figure(2.6 * wide, rows * (0.6 + 0.2 * longest))
     for number, (title, bars) in enumerate(charts.items(), start=1):
         axes = figure.add_subplot(rows, wide, number)

@@ -109,37 +109,34 @@ def update_of(
     )
 
 
-def pass_of(replica: Replica, sources: Sequence[DataSource], card: Card, phase: int = 0) -> Update:
+def pass_of(replica: Replica, sources: Sequence[DataSource], card: Card) -> Update:
     """Return what a pass does: all blocks of all sides, each as large as the largest.
 
     replica: of `Assembly.counting`.
     """
     whole = Update(0, 0, 0, 0, 0, 0)
-    for update in updates_of_sides(replica, sources, card, phase):
+    for update in updates_of_sides(replica, sources, card):
         whole = whole.plus(update)
     return whole
 
 
-def updates_of_sides(
-    replica: Replica, sources: Sequence[DataSource], card: Card, phase: int = 0
-) -> list[Update]:
+def updates_of_sides(replica: Replica, sources: Sequence[DataSource], card: Card) -> list[Update]:
     """Return what the updates of all blocks of each side do; see `pass_of`."""
     found = []
-    for side, (source, blocks) in enumerate(zip(sources, launched(replica, phase), strict=True)):
-        nnz, copied = replica.intakes[side].shape.nnz, _copied(replica, side, phase)
+    for side, (source, blocks) in enumerate(zip(sources, launched(replica), strict=True)):
+        nnz, copied = replica.intakes[side].shape.nnz, _copied(replica, side)
         first, later = (update_of(*block, nnz, copied, card) for block in blocks)
         found.append(first.plus(later.times(source.blocks - 1)))
     return found
 
 
-def launched(replica: Replica, phase: int = 0) -> list[list[Operations]]:
+def launched(replica: Replica) -> list[list[Operations]]:
     """Return what full blocks ask of the device, for a replica of `Assembly.counting` alone.
 
     By side, of the first block of a pass and of a later one.
     """
     hosts = [HostBlock(intake.shape) for intake in replica.trained]
-    start = replica.model.phases()[phase]
-    for pass_ in range(start, start + 3):  # the first ones make what stays the same
+    for pass_ in range(3):  # the first ones make what stays the same
         found = [
             [_launched(replica, host, side, pass_, index) for index in range(2)]
             for side, host in enumerate(hosts)
@@ -159,10 +156,10 @@ def _launched(replica: Replica, host: HostBlock, side: int, pass_: int, index: i
     return operations, backend.count() - before
 
 
-def _copied(replica: Replica, side: int, phase: int) -> int:
+def _copied(replica: Replica, side: int) -> int:
     """Return the bytes of a block, and of states of its rows that the host holds, both ways."""
     intake = replica.intakes[side]
-    shape, indexed = intake.shape, intake.reads_index(phase)
+    shape, indexed = intake.shape, intake.reads_index(0)
     features = 4 * shape.rows * shape.columns if shape.dense else (8 + 8 * indexed) * shape.nnz
     rows = shape.rows * (20 + 4 * shape.targets)  # offsets, numbers, weights, targets
     if intake.all_rows is not None:  # which have the rest
