@@ -17,6 +17,13 @@ READING = 40  # products of a Hessian that take as long as reading a number in a
 # column in all sums over columns, of one target and of several. Two numbers multiplied in X X'.
 SPARSE_READING, SUMMING, MULTIPLYING = 200, (1000, 3000), 40
 CURVED = 3  # factors of X X' that a target of a curved loss takes, about
+# Of fewer dense rows than columns: times of a number in X X', of one of the cube of rows in all
+# factors of a target, of a step by a product with X, and of a target's share of a number of X, less
+# 4; the share of the time of factors for which products are tried, if they are not too few.
+SQUARING, FACTORING, STEP, TARGET = 8, 40, 1e7, 4
+TRYING, LEAST_TRIED = 1 / 6, 15
+ENOUGH = 40  # products of independent columns
+TRIED = "logistic", "softmax", "squared_hinge"  # their steps take the fewest products
 # Largest weight of a row, in smallest ones: from there on steps by products with X, and pairs of
 # steps, take more time than factors of X X'.
 UNEVEN, UNEVEN_PAIRS = 1e5, 300.0
@@ -53,6 +60,23 @@ def worth_row_products(X: Any, targets: int, link: LinkName) -> bool:
         return False
     counts = np.bincount(sp.csr_array(X).indices)
     return bool(products + MULTIPLYING * np.dot(counts, counts) <= most)
+
+
+def products_to_try(X: Any, targets: int, link: LinkName) -> int:
+    """Return after how many products with X its square rows take over; 0: they are the first.
+
+    Their steps are few where columns are independent, but may be any number.
+
+    >>> X = np.broadcast_to(1.0, (500, 2000))
+    >>> products_to_try(X, 1, "logistic"), products_to_try(X, 1, "linear")
+    (40, 0)
+    """
+    if sp.issparse(X) or link not in TRIED:
+        return 0
+    rows, columns = X.shape
+    square = rows**2 * (SQUARING * columns + FACTORING * targets * rows)
+    found = int(TRYING * square / (STEP + TARGET * (4 + targets) * rows * columns))
+    return min(found, ENOUGH) if found >= LEAST_TRIED else 0
 
 
 def uneven(weights: NDArray[np.floating] | None, link: LinkName) -> bool:

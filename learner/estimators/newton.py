@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -17,6 +17,7 @@ from blocklearn.models.glm.interior import InteriorSolver
 from blocklearn.models.glm.links import HINGES, KINKED
 from blocklearn.models.glm.newton import BYTES, NewtonSolver, sums_of
 from blocklearn.models.glm.proximal import Penalties, ProximalSolver
+from blocklearn.models.glm.tried import TriedSolver
 from blocklearn.models.glm.used_columns import UsedColumns, used_columns
 from blocklearn.models.glm.wide_rows import WideSolver
 
@@ -29,6 +30,7 @@ from .hessians import (
     dense,
     keeps_scores,
     numbers_of,
+    products_to_try,
     uneven,
     worth_hessian,
     worth_row_products,
@@ -44,7 +46,10 @@ if TYPE_CHECKING:
 MOST_PAIRS = 2**30  # bytes of what a solver keeps for the columns of W
 
 
-Solver: TypeAlias = NewtonSolver | UsedColumns | WideSolver | ProximalSolver | InteriorSolver
+Solver: TypeAlias = (
+    NewtonSolver | UsedColumns | WideSolver | TriedSolver | ProximalSolver | InteriorSolver
+)
+Given: TypeAlias = tuple[Any, Any, Array | None, Loss]
 
 
 @dataclass(frozen=True)
@@ -140,7 +145,7 @@ class NewtonProblem:
                 X.sum_duplicates()
         given = X, self.Y, self.weights, self.loss
         if self.wide and not self.l1:
-            return WideSolver(*given, l2=self.l2, intercept=intercept)
+            return self._wide_solver(given, intercept)
         if self.kinked:
             return InteriorSolver(*given, penalties, intercept=intercept)
         if self.l1:
@@ -152,6 +157,16 @@ class NewtonProblem:
         sums = sums_of(*given, intercept=intercept, diagonal=diagonal)
         found = NewtonSolver(sums, l2=self.l2, intercept=intercept, diagonal=diagonal)
         return found if used is None else UsedColumns(found, used, X.shape[1])
+
+    def _wide_solver(self, given: Given, intercept: bool) -> Solver:
+        """Return a solver of few rows, which may try products with them first."""
+        last = partial(WideSolver, *given, l2=self.l2, intercept=intercept)
+        products = products_to_try(self.X, self.Y.shape[1], self.loss.link)
+        if not products or uneven(self.weights, self.loss.link):
+            return last()
+        sums = sums_of(*given, intercept=intercept, diagonal=True)
+        how = partial(NewtonSolver, l2=self.l2, intercept=intercept, diagonal=True)
+        return TriedSolver(how(sums, products=products), last)
 
     def seen(self, found: Solver) -> Seen:
         """Return what `partial_fit` needs to know of the rows."""

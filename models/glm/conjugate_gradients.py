@@ -3,9 +3,13 @@
 Nocedal, Wright, Numerical Optimization, algorithms 5.3 and 7.1: a step far from the optimum is
 solved roughly. The diagonal of the Hessian at W = 0 is a first guess of its inverse, unless rows
 are fewer than columns. Each target has steps of its own.
+
+Where another solver stands by, it takes over after a number of products.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,16 +19,16 @@ from blocklearn.matcache.cpu.pool import Pool
 from .curves import Array
 from .first_matrices import Standing, evened
 from .row_sums import AtScores, RowSums
-from .sparse_sums import SparseSums
 
 MOST = 200  # products of a step
+DOUBLE = 5  # products of float32 that take as long as one of float64, of dense rows
 NEAR = 0.5  # of the tolerance: what they leave of the gradient
 FORCING = 0.5  # most that they leave of it far from the optimum
 PIECEWISE = "linear", "squared_hinge"  # a Hessian may lead to the optimum: its steps are exact
 
 
 def worth_products(sums: RowSums) -> bool:
-    """Return whether steps by Hessians take fewer products with sparse X than pairs of steps.
+    """Return whether steps by Hessians take fewer products with X than pairs of steps.
 
     Of huber `bends` are no second derivatives.
     """
@@ -37,9 +41,18 @@ class ConjugateGradients:
 
     exact = False
 
-    def __init__(self, sums: SparseSums, bends: Array, l2: float) -> None:
-        """Keep the second derivatives of losses [k] where W = 0."""
+    def __init__(self, sums: RowSums, bends: Array, l2: float, most: float = math.inf) -> None:
+        """Keep the second derivatives of losses [k] where W = 0.
+
+        most: products after which another solver takes over.
+        """
         self._sums, self._bends, self._l2 = sums, bends, l2
+        self._most, self._made = most, 0
+
+    @property
+    def spent(self) -> bool:
+        """Whether another solver takes over."""
+        return self._made >= self._most
 
     def moments(self, theta: Array, pool: Pool) -> AtScores:
         """Return means: see `FirstMatrix`."""
@@ -76,6 +89,7 @@ class ConjugateGradients:
         least = self._share**2 * length
         for _ in range(MOST):
             Q = self._product(P.reshape(wide)).reshape(shape)
+            self._made += 1 if self._sums.single else DOUBLE
             bend = _dot(P, Q)
             left = left & (bend > 0.0)
             step = np.divide(length, bend, where=left, out=np.zeros_like(bend))[:, None]
@@ -84,7 +98,7 @@ class ConjugateGradients:
             Z = np.multiply(R, inverse, out=Q)
             before, length = length, _dot(R, Z)
             left = left & (length > least)
-            if not left.any():
+            if self.spent or not left.any():
                 break
             P *= np.divide(length, before, where=left, out=np.zeros_like(length))[:, None]
             P += Z

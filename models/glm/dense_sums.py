@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from blocklearn.matcache.cpu.pool import Pool
 
 from .curves import Array, Loss
-from .row_sums import AtScores, Numbers, RowSums, Targets
+from .row_sums import AtScores, Chunks, Numbers, RowSums, Targets, summed
 
 Places: TypeAlias = NDArray[np.intp]
 AT_ONCE = 2**16  # numbers of a chunk of a Hessian
 LONGER = 4  # times as long are chunks of a pass, whose calls of NumPy take as long as products
-LOOKED_AT = 1024  # rows that tell the centre of columns
+LOOKED_AT = 256  # rows that tell the centre of columns
 ABOUT = 0.5, 2.0  # times the squares of each column a sample has: few rows may have most of them
 SAMPLE = 1000, 10  # rows of a Hessian that is no more than a guide, and further ones for a column
 MOST_COPIED = 2**28  # bytes of a copy of X in float32
@@ -58,7 +58,7 @@ class DenseSums(RowSums):
     ) -> AtScores:
         """Return means: see `RowSums.at`."""
         k, features, read = self.targets, self.features, self._reader(pool, rough=rough)
-        size = LONGER * self._chunk * (2 if rough else 1)
+        size = self._at_once(rough=rough)
         ones = np.ones(size)
 
         def add(part: slice, room: Array, into: list[Array]) -> None:
@@ -89,6 +89,34 @@ class DenseSums(RowSums):
         """
         columns = [self._weights] if at is None else self._bends(*at, pool, rough=rough).T
         return np.stack([self._squares(bends, pool, rough=rough) for bends in columns])
+
+    def curve(self, theta: Array, pool: Pool) -> Array | None:
+        """Return second derivatives: see `RowSums.curve`."""
+        if self.loss.link == "linear":
+            return None
+        found, read = np.empty((self.rows, self.targets)), self._reader(pool, rough=self.single)
+
+        def add(part: slice, room: Array, into: list[Array]) -> None:
+            found[part] = self._curve_at(scores_of(read(part, room), theta), part)
+
+        self._summed(pool, add, [], self.rows, self._at_once(rough=self.single))
+        return found
+
+    def curved(self, V: Array, curve: Array | None, pool: Pool) -> Array:
+        """Return the product of the Hessians and V: see `RowSums.curved`."""
+        read = self._reader(pool, rough=self.single)
+
+        def add(part: slice, room: Array, into: list[Array]) -> None:
+            x = read(part, room)
+            U = scores_of(x, V).astype(np.float64, copy=False)
+            self._bend(U, curve, part)
+            into[0][-1] += U.sum(axis=0)
+            into[0][:-1] += x.T @ U.astype(x.dtype, copy=False)
+
+        how = Chunks(
+            self.rows, self._at_once(rough=self.single), self.rows * self._width, self._width
+        )
+        return summed(pool, add, [V.shape], how)[0]
 
     def _bends(self, theta: Array, which: Places, pool: Pool, *, rough: bool) -> Array:
         """Return second derivatives of the losses of rows, times their weights, [n x which]."""
@@ -174,6 +202,10 @@ class DenseSums(RowSums):
             self._summed(pool, copy, [], self.rows, LONGER * self._chunk)
         return lambda part, room: narrow[part]
 
+    def _at_once(self, *, rough: bool) -> int:
+        """Return the number of rows of a chunk of a pass."""
+        return LONGER * self._chunk * (2 if rough else 1)
+
     @property
     def _chunk(self) -> int:
         """The number of rows whose numbers stay in the cache."""
@@ -193,9 +225,17 @@ def centre_of(X: Numbers, many: float) -> Array | None:
     """
     if many == np.inf:
         return None
-    some = np.asarray(X[:: -(-len(X) // LOOKED_AT)], np.float64)
-    mean = some.mean(axis=0)
-    far = abs(mean) > many * some.std(axis=0)
+    some = X[:: -(-len(X) // LOOKED_AT)]
+    near, sums = some[0].astype(np.float64), np.zeros((2, X.shape[1]))
+    size = rows_at_once(X.shape[1])
+    room = np.empty((size, X.shape[1]))
+    for begin in range(0, len(some), size):
+        x = widened(some[begin : begin + size], near, room)
+        sums += x.sum(axis=0), np.einsum("nf,nf->f", x, x)
+    mean, squares = sums / len(some)
+    deviations = np.sqrt(np.maximum(squares - mean**2, 0.0))
+    mean += near
+    far = abs(mean) > many * deviations
     return np.where(far, mean, 0.0) if far.any() else None
 
 

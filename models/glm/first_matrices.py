@@ -40,10 +40,14 @@ class Standing(NamedTuple):
 class FirstMatrix(Protocol):
     """An approximation of the Hessians.
 
-    exact: whether a step by it ends at the optimum.
+    exact: whether a step by it ends at the optimum. spent: whether another solver takes over.
     """
 
     exact: bool
+
+    @property
+    def spent(self) -> bool:
+        """See above."""
 
     def moments(self, theta: Array, pool: Pool) -> AtScores:
         """Return means at theta, with those of columns: `RowSums.at_start`."""
@@ -78,7 +82,7 @@ class Diagonal:
     The diagonal alone makes long steps along rare columns, whose pairs then say little of others.
     """
 
-    exact = False
+    exact = spent = False
 
     def __init__(self, sums: RowSums, bends: Array, l2: float) -> None:
         """Keep the second derivatives of losses [k] where W = 0."""
@@ -114,7 +118,7 @@ class Hessians:
     Where the first one takes longer than some passes, these come first, by its diagonal.
     """
 
-    exact = False
+    exact = spent = False
 
     def __init__(self, sums: DenseSums, bends: Array, l2: float) -> None:
         """Keep the second derivatives of losses [k] where W = 0."""

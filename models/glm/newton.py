@@ -25,6 +25,7 @@ Differs:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -62,10 +63,19 @@ class NewtonSolver:
     mean, variance: of columns, with the weights of rows; known after the first pass.
     """
 
-    def __init__(self, sums: RowSums, *, l2: float, intercept: bool, diagonal: bool) -> None:
+    def __init__(
+        self,
+        sums: RowSums,
+        *,
+        l2: float,
+        intercept: bool,
+        diagonal: bool,
+        products: float = math.inf,
+    ) -> None:
         """Start at W = 0, with b the best constants, or near them (huber).
 
         sums: see `sums_of`. l2: of the mean loss. diagonal: a Hessian is not worth its time.
+        products: of conjugate gradients, after which another solver takes over.
         """
         self._sums, loss, link = sums, sums.loss, sums.loss.link
         self.link, self.l2, self._intercept = link, l2, intercept
@@ -79,12 +89,12 @@ class NewtonSolver:
             bends = mean_bends(self.theta[-1], loss)
         self._matrix: FirstMatrix
         self._together = link == "softmax" or mean.size == 1  # all columns are one problem
-        if isinstance(sums, SparseSums) and worth_products(sums):
-            self._matrix = ConjugateGradients(sums, bends, l2)
-        elif isinstance(sums, SquareSums):
+        if isinstance(sums, SquareSums):
             self._matrix = RowProducts(sums, bends, l2)
         elif isinstance(sums, DenseSums) and not diagonal:
             self._matrix = Hessians(sums, bends, l2)
+        elif worth_products(sums):
+            self._matrix = ConjugateGradients(sums, bends, l2, products)
         else:
             self._matrix = Diagonal(sums, bends, l2)
         problems = 1 if self._together else mean.size
@@ -97,6 +107,11 @@ class NewtonSolver:
     def converged(self) -> bool:
         """Whether all columns have converged."""
         return not self._left.any()
+
+    @property
+    def spent(self) -> bool:
+        """Whether another solver takes over."""
+        return self._matrix.spent
 
     @property
     def W(self) -> NDArray[np.float32]:

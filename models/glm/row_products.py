@@ -63,7 +63,7 @@ class Root(NamedTuple):
 class RowProducts:
     """Inverses of Hessians: one for all columns at first, then one of each."""
 
-    exact = False
+    exact = spent = False
 
     def __init__(self, sums: SquareSums, bends: Array, l2: float) -> None:
         """Keep the second derivatives of losses [k] where W = 0."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from blocklearn.matcache.cpu.blas import limited
 from blocklearn.matcache.cpu.pool import Pool
 
-from .curves import CURVES, Array, Loss, robust_start
+from .curves import CURVES, Array, Loss, probabilities, robust_start
 
 Numbers: TypeAlias = NDArray[np.floating]  # or whole numbers: of any type
 Targets: TypeAlias = Numbers | sp.sparray
@@ -97,8 +97,39 @@ class RowSums(ABC):
         return self.at(theta, pool, columns=True)
 
     @abstractmethod
+    def curve(self, theta: Array, pool: Pool) -> Array | None:
+        """Return shares of rows in all weights, times second derivatives at theta, [n x k].
+
+        Of a softmax: probabilities alone. None: shares alone, of squares.
+        """
+
+    @abstractmethod
+    def curved(self, V: Array, curve: Array | None, pool: Pool) -> Array:
+        """Return the product of the Hessians of losses and V [features + 1 x k]."""
+
+    @abstractmethod
     def _numbers(self, rows: int) -> int:
         """Return how many numbers are read of so many rows."""
+
+    def _curve_at(self, eta: Array, part: slice) -> Array:
+        """Return `curve` of the scores of some rows."""
+        if self.loss.link == "softmax":
+            return probabilities(eta)[1].T
+        return self._curve.bends(eta, self._y(part), self._shape) * self._shares_of(part)
+
+    def _bend(self, U: Array, curve: Array | None, part: slice) -> None:
+        """Turn changes U of the scores of some rows into changes of their residuals, in place."""
+        if curve is None:
+            U *= self._shares_of(part)
+            return
+        U *= curve[part]
+        if self.loss.link == "softmax":
+            U -= curve[part] * U.sum(axis=1, keepdims=True)
+            U *= self._shares_of(part)
+
+    def _shares_of(self, part: slice) -> Array | float:
+        """Return the shares of some rows in all weights."""
+        return (1.0 if self._weights is None else self._weights[part, None]) / self.total
 
     def _y(self, part: slice) -> Array:
         """Return targets of some rows; those in CSR without SciPy's own cuts, which are slow."""

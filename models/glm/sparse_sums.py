@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from blocklearn.matcache import cpu
 from blocklearn.matcache.cpu.pool import Pool
 
-from .curves import Array, Loss, probabilities
+from .curves import Array, Loss
 from .row_sums import AtScores, Chunks, RowSums, Targets, summed
 
 AT_ONCE = 2**14  # scores of a chunk
@@ -69,10 +69,7 @@ class SparseSums(RowSums):
         return found._replace(columns=self._mean, squares=self._squares) if columns else found
 
     def curve(self, theta: Array, pool: Pool) -> Array | None:
-        """Return shares of rows in all weights, times second derivatives at theta, [n x k].
-
-        Of a softmax: probabilities alone. None: shares alone, of squares.
-        """
+        """Return second derivatives: see `RowSums.curve`."""
         if self.loss.link == "linear":
             return None
         found, shift = np.empty((self.rows, self.targets)), self._shift(theta)
@@ -87,7 +84,7 @@ class SparseSums(RowSums):
         return found
 
     def curved(self, V: Array, curve: Array | None, pool: Pool) -> Array:
-        """Return the product of the Hessians of losses and V [features + 1 x k]."""
+        """Return the product of the Hessians and V: see `RowSums.curved`."""
         shift = self._shift(V)
 
         def add(part: slice, room: Array, into: list[Array]) -> None:
@@ -103,26 +100,6 @@ class SparseSums(RowSums):
         if self.centre is not None:
             found[:-1] -= self.centre[:, None] * found[-1]
         return found
-
-    def _curve_at(self, eta: Array, part: slice) -> Array:
-        """Return `curve` of the scores of some rows."""
-        if self.loss.link == "softmax":
-            return probabilities(eta)[1].T
-        return self._curve.bends(eta, self._y(part), self._shape) * self._shares(part)
-
-    def _bend(self, U: Array, curve: Array | None, part: slice) -> None:
-        """Turn changes U of the scores of some rows into changes of their residuals, in place."""
-        if curve is None:
-            U *= self._shares(part)
-            return
-        U *= curve[part]
-        if self.loss.link == "softmax":
-            U -= curve[part] * U.sum(axis=1, keepdims=True)
-            U *= self._shares(part)
-
-    def _shares(self, part: slice) -> Array | float:
-        """Return the shares of some rows in all weights."""
-        return (1.0 if self._weights is None else self._weights[part, None]) / self.total
 
     def _shift(self, theta: Array) -> Array:
         """Return what the intercept and the centre add to scores [k]."""

@@ -1,4 +1,4 @@
-"""Steps by conjugate gradients over sparse rows end at the optimum of plain NumPy."""
+"""Steps by conjugate gradients over sparse and dense rows end at the optimum of plain NumPy."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 import scipy.sparse as sp
 
 from blocklearn.matcache.cpu.pool import Pool
-from blocklearn.models.glm import row_sums, sparse_sums
+from blocklearn.models.glm import dense_sums, row_sums, sparse_sums
 from blocklearn.models.glm.curves import CURVES, Loss
+from blocklearn.models.glm.dense_sums import DenseSums
 from blocklearn.models.glm.newton import NewtonSolver, sums_of
 from blocklearn.models.glm.sparse_sums import SparseSums
 from blocklearn.models.glm.used_columns import UsedColumns, used_columns
@@ -47,7 +48,9 @@ WEIGHTS = np.array([1.0, 0.0, 2.0, 1e-9] * 6)
 def solved(X: Any, Y: Any, link: Any, weights: Any = None, **how: Any) -> NewtonSolver:
     options = {"l2": 1e-2, "intercept": True, "tolerance": 1e-9, "threads": 1} | how
     given = {"intercept": options["intercept"], "diagonal": True}
-    sums = sums_of(sp.csr_array(X), Y, weights, Loss(link, SHAPE), **given)
+    sums = sums_of(
+        X if options.get("dense") else sp.csr_array(X), Y, weights, Loss(link, SHAPE), **given
+    )
     found = NewtonSolver(sums, l2=options["l2"], **given)
     for _ in found.passes(2000, options["tolerance"], options["threads"]):
         if found.converged:
@@ -65,9 +68,10 @@ def slopes(found: NewtonSolver, X: Any, Y: Any, weights: Any, l2: float) -> tupl
     return X.T @ R + l2 * theta[:-1], R.sum(axis=0)
 
 
+@pytest.mark.parametrize("dense", [False, True])
 @pytest.mark.parametrize("link", LINKS)
 @pytest.mark.parametrize("data", DATA)
-def test_the_gradient_is_zero(data: str, link: str) -> None:
+def test_the_gradient_is_zero(data: str, link: str, dense: bool) -> None:
     X = DATA[data]
     for l2, weights, intercept, columns in (
         (1e-2, None, True, 3),
@@ -78,7 +82,7 @@ def test_the_gradient_is_zero(data: str, link: str) -> None:
             continue
         Y = TARGETS[link][: len(X), :columns]
         weights = None if weights is None else weights[: len(X)]
-        found = solved(X, Y, link, weights, l2=l2, intercept=intercept)
+        found = solved(X, Y, link, weights, l2=l2, intercept=intercept, dense=dense)
         by_W, by_b = slopes(found, X, Y, weights, l2)
         size = 1.0 + np.sqrt((X**2).mean(axis=0))[:, None]  # columns of any units
         scale = 1.0 + abs(Y).max()
@@ -91,13 +95,22 @@ def test_the_gradient_is_zero(data: str, link: str) -> None:
 @pytest.mark.parametrize("weights", [None, WEIGHTS])
 def test_products_are_differences_of_gradients(link: Any, weights: Any) -> None:
     for centred in (True, False):
-        given = sp.csr_array(FEW), TARGETS[link], weights, Loss(link, SHAPE)
-        sums, pool = SparseSums(*given, centred=centred), Pool(1)
+        given = TARGETS[link], weights, Loss(link, SHAPE)
+        sparse = SparseSums(sp.csr_array(FEW), *given, centred=centred)
+        dense = DenseSums(FEW, *given, far=0.5 if centred else np.inf)
+        assert dense.single is (link != "linear")
         theta, V = 0.3 * RNG.normal(size=(2, FEATURES + 1, 3))
-        step = 1e-5
-        above, below = (sums.at(theta + s * V, pool).gradient for s in (step, -step))
-        found = sums.curved(V, sums.curve(theta, pool), pool)
-        np.testing.assert_allclose(found, (above - below) / (2 * step), rtol=1e-6, atol=1e-7)
+        step, pool = 1e-5, Pool(1)
+        for sums, single, error in (
+            (sparse, False, 1e-7),
+            (dense, False, 1e-7),
+            (dense, True, 1e-5),
+        ):
+            sums.single = single
+            above, below = (sums.at(theta + s * V, pool).gradient for s in (step, -step))
+            found = sums.curved(V, sums.curve(theta, pool), pool)
+            wanted = (above - below) / (2 * step)
+            np.testing.assert_allclose(found, wanted, rtol=10 * error, atol=error)
         pool.close()
 
 
@@ -105,9 +118,13 @@ def test_products_are_differences_of_gradients(link: Any, weights: Any) -> None:
 def test_threads_change_no_bits(link: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(row_sums, "WORTH", 20)
     monkeypatch.setattr(sparse_sums, "AT_ONCE", 192)
+    monkeypatch.setattr(dense_sums, "LONGER", 1)
+    monkeypatch.setattr(dense_sums, "AT_ONCE", 1)
     X, Y = np.vstack([FEW] * 9), np.vstack([TARGETS[link]] * 9)
-    one, two = (solved(X, Y, link, threads=n, tolerance=1e-4) for n in (1, 2))
-    assert one.theta.tobytes() == two.theta.tobytes()
+    for dense in (False, True):
+        how = {"dense": dense, "tolerance": 1e-4}
+        one, two = (solved(X, Y, link, threads=n, **how) for n in (1, 2))
+        assert one.theta.tobytes() == two.theta.tobytes()
 
 
 def test_classes_that_a_plane_separates_end_without_a_penalty() -> None:

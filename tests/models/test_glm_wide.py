@@ -13,8 +13,12 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
+from blocklearn.learner.estimators import GLMClassifier, GLMRegressor
+from blocklearn.learner.estimators.newton import NewtonProblem
 from blocklearn.matcache.cpu.lapack import pivoted_cholesky
 from blocklearn.models.glm.curves import CURVES, Loss
+from blocklearn.models.glm.newton import NewtonSolver, sums_of
+from blocklearn.models.glm.tried import TriedSolver
 from blocklearn.models.glm.wide_rows import WideSolver
 
 RNG = np.random.default_rng(0)
@@ -234,3 +238,73 @@ def test_pivoted_factors() -> None:
     np.testing.assert_allclose(found @ found.T, (L @ L.T)[order][:, order], atol=1e-12)
     found, order, rank = pivoted_cholesky(np.zeros((4, 4)), 1e-12)
     assert rank == 0 and found.shape == (4, 0) and sorted(order) == list(range(4))
+
+
+WIDE = np.random.default_rng(1).normal(size=(60, 400))
+
+
+def tried(X: Any, products: float, link: Any = "logistic", **how: Any) -> tuple[TriedSolver, Any]:
+    """A solver of products that square rows may follow, and the numbers of its passes."""
+    options = {"most": 100, "threads": 1} | how
+    Y = np.eye(3)[(WIDE[:, :3] + 0.3 * WIDE[:, 3:6]).argmax(axis=1)]
+    given, how = (X, Y, None, Loss(link)), {"l2": 1e-2, "intercept": True}
+    sums = sums_of(*given, intercept=True, diagonal=True)
+    first = NewtonSolver(sums, **how, diagonal=True, products=products)
+    found, numbers = TriedSolver(first, lambda: WideSolver(*given, **how)), []
+    for number in found.passes(options["most"], 1e-8, options["threads"]):
+        numbers.append(number)
+        if found.converged:
+            break
+    return found, numbers
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("link", ["logistic", "softmax", "squared_hinge"])
+def test_independent_columns_need_few_products(link: Any, dtype: Any) -> None:
+    X = (WIDE + 30.0 * (np.arange(400) % 7 == 0)).astype(dtype)
+    found, numbers = tried(X, 1000, link)
+    assert found._now is found._first and found.converged and found._first._matrix._made < 150
+    square, others = tried(X, 0, link)
+    assert square._now is not square._first and square.converged
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert others == list(range(1, len(others) + 1))
+    for name in ("W", "b", "mean", "variance"):
+        np.testing.assert_allclose(
+            getattr(found, name), getattr(square, name), rtol=1e-4, atol=2e-5
+        )
+
+
+def test_square_rows_follow_products_that_were_not_enough() -> None:
+    """They begin anew, so theirs is the result."""
+    mix = np.random.default_rng(2).normal(size=(400, 400))
+    X = WIDE @ (mix * np.exp(-np.arange(400) / 20.0))
+    some, none = tried(X, 40)[0], tried(X, 0)[0]
+    assert some._now is not some._first and some._first._matrix._made >= 40 and some.converged
+    np.testing.assert_array_equal(some.W, none.W)
+    np.testing.assert_array_equal(some.b, none.b)
+    last, numbers = tried(X, 40, most=3)
+    assert numbers == [1, 2, 3] and not last.converged
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_estimators_try_products_where_they_may_save_time(monkeypatch: Any) -> None:
+    made: list[Any] = []
+    solver = NewtonProblem.solver
+    monkeypatch.setattr(
+        NewtonProblem, "solver", lambda *given: made.append(solver(*given)) or made[-1]
+    )
+    X = np.random.default_rng(3).normal(size=(400, 900))
+    y = X[:, 0] > 0.0
+    uneven = np.where(y, 1e6, 1.0)
+
+    def taken(estimator: Any, X: Any, y: Any, weights: Any = None) -> type:
+        estimator.set_params(max_iter=1).fit(X, y, sample_weight=weights)
+        return type(made.pop())
+
+    for loss in ("log_loss", "squared_hinge"):
+        assert taken(GLMClassifier(loss), X, y) is TriedSolver
+        assert taken(GLMClassifier(loss), X[:40], y[:40]) is WideSolver
+    assert taken(GLMClassifier(), X, y, uneven) is TriedSolver
+    assert taken(GLMClassifier("squared_hinge"), X, y, uneven) is WideSolver
+    assert taken(GLMRegressor(), X, X[:, 0]) is WideSolver
+    assert taken(GLMClassifier("hinge"), X, y) is WideSolver
