@@ -18,9 +18,9 @@ READING = 40  # products of a Hessian that take as long as reading a number in a
 SPARSE_READING, SUMMING, MULTIPLYING = 200, (1000, 3000), 40
 CURVED = 3  # factors of X X' that a target of a curved loss takes, about
 # Of fewer dense rows than columns: times of a number in X X', of one of the cube of rows in all
-# factors of a target, of a step by a product with X, and of a target's share of a number of X, less
-# 4; the share of the time of factors for which products are tried, if they are not too few.
-SQUARING, FACTORING, STEP, TARGET = 8, 40, 1e7, 4
+# factors of a target, of a step by a product with X, and of a number of X in it, once and for each
+# target; the share of the time of factors for which products are tried, if they are not too few.
+SQUARING, FACTORING, STEP, PRODUCT = 8, 40, 1e7, (8, 12)
 TRYING, LEAST_TRIED = 1 / 6, 15
 ENOUGH = 40  # products of independent columns
 TRIED = "logistic", "softmax", "squared_hinge"  # their steps take the fewest products
@@ -75,7 +75,8 @@ def products_to_try(X: Any, targets: int, link: LinkName) -> int:
         return 0
     rows, columns = X.shape
     square = rows**2 * (SQUARING * columns + FACTORING * targets * rows)
-    found = int(TRYING * square / (STEP + TARGET * (4 + targets) * rows * columns))
+    once, each = PRODUCT
+    found = int(TRYING * square / (STEP + (once + each * targets) * rows * columns))
     return min(found, ENOUGH) if found >= LEAST_TRIED else 0
 
 

@@ -15,7 +15,7 @@ from .row_sums import AtScores, Chunks, Numbers, RowSums, Targets, summed
 
 Places: TypeAlias = NDArray[np.intp]
 AT_ONCE = 2**16  # numbers of a chunk of a Hessian
-LONGER = 4  # times as long are chunks of a pass, whose calls of NumPy take as long as products
+LONGER = 4  # times as long are chunks of a pass of one target: calls take as long as its products
 LOOKED_AT = 256  # rows that tell the centre of columns
 ABOUT = 0.5, 2.0  # times the squares of each column a sample has: few rows may have most of them
 SAMPLE = 1000, 10  # rows of a Hessian that is no more than a guide, and further ones for a column
@@ -204,7 +204,7 @@ class DenseSums(RowSums):
 
     def _at_once(self, *, rough: bool) -> int:
         """Return the number of rows of a chunk of a pass."""
-        return LONGER * self._chunk * (2 if rough else 1)
+        return (LONGER if self.targets == 1 else 1) * self._chunk * (2 if rough else 1)
 
     @property
     def _chunk(self) -> int:
