@@ -21,7 +21,7 @@ from .first_matrices import Standing, evened
 from .row_sums import AtScores, RowSums
 
 MOST = 200  # products of a step
-DOUBLE = 5  # products of float32 that take as long as one of float64, of dense rows
+DOUBLE = 20  # what a product of float64 counts: columns of so different sizes take many
 NEAR = 0.5  # of the tolerance: what they leave of the gradient
 FORCING = 0.5  # most that they leave of it far from the optimum
 PIECEWISE = "linear", "squared_hinge"  # a Hessian may lead to the optimum: its steps are exact

@@ -279,7 +279,7 @@ def test_square_rows_follow_products_that_were_not_enough() -> None:
     mix = np.random.default_rng(2).normal(size=(400, 400))
     X = WIDE @ (mix * np.exp(-np.arange(400) / 20.0))
     some, none = tried(X, 40)[0], tried(X, 0)[0]
-    assert some._now is not some._first and some._first._matrix._made >= 40 and some.converged
+    assert some._now is not some._first and some._first.spent and some.converged
     np.testing.assert_array_equal(some.W, none.W)
     np.testing.assert_array_equal(some.b, none.b)
     last, numbers = tried(X, 40, most=3)
