@@ -15,6 +15,7 @@ from .dense_sums import DenseSums
 from .factors import inverse_root
 from .row_sums import AtScores, RowSums
 
+LATER = "logistic", "poisson"  # losses of one target that begin with a diagonal
 FIRST = 3  # passes that count as those before the first Hessian
 ENOUGH = 5  # passes that squares take at most with a Hessian of float32
 PATIENCE = 2  # times as many passes as before the last Hessian come before the next
@@ -115,7 +116,8 @@ class Diagonal:
 class Hessians:
     """Inverse roots of Hessians: one for all columns at first, then one of each.
 
-    Where the first one takes longer than some passes, these come first, by its diagonal.
+    Where the first one takes longer than some passes, these come first, by its diagonal. So they do
+    for one target of smooth losses, whose columns may need no more.
     """
 
     exact = spent = False
@@ -125,7 +127,8 @@ class Hessians:
         prepare("dpotrf", "dtrsm")
         self._sums, self._bends, self._l2 = sums, bends.copy(), l2
         self._squares = sums.loss.link == "linear"  # H is the same everywhere
-        self._small = self._products <= FIRST * self._reading
+        early = sums.loss.link not in LATER or bends.size > 1
+        self._small = early and self._products <= FIRST * self._reading
         self._diagonal = Diagonal(sums, bends, l2)
 
     def moments(self, theta: Array, pool: Pool) -> AtScores:

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from blocklearn.models.glm import dense_sums, first_matrices, row_sums, sparse_sums
 from blocklearn.models.glm.curves import CURVES, Loss
+from blocklearn.models.glm.dense_sums import DenseSums
 from blocklearn.models.glm.first_matrices import Hessians, Standing
 from blocklearn.models.glm.links import LINKS
 from blocklearn.models.glm.newton import NewtonSolver, sums_of
@@ -249,6 +250,28 @@ def test_long_hessians_come_after_passes_with_their_diagonal(link: Any, monkeypa
         found = solved(rows, TARGETS[link], link, WEIGHTS)
         by_W, by_b = slopes(found, rows.astype(float), TARGETS[link], WEIGHTS, 1e-3)
         assert found.converged and abs(by_W).max() < 2e-8 and abs(by_b).max() < 2e-8
+
+
+@pytest.mark.parametrize("link", ["logistic", "poisson"])
+def test_one_target_of_independent_columns_needs_no_hessian(link: Any, monkeypatch: Any) -> None:
+    made: list[int] = []
+    hessians = DenseSums.hessians
+    monkeypatch.setattr(
+        DenseSums, "hessians", lambda *given, **how: made.append(1) or hessians(*given, **how)
+    )
+    rng = np.random.default_rng(2)
+    plain = rng.normal(size=(4000, 40))
+    mixed = plain @ (rng.normal(size=(40, 40)) * np.exp(-np.arange(40) / 4.0))
+    for rows, some in ((plain, False), (mixed, True)):
+        scores = rows[:, :5].sum(axis=1, keepdims=True) / rows[:, :5].sum(axis=1).std()
+        noisy = scores + rng.normal(size=scores.shape)
+        y = (noisy > 0.0).astype(float) if link == "logistic" else rng.poisson(np.exp(scores / 2))
+        made.clear()
+        found = solved(rows, y, link, tolerance=1e-4)
+        assert found.converged and bool(made) is some
+        made.clear()
+        solved(rows, np.hstack([y, y]), link, tolerance=1e-4)
+        assert made
 
 
 def test_squares_that_float32_cannot_tell_have_a_hessian_of_float64(monkeypatch: Any) -> None:
