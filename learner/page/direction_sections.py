@@ -19,7 +19,7 @@ COLUMNS = 10
 def direction_sections(learner: Learner) -> Iterator[Markup]:
     """Yield a chart of singular values, and a card for each direction, the longest first."""
     parameters = learner.model.parameters
-    V, lengths = (parameters[name].numpy() for name in ("components", "singular_values"))
+    V, lengths = (parameters[name].shown() for name in ("components", "singular_values"))
     squares = float(parameters["sum_of_squares"].numpy()[0, 0])
     yield spectrum_section(lengths[0], "singular values, the largest first")
     cards = []

@@ -45,7 +45,8 @@ def model_sections(learner: Learner, data: RunData) -> Iterator[Markup]:
     if isinstance(model, LDA | NMF):
         yield from topic_sections(learner, found(topic_evidence))
     if isinstance(model, NMF):
-        lengths = np.linalg.norm(model.parameters["H"].numpy().astype(np.float64), axis=0)
+        H = model.parameters["H"].shown()
+        lengths = np.sqrt(np.einsum("fk,fk->k", H, H, dtype=np.float64))
         yield spectrum_section(np.sort(lengths)[::-1], "lengths of the parts, the longest first")
     elif isinstance(model, FactorModel):
         yield from factor_sections(learner, found(rating_evidence))

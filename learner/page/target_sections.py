@@ -131,7 +131,7 @@ def weight_sections(learner: Learner) -> Iterator[Markup]:
     """Yield the features that speak most for and against each column of weights."""
     if learner.names is None:
         return
-    weights = learner.model.parameters["W"].numpy()
+    weights = learner.model.parameters["W"].shown()
     names = learner.names
     opposites = names.opposites() if isinstance(names, HashedWords) else {}
     cards = []
@@ -165,7 +165,7 @@ def top(column: NDArray[Any]) -> Sequence[int]:
 def path_sections(learner: Learner) -> Iterator[Markup]:
     """Yield scores and weights along a target's list of penalties."""
     fits = fits_of(learner)
-    weights = learner.model.parameters["W"].numpy()
+    weights = learner.model.parameters["W"].shown()
     charts = []
     for axis in ("l1", "l2"):
         for base in dict.fromkeys(fit.base for fit in fits if axis in fit.grid):

@@ -53,7 +53,7 @@ class Topics:
             f"{self.what} {topic}" if name == str(topic) else name
             for topic, name in enumerate(topic_names(learner))
         ]
-        self.table: NDArray[Any] = model.parameters["lambda" if is_lda else "H"].numpy()
+        self.table: NDArray[Any] = model.parameters["lambda" if is_lda else "H"].shown()
         self.mass = self.table.sum(axis=0, dtype=np.float64)
         self.priors = learned_priors(learner)
         self.order = np.argsort(-self.mass, kind="stable") if is_lda else np.arange(self.mass.size)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from blocklearn.models import KMeans
 
 from ..learner import Learner
+
+PART = 2**22  # numbers of a table that are looked at together
 
 
 class Cluster(NamedTuple):
@@ -26,24 +29,39 @@ class Cluster(NamedTuple):
 
 
 def clusters(learner: Learner, top: int) -> list[Cluster]:
-    """Return the clusters, or components, of a model, each with `top` columns or fewer."""
+    """Return the clusters, or components, of a model, each with `top` columns or fewer.
+
+    The table of centres may be as large as memory allows, so it is read in parts.
+    """
     both = ("centres", "counts") if isinstance(learner.model, KMeans) else ("means", "weights")
-    centres, counts = (learner.model.parameters[name].numpy().astype(np.float64) for name in both)
-    shares = counts[0] / max(counts.sum(), np.finfo(np.float32).tiny)
-    ahead = (centres - (centres @ shares)[:, None]).T
-    names = learner.names
-    return [
-        Cluster(
-            number,
-            float(share),
-            [
-                (names[column] if names else f"column {column}", float(above[column]))
-                for column in np.argsort(-above, kind="stable")[:top].tolist()
-                if above[column] > 0
-            ],
-        )
-        for number, (share, above) in enumerate(zip(shares, ahead, strict=True))
-    ]
+    centres, counts = (learner.model.parameters[name].shown() for name in both)
+    weights = counts[0].astype(np.float64)
+    shares = weights / max(weights.sum(), np.finfo(np.float32).tiny)
+    columns, found = len(centres), []
+    rows = max(1, PART // len(shares))
+    parts = [centres[start : start + rows] @ shares for start in range(0, columns, rows)]
+    mean, names = np.concatenate(parts), learner.names
+    wide = max(1, PART // columns)
+    for start in range(0, len(shares), wide):
+        for number, centre in enumerate(centres[:, start : start + wide].T.copy(), start):
+            above = centre - mean
+            most = [(names[i] if names else f"column {i}", float(above[i]))
+                    for i in largest(above, top)]  # fmt: skip
+            found.append(Cluster(number, float(shares[number]), most))
+    return found
+
+
+def largest(values: NDArray[Any], top: int) -> list[int]:
+    """Return the places of the `top` largest values above 0, the largest first.
+
+    Of equal values the first one comes first.
+    """
+    places = np.flatnonzero(values > 0)  # often few, and then nothing else is sorted
+    if len(places) > top:
+        least = np.partition(values[places], -top)[-top]
+        places = places[values[places] >= least]
+    order = np.argsort(-values[places], kind="stable")[:top]
+    return [int(place) for place in places[order]]
 
 
 def cluster_lines(learner: Learner, top: int) -> Iterator[str]:

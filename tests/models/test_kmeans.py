@@ -189,6 +189,25 @@ def test_clusters_are_told_by_columns_above_the_mean() -> None:
     assert clusters(one, top=2)[0].share == 1.0
 
 
+@pytest.mark.parametrize("part", [1, 50, 2**22])  # one row or one cluster at a time, a few, all
+def test_columns_of_clusters_are_those_of_whole_tables(
+    part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("blocklearn.learner.reports.clusters.PART", part)
+    X, _ = planted()
+    learner = trained(KMeans(clusters=K), np.round(X), passes=1)  # many columns are equally far
+    centres, counts = (learner.parameter(n).astype(np.float64) for n in ("centres", "counts"))
+    shares = counts[0] / counts.sum()
+    above = centres - (centres @ shares)[:, None]
+    for top in (1, 3, len(centres) + 5):
+        for each in clusters(learner, top):
+            own = above[:, each.number]
+            values = [much for _, much in each.columns]
+            assert values == pytest.approx([v for v in np.sort(own)[::-1][:top] if v > 0])
+            assert values == pytest.approx([own[int(name.split()[1])] for name, _ in each.columns])
+            assert each.share == shares[each.number]
+
+
 def test_online_training_goes_on_from_a_folder(tmp_path: Any) -> None:
     X, _ = planted()
     learner = trained(KMeans(clusters=K), X)
