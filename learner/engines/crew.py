@@ -87,6 +87,11 @@ class Crew:
         """Return the name of a folder of this worker: several may share a disk."""
         return name if self.leads else f"{name}-worker-{self.rank}"
 
+    def lacks(self, name: str, found: str) -> bool:
+        """Return whether `found` is the `folder_name` of a worker that the run does not have."""
+        number = found.removeprefix(f"{name}-worker-")
+        return number != found and number.isdecimal() and int(number) >= self.size
+
     # ------------------------------------------------------------- messages
 
     def gather(self, message: Any) -> list[Any]:

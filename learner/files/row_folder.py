@@ -158,6 +158,20 @@ class RowFolder:
         )
 
 
+def remove_left(folder: Path) -> None:
+    """Remove the files of a killed process, and the folder if it has no others.
+
+    A folder that is held, or that no run has made, is left as it is.
+    """
+    if not (folder / LOCK).exists():
+        return
+    try:
+        lock = Lock(folder / LOCK)
+    except (HeldError, FileNotFoundError):  # or another process has just removed it
+        return
+    _Held(lock, "", _files_of(lock)).release()
+
+
 class _Held:
     """The lock and files of a `RowFolder`, apart for the sake of its finalizer."""
 

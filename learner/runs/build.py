@@ -1,7 +1,7 @@
 """Make the learner of a run from its configuration."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -10,7 +10,8 @@ from blocklearn.datasources import DataSource
 
 from ..configuration.config import RunConfig
 from ..engines.crew import Crew
-from ..files.row_folder import RowFolder
+from ..files.row_folder import RowFolder, remove_left
+from ..files.table_files import NAME as TABLES
 from ..files.table_files import TableFiles
 from ..hooks import Hook
 from ..learner import Learner, Plan
@@ -22,10 +23,12 @@ class StateFiles(NamedTuple):
 
     rows: the folder for the state of rows; None: the model has none, or keeps it in memory.
     tables: the files of tables; None: they are in memory.
+    left: folders of workers that the run had before it was killed, and does not have now.
     """
 
     rows: RowFolder | None = None
     tables: TableFiles | None = None
+    left: Sequence[Path] = ()
 
     def check(self, plan: Plan) -> None:
         """Check that the files of `plan` can be made: see `RowFolder.check`."""
@@ -36,8 +39,10 @@ class StateFiles(NamedTuple):
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the folders in a `with` statement."""
+        """Hold the folders in a `with` statement, and remove those that are `left`."""
         with self.rows or nullcontext(), self.tables or nullcontext():
+            for folder in self.left:
+                remove_left(folder)
             yield
 
 
@@ -51,7 +56,19 @@ def state_files_of(config: RunConfig, crew: Crew) -> StateFiles:
         rows = RowFolder(folder, name, owner)
     if folders := table_folders(config):
         tables = TableFiles(folders, name, owner, memory=config.learner.places.memory or 0)
-    return StateFiles(rows, tables)
+    return StateFiles(rows, tables, list(left_of(config, out.name, crew)))
+
+
+def left_of(config: RunConfig, name: str, crew: Crew) -> Iterator[Path]:
+    """Yield folders of rows and of tables of workers that the run `name` does not have."""
+    places = [(folder, TABLES) for folder in table_folders(config)]
+    if config.learner.row_folder is not None:
+        places.append((config.learner.row_folder, "{}"))
+    for place, pattern in places:
+        for folder in place.iterdir() if place.is_dir() else ():
+            own = folder.name.removesuffix(pattern.format(""))
+            if pattern.format(own) == folder.name and crew.lacks(name, own):
+                yield folder
 
 
 def table_folders(config: RunConfig) -> list[Path]:

@@ -11,6 +11,7 @@ import tracemalloc
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,15 @@ import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.learner.command_line.cli import main
+from blocklearn.learner.engines.crew import Crew
+from blocklearn.learner.engines.threads import thread_exchanges
 from blocklearn.learner.errors import RunFolderError
 from blocklearn.learner.exit_codes import ExitCode
 from blocklearn.learner.files import row_folder as module
 from blocklearn.learner.files.lock import Lock
 from blocklearn.learner.files.row_folder import LOCK, RowFolder
 from blocklearn.learner.files.state_pages import StatePages
+from blocklearn.learner.runs.build import left_of
 from tests.support.learn_command import started, wait_until_ready
 from tests.support.often import rarely
 from tests.support.small_disk import run_on_small_disk
@@ -427,6 +431,41 @@ def test_a_killed_run_resumes_where_its_files_are(learn: Learn) -> None:
     assert files(Path("rows")) == ["a/" + LOCK, "a/W.float32"]
     assert learn("--out", "runs/a", "--resume", "auto", "-q")[0] == ExitCode.DONE
     assert list(Path("rows").iterdir()) == []
+
+
+def left(folder: Path) -> Path:
+    """What a killed process has left, with a file that is not its own."""
+    folder.mkdir(parents=True)
+    (folder / LOCK).write_text("process 1 on host\nW.float32\n")
+    for name in ("W.float32", "other"):
+        (folder / name).write_bytes(bytes(8))
+    return folder
+
+
+def test_a_run_removes_the_files_of_workers_that_it_lacks(learn: Learn) -> None:
+    """Not those of other runs, nor of one that is at work, nor foreign files."""
+    for name in ("a-worker-1", "a-worker-x", "b-worker-1", "a-worker-2-tables"):
+        left(Path("rows", name))
+    held = Lock(left(Path("rows", "a-worker-3")) / LOCK)
+    (foreign := Path("rows", "a-worker-4")).mkdir()
+    assert learn("--out", "runs/a", "-q")[0] == ExitCode.DONE
+    assert files(Path("rows", "a-worker-1")) == ["other"]
+    for name in ("a-worker-x", "b-worker-1", "a-worker-2-tables", "a-worker-3"):
+        assert files(Path("rows", name)) == [LOCK, "W.float32", "other"]
+    assert foreign.is_dir() and not files(foreign)
+    held.close()
+
+
+def test_tables_of_workers_that_a_run_lacks_are_known_by_their_names(tmp_path: Path) -> None:
+    folders = [tmp_path / "a", tmp_path / "b"]
+    places: Any = SimpleNamespace(folder=folders)
+    config: Any = SimpleNamespace(learner=SimpleNamespace(row_folder=None, places=places))
+    for number in range(5):
+        left(tmp_path / "a" / f"run-worker-{number}-tables")
+    left(tmp_path / "a" / "run-worker-7")
+    crew = Crew(thread_exchanges(3, 1.0)[1])
+    expected = [tmp_path / "a" / f"run-worker-{number}-tables" for number in (3, 4)]
+    assert sorted(left_of(config, "run", crew)) == expected
 
 
 @pytest.mark.parametrize("code", [ExitCode.DIVERGED, ExitCode.IO])
