@@ -23,13 +23,13 @@ from ..errors import ModelFolderError, ModelMissingError
 from ..files.placed_tables import PlacedTables
 from ..storage.manifest import Format, finite, read_manifest, verified, write_manifest
 from ..storage.model_folder import MANIFEST as MODEL
-from ..storage.page_logs import PageLogs, read_logs, write_logs
+from ..storage.page_logs import PAGES, PageLogs, open_logs, write_logs
 from ..storage.row_parts import PARTS, open_parts, seal_of
 from ..storage.schemas import REMEDY, CheckpointManifest, shown
 from ..storage.tensor_file import check_finite, read_tensors, write_tensors
 from ..training.replicas.names import OPTIMIZER
 from ..training.states.state import State
-from .parts import check_parts
+from .parts import Written, check_parts
 
 FORMAT = Format("blocklearn checkpoint", 2)
 """Version 1 has checkpoints after whole passes only."""
@@ -47,7 +47,7 @@ NAME = re.compile(r"pass-(\d{4,})(?:-block-(\d{7,}))?")
 Position = tuple[int, int]
 """The number of complete passes, and of blocks done in the next pass."""
 
-WriteParts = Callable[[Path], dict[str, Any] | None]
+WriteParts = Callable[[Path], Written | None]
 
 log = logging.getLogger(__name__)
 
@@ -134,18 +134,17 @@ def write(
     """
     path = folder / name_of(checkpoint.position)
 
-    before = None if tables is None else tables.saved
     told: dict[str, Any] = {}
 
     def fill(staging: Path) -> None:
-        tensors, pages, known = checkpoint.state.tensors, None, {}
-        parts = write_parts(staging)
-        if parts is not None:
-            apart = {name for arrays in parts["arrays"].values() for name in arrays}
-            tensors = {name: tensors[name] for name in tensors.keys() - apart}
-            known = parts["files"]
-        if tables is not None:
-            pages = write_logs(staging, tables, before)
+        written = write_parts(staging) or Written({}, None, {})
+        apart = {name for arrays in written.parts.values() for name in arrays}
+        every = checkpoint.state.tensors
+        tensors = {name: every[name] for name in every.keys() - apart}
+        pages, known = written.pages, written.files
+        if tables is not None and pages is None:
+            before = tables.saved
+            pages = told["pages"] = write_logs(staging, tables, before)
             older = {} if before is None else before.digests
             known = {file: older[file] for file in pages["logs"] if file in older}
         content = {
@@ -157,17 +156,17 @@ def write(
             "eval_fingerprint": checkpoint.eval_fingerprint,
         }
         if pages is not None:
-            content["pages"] = told["pages"] = pages
+            content[PAGES] = pages
         files = [STATE, *(() if pages is None else pages["logs"])]
         format = FORMAT if pages is None else PAGED
-        if parts is not None:
-            content[PARTS], format = parts["arrays"], PARTED
+        if written.parts:
+            content[PARTS], format = written.parts, PARTED
         told["files"] = write_manifest(
             staging, MANIFEST, format=format, content=content, files=files, known=known
         )
 
     write_folder(path, fill)
-    if tables is not None:
+    if tables is not None and "pages" in told:
         tables.saved_as(PageLogs(path, told["pages"], told["files"]))
     return path
 
@@ -209,7 +208,7 @@ def prune(folder: Path, newest: Position, keep: int) -> None:
 def read(path: Path, crew: Crew | None = None) -> Checkpoint:
     """Read the checkpoint in the folder `path`; arrays are mapped and read-only.
 
-    crew: workers that share the checks of its parts, see `check_parts`; None: there is one.
+    crew: workers that share the checks of its files, see `check_parts`; None: there is one.
 
     Raises:
         ModelFolderError, ModelMissingError: a file is missing, damaged, or of a newer format.
@@ -219,13 +218,12 @@ def read(path: Path, crew: Crew | None = None) -> Checkpoint:
     file = verified(folder, STATE, manifest)
     tensors: dict[str, Any] = dict(read_tensors(file, manifest["tensors"], mapped=True))
     check_finite(file, {name: tensors[name] for name in tensors if OPTIMIZER not in name})
-    if manifest.get(PARTS) is not None:
+    seal = seal_of(folder / MANIFEST)
+    if manifest.get(PARTS) or manifest.get(PAGES):
         check_parts(crew or Crew(), folder / MANIFEST)
-        tensors |= open_parts(seal_of(folder / MANIFEST))
+        tensors |= open_parts(seal)
     found = Checkpoint(
-        state=State(
-            tensors=tensors, position=manifest["position"], pages=read_logs(folder, manifest)
-        ),
+        state=State(tensors=tensors, position=manifest["position"], pages=open_logs(seal)),
         scores=manifest["scores"],
         config=manifest["config"],
         fingerprint=manifest["fingerprint"],

@@ -24,8 +24,7 @@ Zhao, Canny 2014, "Kylix: A Sparse Allreduce for Commodity Clusters", without ad
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
@@ -35,11 +34,10 @@ from numpy.typing import NDArray
 from . import row_loops, row_sums
 from .crew import Crew, bounds
 from .dealt import Dealt, bounds_of, split
+from .owned_rows import OwnedRows, OwnPart
 from .row_loops import Ids, Keys
-from .row_places import Places, Scratch
+from .row_places import Arrays, LaidRows, Places, Scratch, width
 from .sparse_merging import Swap
-
-Arrays = Sequence[NDArray[np.float32]]
 
 PIECE = 2**22
 """Numbers that all workers gather at a time."""
@@ -97,11 +95,10 @@ class NeededRows:
         pieces: int = 1,
     ) -> None:
         self._crew, self._swap, self._rest = crew, swap, rest
-        self._places, self._scratch = scratch or places, scratch
-        self._count = len(range(crew.rank, rows, crew.size))  # of own rows
+        self._scratch = scratch
+        self._laid = laid = LaidRows(scratch or places)
+        self.owned = OwnedRows(crew, rows, laid, scratch)
         self._ranges = bounds(-(-rows // crew.size), pieces)  # of own rows, alike on all workers
-        self._own = np.empty((0, 0), np.float32)  # own rows of all tables, side by side
-        self._held = np.zeros(self._count, np.bool_)  # which are there; else in the tables
         self._read = np.zeros(-(-rows // 8), np.uint8)  # bits, since the last merge
         self._wanted: list[Ids] = []  # the rows that each fetch since then was the first to read
         self._asked: list[Keys] = []  # own rows that workers have fetched since then
@@ -114,14 +111,16 @@ class NeededRows:
         """
         if self._scratch is None:
             return
-        if not self._held.any():
-            columns = self._scratch.placed
-            at = np.flatnonzero(columns % self._crew.size == self._crew.rank).astype(np.int32)
-            numbers = columns[at] // np.int32(self._crew.size)
-            self._make_room(tables)
-            self._copy(tables, at, self._own, numbers)
-            self._held[numbers] = True
+        self.owned.hold_placed(tables)
         self._scratch.begin_anew()
+        self.behind = True
+
+    def keep(self, tables: Arrays, parts: Iterable[OwnPart] | None) -> None:
+        """Hold own rows of a state; other workers hold theirs. parts: None: scratch has them."""
+        if parts is None:
+            self.owned.hold_placed(tables)
+        else:
+            self.owned.set(tables, parts)
         self.behind = True
 
     def fetch(self, tables: Arrays, ids: Ids) -> None:
@@ -138,17 +137,17 @@ class NeededRows:
         asked = self._swap(split(wanted.by_owner, wanted.bounds))
         of_workers = bounds_of([part.size for part in asked])
         numbers = self._note(np.concatenate(asked), of_workers)
-        self._hold(tables, numbers)
+        self.owned.hold(tables, numbers)
         self._wanted.append(wanted.ids)
         if not self.behind:
             return None
-        rows = self._swap(split(self._own.take(numbers, axis=0), of_workers))
-        return Came(self._at(wanted.ids), np.concatenate(rows), wanted.places)
+        rows = self._swap(split(self.owned.rows.take(numbers, axis=0), of_workers))
+        return Came(self._laid.at(wanted.ids), np.concatenate(rows), wanted.places)
 
     def arrive(self, tables: Arrays, came: Came | None) -> None:
         """Put rows into the tables for which a worker has asked."""
         if came is not None:
-            self._put(tables, *came)
+            self._laid.put(tables, *came)
 
     def _note(self, asked: Ids, of_workers: NDArray[np.int64]) -> Ids:
         """Note which workers have fetched own rows; return the numbers of these, from 0."""
@@ -156,25 +155,6 @@ class NeededRows:
         row_loops.label(asked, of_workers, numbers, keys)
         self._asked.append(keys)
         return numbers
-
-    def _ids_of(self, numbers: Ids) -> Ids:
-        """Return which rows own rows are."""
-        return numbers * np.int32(self._crew.size) + np.int32(self._crew.rank)
-
-    def _hold(self, tables: Arrays, numbers: Ids) -> None:
-        """Copy own rows from the tables, unless they are held: a block may change these next."""
-        self._make_room(tables)
-        new = np.empty_like(numbers)
-        new = new[: row_loops.flag(numbers, self._held, new)]
-        if self._scratch is None:
-            self._take(tables, self._ids_of(new), self._own, new)
-        else:
-            self._own[new] = self._scratch.first_rows(self._ids_of(new))
-
-    def _make_room(self, tables: Arrays) -> None:
-        """Make room for own rows, which takes memory as they are held."""
-        if not self._own.size:
-            self._own = np.empty((self._count, _width(tables)), np.float32)
 
     def merge(self, tables: Arrays) -> Ids:
         """Merge the rows that blocks have read since the last merge, at their owners; return them.
@@ -187,7 +167,7 @@ class NeededRows:
         now = None if self._rest is None else self._rest.now
         clocks = [0.0] * self._crew.size if now is None else self._crew.gather(now)
         times, kinds = np.unique(clocks, return_inverse=True)
-        work, lacks = np.empty((3, _width(tables))), np.empty(times.size, np.int64)
+        work, lacks = np.empty((3, width(tables))), np.empty(times.size, np.int64)
         for first, end in pairwise(self._ranges):
             low, high = np.searchsorted(read, [first * self._crew.size, end * self._crew.size])
             given = self._given(tables, read[low:high])
@@ -203,8 +183,8 @@ class NeededRows:
     def _given(self, tables: Arrays, read: Ids) -> NDArray[np.float32]:
         """Give rows that blocks have read to their owners; return what all give to this worker."""
         dealt = Dealt.to(self._crew.size, read)
-        rows = np.empty((read.size, _width(tables)), np.float32)
-        self._take(tables, read, rows, dealt.places)
+        rows = np.empty((read.size, width(tables)), np.float32)
+        self._laid.take(tables, self._laid.at(read), rows, dealt.places)
         if self._rest is not None:
             self._rest.settle(dealt.by_owner, rows)
         found = self._swap(split(rows, dealt.bounds))
@@ -221,13 +201,14 @@ class NeededRows:
         """
         if self._rest is None:
             numbers = (keys >> 32).astype(np.int32)
-            yield numbers[np.diff(numbers, prepend=-1) > 0], keys, self._own[None]
+            yield numbers[np.diff(numbers, prepend=-1) > 0], keys, self.owned.rows[None]
             return
-        step, end = max(1, PIECE // _width(tables)), min(end, self._count)
+        step, end = max(1, PIECE // width(tables)), min(end, self.owned.count)
         for start in range(first, end, step):
             numbers = np.arange(min(step, end - start), dtype=np.int32)
-            self._hold(tables, numbers + np.int32(start))
-            ids, rows = self._ids_of(numbers + np.int32(start)), self._own[start : start + step]
+            self.owned.hold(tables, numbers + np.int32(start))
+            ids = self.owned.ids_of(numbers + np.int32(start))
+            rows = self.owned.rows[start : start + step]
             found = rows[None] if len(times) == 1 else np.repeat(rows[None], len(times), axis=0)
             for some, now in zip(found, times, strict=True):
                 self._rest.wake(ids, some, now)
@@ -243,22 +224,23 @@ class NeededRows:
         """
         if self._scratch is not None:
             self._scratch.begin_anew()
-        held = np.flatnonzero(self._held).astype(np.int32)
-        step = max(1, PIECE // self._crew.size // _width(tables))
+        held = self.owned.held
+        step = max(1, PIECE // self._crew.size // width(tables))
         for start in range(0, max(self._crew.gather(held.size)), step):
             some = held[start : start + step]
-            ids = np.concatenate(self._crew.pooled(self._ids_of(some)))
-            rows = np.concatenate(self._crew.pooled(self._own[some]))
-            self._put(tables, self._at(ids), rows, np.arange(ids.size, dtype=np.int32))
+            ids = np.concatenate(self._crew.pooled(self.owned.ids_of(some)))
+            rows = np.concatenate(self._crew.pooled(self.owned.rows[some]))
+            places = np.arange(ids.size, dtype=np.int32)
+            self._laid.put(tables, self._laid.at(ids), rows, places)
         if self._scratch is not None:
             self._scratch.complete()
-            self._own = np.empty((0, 0), np.float32)
+            self.owned.free()
         self.alike()
 
     def alike(self) -> None:
         """Note that all workers have the same tables."""
         self._forget(self._wanted)
-        self._held[:] = False
+        self.owned.forget()
         self.behind = False
 
     def _forget(self, read: Sequence[Ids]) -> None:
@@ -266,35 +248,3 @@ class NeededRows:
         for ids in read:
             row_loops.clear(ids, self._read)
         self._wanted, self._asked = [], []
-
-    def _take(self, tables: Arrays, ids: Ids, rows: NDArray[np.float32], places: Ids) -> None:
-        """Copy rows of all tables to places of `rows`, side by side."""
-        self._copy(tables, self._at(ids), rows, places)
-
-    def _copy(self, tables: Arrays, at: Ids, rows: NDArray[np.float32], places: Ids) -> None:
-        """Do what `_take` does. at: places of the rows in the tables."""
-        for table, start in _beside(tables):
-            row_loops.take(table, at, start, rows, places)
-
-    def _at(self, ids: Ids) -> Ids:
-        """Return the places of rows in the tables."""
-        return ids if self._places is None else self._places.places_of(ids)
-
-    def _put(self, tables: Arrays, at: Ids, rows: NDArray[np.float32], places: Ids) -> None:
-        """Replace rows of all tables by those at places of `rows`, which are side by side."""
-        rows = rows.reshape(at.size, _width(tables))
-        with nullcontext() if self._places is None else self._places.changing(at):
-            for table, start in _beside(tables):
-                row_loops.put(table, at, start, rows, places)
-
-
-def _beside(tables: Arrays) -> Iterator[tuple[NDArray[np.float32], int]]:
-    """Yield each table, and the first of its columns where rows lie side by side."""
-    start = 0
-    for table in tables:
-        yield table, start
-        start += table.shape[1]
-
-
-def _width(tables: Arrays) -> int:
-    return sum(table.shape[1] for table in tables)

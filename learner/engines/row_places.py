@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from . import row_loops
 from .row_loops import Ids
+
+Arrays = Sequence[NDArray[np.float32]]
 
 
 class Places(Protocol):
-    """Where rows of tables lie, if not in the order of their numbers; see `PlacedTables`."""
+    """Where rows of tables lie, if not in the order of their numbers; see `PlacedTables`.
+
+    group: rows that are a page.
+    """
+
+    group: int
 
     def places_of(self, columns: Ids) -> Ids:
         """Return the places of these rows. Any thread may ask."""
 
     def changing(self, rows: Ids) -> AbstractContextManager[None]:
         """Change the rows in these places in a `with` statement, in the thread that trains."""
+
+    def checked(self, groups: Ids) -> AbstractContextManager[None]:
+        """Compare these pages, and read them in a `with` statement."""
 
 
 class Scratch(Places, Protocol):
@@ -36,3 +48,48 @@ class Scratch(Places, Protocol):
 
     def first_rows(self, columns: Ids) -> NDArray[np.float32]:
         """Return the first values of these rows, of all tables, side by side."""
+
+
+class LaidRows:
+    """Moves rows between tables and an array in which those of all tables lie side by side.
+
+    places: of the rows in the tables; None: row r is in place r.
+    """
+
+    def __init__(self, places: Places | None) -> None:
+        self._places = places
+
+    def at(self, ids: Ids) -> Ids:
+        """Return the places of rows in the tables."""
+        return ids if self._places is None else self._places.places_of(ids)
+
+    def take(self, tables: Arrays, at: Ids, rows: NDArray[np.float32], to: Ids) -> None:
+        """Copy the rows of all tables in the places `at` to those in `to` of `rows`."""
+        for table, start in _beside(tables):
+            row_loops.take(table, at, start, rows, to)
+
+    def take_whole(self, tables: Arrays, at: Ids, rows: NDArray[np.float32], to: Ids) -> None:
+        """Do what `take` does, of pages that are as they were written."""
+        places = self._places
+        with nullcontext() if places is None else places.checked(np.unique(at // places.group)):
+            self.take(tables, at, rows, to)
+
+    def put(self, tables: Arrays, at: Ids, rows: NDArray[np.float32], given: Ids) -> None:
+        """Replace the rows of all tables in the places `at` by those in `given` of `rows`."""
+        rows = rows.reshape(at.size, width(tables))
+        with nullcontext() if self._places is None else self._places.changing(at):
+            for table, start in _beside(tables):
+                row_loops.put(table, at, start, rows, given)
+
+
+def _beside(tables: Arrays) -> Iterator[tuple[NDArray[np.float32], int]]:
+    """Yield each table, and the first of its columns where rows lie side by side."""
+    start = 0
+    for table in tables:
+        yield table, start
+        start += table.shape[1]
+
+
+def width(tables: Arrays) -> int:
+    """Return the numbers of a row of all tables."""
+    return sum(table.shape[1] for table in tables)

@@ -9,29 +9,38 @@ A log has what changed since the checkpoint before, in files of bounded size. A 
 logs from the beginning; those of the checkpoint before are links, which take no further space. All
 logs, oldest first, applied to a table's initial values, give the table. Where they have become
 twice as long as what they describe, one log of everything takes their place.
+
+Where rows belong to several workers, each writes its own: `pages-0002-0000` is of worker 2. A group
+is a row there, groups are int32, and row j is that of column j.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..files.column_places import ColumnPlaces
 from ..files.placed_tables import COLUMNS, PlacedTables
-from .manifest import verified
+from .row_parts import Seal
 from .tensor_file import read_tensors, write_tensors
+
+PAGES = "pages"
+"""The key of a manifest with the logs."""
 
 NAME = "pages-{:04d}-{:04d}.safetensors"
 GROUPS = "groups"
 PART = 4096  # groups in a file
 TWICE = 2
+
+OwnPart = tuple[NDArray[np.int32], Mapping[str, NDArray[Any]]]
 
 
 @dataclass(frozen=True)
@@ -42,11 +51,13 @@ class PageLogs:
     manifest: the part of its manifest: `group` (rows), `shapes` by table, `groups` written, and
         `logs`, arrays by file, oldest first.
     digests: bytes and digest of each file, as manifests list them.
+    seal: of the checkpoint that was read; None: it was written.
     """
 
     folder: Path
     manifest: Mapping[str, Any]
     digests: Mapping[str, Any]
+    seal: Seal | None = None
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -56,11 +67,11 @@ class PageLogs:
     def parts(self) -> Iterator[tuple[NDArray[np.int64], dict[str, NDArray[Any]]]]:
         """Yield columns of the data, and their rows of each table, from the oldest to the newest.
 
-        Raises ModelFolderError if a file is missing or damaged.
+        Digests are not compared: see `check_parts`. Raises ModelFolderError if a file is missing.
         """
         rows = next(iter(self.shapes.values()))[0]
         for file, entries in self.manifest["logs"].items():
-            found = read_tensors(self.folder / file, entries, mapped=True)
+            found = read_tensors(self.folder / file, entries, mapped=True, compare=False)
             columns = rows_of(found.pop(GROUPS), self.manifest["group"], rows)
             if COLUMNS in found:  # else rows are numbered as columns are
                 columns = found.pop(COLUMNS)[:, 0].astype(np.int64) - 1
@@ -68,17 +79,13 @@ class PageLogs:
             yield columns[taken], {name: numbers[taken] for name, numbers in found.items()}
 
 
-def read_logs(folder: Path, manifest: Mapping[str, Any]) -> PageLogs | None:
-    """Return the logs of a checkpoint by its manifest; None: it has none.
-
-    Raises ModelFolderError if a file is missing or damaged.
-    """
-    if manifest.get("pages") is None:
+def open_logs(seal: Seal) -> PageLogs | None:
+    """Return the logs of a checkpoint; None: it has none."""
+    path = Path(seal.path)
+    manifest = json.loads(path.read_bytes())
+    if manifest.get(PAGES) is None:
         return None
-    found = PageLogs(folder, manifest["pages"], manifest["files"])
-    for file in found.manifest["logs"]:
-        verified(folder, file, manifest)
-    return found
+    return PageLogs(path.parent, manifest[PAGES], manifest["files"], seal)
 
 
 def rows_of(groups: NDArray[np.int64], group: int, rows: int) -> NDArray[np.int64]:
@@ -128,6 +135,41 @@ def write_logs(folder: Path, tables: PlacedTables, before: PageLogs | None) -> d
         "groups": written + len(unsaved),
         "number": number,
         "logs": logs,
+    }
+
+
+class OwnLogs(NamedTuple):
+    """The logs that a worker has written of its own rows.
+
+    logs: arrays by file, as manifests list them. rows: their number.
+    """
+
+    logs: dict[str, Any]
+    rows: int
+
+
+def write_own_logs(folder: Path, worker: int, parts: Iterable[OwnPart]) -> OwnLogs:
+    """Write the rows that belong to a worker into `folder`.
+
+    parts: columns of the data, and their rows of each table.
+    """
+    logs, rows = {}, 0
+    for part, (columns, tables) in enumerate(parts):
+        file = NAME.format(worker, part)
+        logs[file] = write_tensors(folder / file, {GROUPS: columns, **tables})
+        rows += len(columns)
+    return OwnLogs(logs, rows)
+
+
+def joined(logs: Iterable[OwnLogs], shapes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
+    """Return the part of a manifest for the logs of all workers. shapes: of the tables."""
+    found = list(logs)
+    return {
+        "group": 1,
+        "shapes": {name: list(shape) for name, shape in shapes.items()},
+        "groups": sum([each.rows for each in found]),
+        "number": len(found) - 1,
+        "logs": {file: entries for each in found for file, entries in each.logs.items()},
     }
 
 

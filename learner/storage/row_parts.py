@@ -75,21 +75,21 @@ def check_part(folder: Path, file: str, manifest: Mapping[str, Any]) -> None:
 
 
 def open_parts(seal: Seal) -> dict[str, PartedRows]:
-    """Return the states in the parts of a checkpoint, mapped and read-only, by name.
+    """Return the states in the parts of a checkpoint, if any, mapped and read-only, by name.
 
     Digests are not compared: see `check_part`.
 
     Raises ModelFolderError if a part is missing, or of other shapes than the manifest says.
     """
     path = Path(seal.path)
-    listed = json.loads(path.read_bytes())[PARTS]
+    listed = json.loads(path.read_bytes()).get(PARTS) or {}
     parts = [
         read_tensors(path.parent / file, listed[file], mapped=True, compare=False)
         for file in sorted(listed)
     ]
-    found = {}
-    for name in [name for name in parts[0] if f"{BLOCKS}{name}" in parts[0]]:
-        blocks = parts[0][f"{BLOCKS}{name}"]
+    found, first = {}, parts[0] if parts else {}
+    for name in [name for name in first if f"{BLOCKS}{name}" in first]:
+        blocks = first[f"{BLOCKS}{name}"]
         lengths = [len(part[name]) if name in part else None for part in parts]
         rows = np.diff(blocks)
         if lengths != [int(rows[worker :: len(parts)].sum()) for worker in range(len(parts))]:

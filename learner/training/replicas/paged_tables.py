@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -159,6 +160,17 @@ class Pages(Protocol):
 
     def parts(self) -> Iterator[tuple[NDArray[np.int64], Mapping[str, NDArray[Any]]]]:
         """Yield columns of the data, and their rows of each table; later ones replace earlier."""
+
+
+@dataclass(frozen=True)
+class NoPages:
+    """The `Pages` of tables that all have their initial values."""
+
+    shapes: Mapping[str, tuple[int, ...]]
+
+    def parts(self) -> Iterator[tuple[NDArray[np.int64], Mapping[str, NDArray[Any]]]]:
+        """See `Pages`."""
+        return iter(())
 
 
 def give_pages(pages: Pages, replica: Replica) -> None:

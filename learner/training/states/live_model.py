@@ -25,6 +25,7 @@ from ...files.placed_tables import PlacedTables
 from ...files.row_folder import RowFolder
 from ...files.table_files import TableFiles
 from ...files.table_rows import TableRows
+from ..replicas.paged_tables import NoPages
 from ..settings.progress import Progress
 from ..teams.team import Team
 from .shared_state import shared
@@ -178,14 +179,16 @@ class LiveModel:
             if copy:
                 rows = {name: _whole(each) for name, each in rows.items()}
             return replace(self.restored, tensors=rows)
-        self.ready().gather()
+        team = self.ready()
+        if copy or team.owned is None:  # else its pages do so when they are read
+            team.gather()
         rows = self.own_rows() | shared
         if copy:
             rows = {
                 name: each.whole() if isinstance(each, RowPieces) else each.copy()
                 for name, each in rows.items()
             }
-        return take(self.ready(), rows, self._progress, copy=copy)
+        return take(team, rows, self._progress, copy=copy)
 
     def copy_into(self, state: State | None) -> State:
         """Return a copy of the state, with this worker's rows.
@@ -236,17 +239,23 @@ class LiveModel:
         if team.crew.size == 1:
             return
         state = shared(state, team, self.stores, kept or {})
-        if state is not None and not team.crew.leads:
-            if state.pages is None:
+        if state is None:
+            return
+        pages = state.pages
+        if not team.crew.leads:
+            if pages is None:
                 self.restore(state)
             else:
                 self._check_unchanged(state, moved=moved)
                 files = team.first.files
-                if isinstance(files, TableFiles) and not files.in_order:
+                if isinstance(files, TableFiles) and team.places_blocks:
                     files.begin_anew()  # it may have rows that the state has not
                     files.complete()
+                    state = replace(state, pages=NoPages(pages.shapes))
                 self._continue_from(state)
             self._unshared = None
+        if pages is not None and team.places_blocks:
+            team.keep(pages)
 
     def _check_unchanged(self, state: State, *, moved: bool) -> None:
         """Raise ConfigError unless tables have their initial values, or the numbers of `state`.

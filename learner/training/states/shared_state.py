@@ -12,6 +12,7 @@ from blocklearn.models import RowStore
 from ...engines.crew import Crew
 from ...engines.row_pieces import PartedRows, Rows
 from ...engines.rows import hand_out
+from ...storage.page_logs import PageLogs, open_logs
 from ...storage.row_parts import Seal, open_parts
 from ..teams.team import Team
 from .shared_pages import ComingPages, send_pages
@@ -23,7 +24,8 @@ def shared(
 ) -> State | None:
     """Return the state of the worker that leads; None: it has none.
 
-    Its `pages` come while the others set their tables to them, and the leader sends them here.
+    Its `pages` are logs that all workers see. Else they come while the others set their tables to
+    them, and the leader sends them here.
 
     state: of this worker. stores: take the states of rows that other workers receive.
     kept: states of this worker's rows, where the leader has its own only.
@@ -33,20 +35,21 @@ def shared(
     if crew.leads and state is not None:
         tensors = {name: (array.shape, array.dtype.str) for name, array in state.tensors.items()}
         fresh = sorted(state.fresh)
-        sealed = [each for each in state.tensors.values() if isinstance(each, PartedRows)]
-        seal = sealed[0].source if sealed else None
+        sealed = [each.source for each in state.tensors.values() if isinstance(each, PartedRows)]
+        sealed += [state.pages.seal] if isinstance(state.pages, PageLogs) else []
+        seal = sealed[0] if sealed else None
         head = {"position": state.position, "tensors": tensors, "fresh": fresh, "seal": seal}
         head["pages"] = None if state.pages is None else state.pages.shapes
     head = crew.told(head)
     if head is None:
         return None
-    parts = _parts_of(head["seal"], crew)
+    parts, logs = _opened(head["seal"], crew)
     for name, rows in kept.items():
         np.copyto(stores[name].array, rows)
         stores[name].changed()
     if state is None or not crew.leads:
         shapes = head["pages"]
-        pages = None if shapes is None else ComingPages.of(shapes, crew)
+        pages = logs or (None if shapes is None else ComingPages.of(shapes, crew))
         state = State({}, head["position"], frozenset(head["fresh"]), pages)
         for name, (shape, dtype) in head["tensors"].items():
             room = stores[name].array if name in stores else np.empty(shape, dtype)
@@ -59,16 +62,16 @@ def shared(
             crew.spread(array.whole() if isinstance(array, PartedRows) else array)
         elif tuple(head["tensors"][name][0]) == states[name].shape:
             hand_out(states[name], array if crew.leads else None, crew)
-    if crew.leads and state.pages is not None:
+    if crew.leads and state.pages is not None and logs is None:
         send_pages(state.pages, crew)
     return state
 
 
-def _parts_of(seal: Any, crew: Crew) -> dict[str, PartedRows]:
-    """Return the states of rows in parts of a checkpoint that all workers see; else none.
+def _opened(seal: Any, crew: Crew) -> tuple[dict[str, PartedRows], PageLogs | None]:
+    """Return the parts and the logs of a checkpoint that all workers see; else none.
 
-    seal: of the checkpoint; None: it has no parts.
+    seal: of the checkpoint; None: it has neither.
     """
     if seal is None or not all(crew.gather(Seal(*seal).fits())):
-        return {}
-    return open_parts(Seal(*seal))
+        return {}, None
+    return open_parts(Seal(*seal)), open_logs(Seal(*seal))

@@ -7,7 +7,7 @@ continues gives the same bits as one that never stopped. To read parameters, use
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from blocklearn.models import RowStore
 from ...engines.row_pieces import PartedRows
 from ...engines.rows import take_own
 from ..replicas.names import OPTIMIZER
-from ..replicas.paged_tables import give_pages
+from ..replicas.paged_tables import Pages, give_pages
 from ..settings.progress import Best, Progress
 from ..teams.team import Team
 from .apart import merged
@@ -42,6 +42,7 @@ def take(
     paused = team.paused()
     pages = None if team.first.files is None else team.first.files.kept()
     placed = () if pages is None else pages.tables
+    late = None if pages is None or copy or team.owned is None else LatePages(team, pages)
     tensors: dict[str, Any] = {name_in(i, name): array for i, name, array in _learnt(team, placed)}
     if pages is not None and copy and not pages.lasting:
         tensors |= {name: pages.by_column(name) for name in placed}
@@ -61,7 +62,25 @@ def take(
         "optimizers": paused,
         "best": None if progress.best is None else asdict(progress.best),
     }
-    return State(tensors, position, pages=pages)
+    return State(tensors, position, pages=late or pages)
+
+
+@dataclass(frozen=True)
+class LatePages:
+    """The `Pages` of a state whose rows belong to several workers: all get them when it is read."""
+
+    team: Team
+    kept: Pages
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """See `Pages`."""
+        return self.kept.shapes
+
+    def parts(self) -> Iterator[tuple[np.ndarray[Any, Any], Mapping[str, np.ndarray[Any, Any]]]]:
+        """See `Pages`."""
+        self.team.gather()
+        yield from self.kept.parts()
 
 
 def _learnt(team: Team, but: Collection[str]) -> Iterator[tuple[int, str, np.ndarray[Any, Any]]]:

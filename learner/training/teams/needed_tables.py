@@ -18,9 +18,11 @@ from blocklearn.optimizers import CombinationError, Optimizer
 from ...engines.choice import FEW, Choice
 from ...engines.cost import Needs, dense_seconds, needed_seconds, sparse_seconds
 from ...engines.crew import Crew
-from ...engines.needed_rows import Arrays, Came, NeededRows
+from ...engines.needed_rows import Came, NeededRows
+from ...engines.owned_rows import OwnPart
+from ...engines.row_places import Arrays, Scratch
 from ...files.table_files import TableFiles
-from ..replicas.paged_tables import tables_of
+from ..replicas.paged_tables import Pages, tables_of
 from ..replicas.replica import Replica
 from .lane import Errand, Lane
 from .merged_sizes import sizes_of
@@ -163,6 +165,47 @@ class NeededTables:
     def behind(self) -> bool:
         """Whether workers may have old rows. It is the same on all."""
         return self._rows.behind
+
+    @property
+    def in_files(self) -> bool:
+        """Whether the tables lie in files."""
+        return self._files is not None
+
+    def own_parts(self) -> Iterator[tuple[Ids, dict[str, NDArray[np.float32]]]]:
+        """Yield columns of the data, and their rows of each table that this worker owns.
+
+        They are as they were merged. Rows that no worker yields have their first values. So have
+        all rows of other tables: the times at which rows were up to date, which merges set back.
+        """
+        for columns, rows in self._rows.owned.parts(self._tables()):
+            yield columns, {name: rows[:, there] for name, there in self._beside().items()}
+
+    def _beside(self) -> dict[str, slice]:
+        """Return the columns of each table where rows of all lie side by side."""
+        found, start = {}, 0
+        for name, mat in zip(self.names, self._mats, strict=True):
+            found[name] = slice(start, start := start + mat.shape[1])
+        return found
+
+    def keep(self, pages: Pages) -> None:
+        """Keep own rows of a state, where blocks are given places; all workers call it.
+
+        pages: read by all workers but the leader, whose tables have all rows of the state.
+        """
+        assert self._scratch is not None
+        parts = None if self._crew.leads else self._own_of(pages, self._scratch)
+        self._rows.keep(self._tables(), parts)
+
+    def _own_of(self, pages: Pages, first: Scratch) -> Iterator[OwnPart]:
+        """Yield rows of a state that this worker owns. first: has the first values."""
+        for columns, given in pages.parts():
+            own = columns % self._crew.size == self._crew.rank
+            ids = columns[own].astype(np.int32)
+            rows = first.first_rows(ids)
+            for name, there in self._beside().items():
+                if name in given:
+                    rows[:, there] = given[name][own]
+            yield ids, rows
 
     @property
     def places_blocks(self) -> bool:

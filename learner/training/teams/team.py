@@ -24,12 +24,13 @@ from blocklearn.models.score import Tally
 from ...engines.crew import Crew
 from ...engines.merging import CrewMerger
 from ..replicas.block_input import TRAINED_AHEAD
+from ..replicas.paged_tables import Pages
 from ..replicas.program import Look
 from ..replicas.replica import Replica
 from ..settings.work import Counter, Work, counted
 from .lane import Errand, Lane, Piece
 from .needed_states import NeededStates, sum_up
-from .needed_tables import needed_tables
+from .needed_tables import NeededTables, needed_tables
 from .trained_rows import TrainedRows
 
 Result = TypeVar("Result")
@@ -224,6 +225,27 @@ class Team:
     def places_blocks(self) -> bool:
         """Whether blocks of training are given places in tables here, not by their reader."""
         return self._needed is not None and self._needed.places_blocks
+
+    @property
+    def owned(self) -> NeededTables | None:
+        """The tables in files whose rows belong to several workers; None: there are none.
+
+        They are all that was learned with a row for each row or column of the data.
+        """
+        needed = self._needed
+        alone = needed is not None and needed.in_files and not self.first.model.states
+        return needed if alone else None
+
+    @property
+    def table_shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of tables that lie apart, by name."""
+        files = self.first.files
+        return {} if files is None else files.kept().shapes
+
+    def keep(self, pages: Pages) -> None:
+        """Let owners keep the rows of a state that all workers were given: see `NeededTables`."""
+        if self._needed is not None:
+            self._needed.keep(pages)
 
     def gather(self, *, early: bool = False) -> None:
         """Give all workers the rows of tables that others changed: states, and what is needed.
