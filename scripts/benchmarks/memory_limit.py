@@ -14,13 +14,15 @@ GROUPS = Path("/sys/fs/cgroup")  # v1 or v2
 
 
 @contextmanager
-def control_group(limit: int) -> Iterator[Path]:
+def control_group(limit: int, number: int = 0) -> Iterator[Path]:
     """Make a group whose processes have `limit` bytes together; its folder is that of `join`.
+
+    number: tells the groups of a process apart.
 
     Raises OSError without the right to make one.
     """
     old = (GROUPS / "memory").is_dir()
-    group = (GROUPS / "memory" if old else GROUPS) / f"limited-{os.getpid()}"
+    group = (GROUPS / "memory" if old else GROUPS) / f"limited-{os.getpid()}-{number}"
     group.mkdir()
     try:
         (group / ("memory.limit_in_bytes" if old else "memory.max")).write_text(str(limit))

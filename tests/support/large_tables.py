@@ -2,15 +2,22 @@
 
     python -m tests.support.large_tables --folder /var/tmp/tables
 
-First a linear model of 20 million features, then an NMF with a state of 10 million rows, then 200
-topics of 2 million words, then 50 parts of 2 million words by NMF, then ALS of 20 million users and
-2 million items; states, topics and parts lie in files of the folder. Rows are drawn while they are
-read. Last comes a linear model on a block dataset, dense and not compressed. Each model has a child
-in a control group of its own (root, cgroup v1 or v2), which prints
-rows per second, memory, and bytes read and written in every pass; of ALS, every so many seconds.
+First a linear model of 20 million features, then a factorization machine, then an NMF with a state
+of 10 million rows, then 200 topics of 2 million words, then 50 parts of as many words by NMF, then
+ALS of 20 million users and 2 million items; factors, states, topics and parts lie in files of the
+folder. Rows are drawn while they are read. Last comes a linear model on a block dataset, dense and
+not compressed. Each model has a child in a control group of its own (root, cgroup v1 or v2), which
+prints rows per second, memory, and bytes read and written in every pass; of ALS, every so many
+seconds.
+
+    python -m tests.support.large_tables --workers 2 --only factors --folder /var/tmp/tables
+
+Workers of MPI, each in a control group with the limit, save a checkpoint after each pass. Worker 0
+prints the lines, and what a checkpoint took.
 """
 
 import argparse
+import os
 import re
 import resource
 import shutil
@@ -18,6 +25,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +34,14 @@ import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.datasources import BlockShape, BlockSource, BlockWriter, IterableSource
+from blocklearn.learner.command_line.launching import mpiexec
 from blocklearn.learner.memory import disk_traffic
 from scripts.benchmarks.memory_limit import control_group, forget, join, most
 
 BLOCK, ENTRIES, WORDS = 4096, 20, 2000
-TABLES = ("features", "rows", "words", "parts", "ratings", "blocks")
+TABLES = ("features", "factors", "rows", "words", "parts", "ratings", "blocks")
+OF_WORKERS = ("features", "factors", "words")
+FACTORS = 16  # of a factorization machine
 EACH, RANK, RATINGS_BLOCK = 5, 32, 32_768  # ratings of a user; factors; rows of a block
 DENSE, DENSE_BLOCK = 1000, 8192  # columns and rows of a stored block
 
@@ -152,27 +163,42 @@ def write_dense(folder: Path, nbytes: int) -> None:
         writer.finish()
 
 
-def train(table: str, size: int, folder: Path, group: Path, passes: int, seconds: float) -> None:
-    """In the child. size: features of a linear model, rows of an NMF's state, words, or 1e9 bytes
-    of blocks.
-    """
+class Saving(bl.Checkpoints):
+    """Saves after each pass, and prints how long it took, and how much of it was computing."""
+
+    def pass_end(self, learner: bl.Learner, progress: bl.Progress) -> None:
+        """Save, and print a line."""
+        clock, busy = time.monotonic(), time.process_time()
+        super().pass_end(learner, progress)
+        seconds, busy = time.monotonic() - clock, time.process_time() - busy
+        print(f"a checkpoint takes {seconds:.1f} s, {busy:.2f} s of the processor", flush=True)
+
+
+def train(
+    table: str, size: int, folder: Path, group: Path, passes: int, seconds: float, workers: int
+) -> None:
+    """In the child. size: features, rows of an NMF's state, words, or 1e9 bytes of blocks."""
     if table == "blocks":
         write_dense(folder / "blocks", size * 10**9)
         forget(folder / "blocks")  # pages of the writer would be no part of the group
     join(group)
     options: dict[str, Any] = {"passes": passes, "threads": 2, "hooks": [Report(group)]}
-    if table == "features":
-        data = source(200_000, size, targets=1)
-        step = bl.optimizers.AdaGrad(rate=0.1)
-        learner = bl.Learner(bl.models.GLM(), data, optimizer=step, **options)
+    if workers > 1:
+        hooks = [Report(group), Saving(folder / "saved")]
+        options |= {"engine": "mpi", "workers": workers, "threads": 1, "hooks": hooks}
+    if table in ("features", "factors"):
+        model = bl.models.GLM() if table == "features" else bl.models.FM(factors=FACTORS)
+        kept = folder if workers > 1 or table == "factors" else None
+        step, data = bl.optimizers.AdaGrad(rate=0.1), source(200_000, size, targets=1)
+        learner = bl.Learner(model, data, optimizer=step, table_folder=kept, **options)
     elif table == "blocks":
         step, data = bl.optimizers.AdaGrad(rate=0.1), BlockSource([folder / "blocks"])
         learner = bl.Learner(bl.models.GLM(), data, optimizer=step, **options)
     elif table == "ratings":
         options["hooks"] = [Report(group, every=10.0, most=seconds)]
-        model = bl.models.ALS(rank=RANK)
+        als = bl.models.ALS(rank=RANK)
         data = Ratings(size, size // 10, RATINGS_BLOCK)
-        learner = bl.Learner(model, data, row_folder=folder, **options)
+        learner = bl.Learner(als, data, row_folder=folder, **options)
     elif table == "parts":
         nmf = bl.models.NMF(components=50, loss="kullback-leibler")
         learner = bl.Learner(nmf, source(40_960, size), table_folder=folder, **options)
@@ -191,37 +217,44 @@ def main() -> int:
     """The first exit status that is not 0."""
     parser = argparse.ArgumentParser(prog="python -m tests.support.large_tables")
     parser.add_argument("--features", type=int, default=20_000_000)
+    parser.add_argument("--factors", type=int, default=2_000_000, help="features with factors")
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--words", type=int, default=2_000_000)
     parser.add_argument("--parts", type=int, default=2_000_000, help="words of NMF")
     parser.add_argument("--ratings", type=int, default=20_000_000, help="users")
     parser.add_argument("--blocks", type=int, default=12, help="gigabytes")
+    parser.add_argument("--workers", type=int, default=1, help=f"of MPI, for {OF_WORKERS}")
     parser.add_argument("--only", choices=TABLES, action="append", help="[all]")
     parser.add_argument("--limit", type=float, default=0.8, help="gigabytes of memory")
     parser.add_argument("--passes", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=150.0, help="of ALS, at most")
     parser.add_argument("--folder", type=Path, required=True, help="new; removed in the end")
     parser.add_argument("--table", choices=TABLES, help=argparse.SUPPRESS)
-    parser.add_argument("--group", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--group", type=Path, nargs="+", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.table is not None:
         train(
             given.table,
             getattr(given, given.table),
             given.folder,
-            given.group,
+            given.group[int(os.environ.get("PMI_RANK", 0))],
             given.passes,
             given.seconds,
+            given.workers,
         )
         return 0
     given.folder.mkdir(parents=True)
     try:
-        for table in given.only or TABLES:
-            with control_group(int(given.limit * 1e9)) as group:
+        for table in given.only or (TABLES if given.workers == 1 else OF_WORKERS):
+            with ExitStack() as stack:
+                limited = [control_group(int(given.limit * 1e9), i) for i in range(given.workers)]
+                groups = [str(stack.enter_context(group)) for group in limited]
                 command = [
                     sys.executable, "-m", "tests.support.large_tables", *sys.argv[1:],
-                    "--table", table, "--group", str(group),
+                    "--table", table, "--group", *groups,
                 ]  # fmt: skip
+                if given.workers > 1:
+                    command = mpiexec(given.workers, command)
                 found = subprocess.run(command).returncode
             if found:
                 return found
