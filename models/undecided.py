@@ -10,6 +10,11 @@ from .inputs import ValueMoments
 Settings = Sequence[Mapping[str, object]]
 
 
+def nothing(values: ValueMoments, best: Mapping[str, object]) -> Settings:
+    """Return no settings."""
+    return ()
+
+
 @dataclass(frozen=True)
 class Undecided:
     """What a model leaves open.
@@ -19,11 +24,14 @@ class Undecided:
     to_try: returns fields to choose among, each a choice for all that is open. All need the same
         memory. Of equally good ones, the first is chosen. It gets moments of the training data;
         None: they are unknown, while memory is planned.
+    then: returns further fields to choose among. It gets the same moments, and the best fields of
+        `to_try`.
     """
 
     what: str
     judged_by: str
     to_try: Callable[[ValueMoments | None], Settings]
+    then: Callable[[ValueMoments, Mapping[str, object]], Settings] = nothing
 
 
 def not_chosen(model: object, what: str) -> ValueError:

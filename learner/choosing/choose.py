@@ -16,6 +16,7 @@ import numpy as np
 
 from blocklearn.datasources import DataSource, IterableSource, blocks_of_entries, entry_filter
 from blocklearn.models import Model, ValueMoments
+from blocklearn.models.undecided import Settings
 
 from ..figures import number
 from ..hooks import Hook
@@ -96,7 +97,7 @@ def choose(learner: Learner) -> Choice | None:
     >>> learner = bl.Learner(bl.models.ALS(rank=2, reg="auto"), X, threads=1, verbose=False)
     >>> choice = bl.choose(learner)
     >>> len(choice.tried), learner.model.reg == choice.settings["reg"]
-    (7, True)
+    (9, True)
     """
     model, train = learner.model, learner.train
     undecided = model.undecided
@@ -106,26 +107,33 @@ def choose(learner: Learner) -> Choice | None:
     assert train is not None
     begun = time.perf_counter()
     parts = parts_of(train, learner.execution.seed)
-    candidates = undecided.to_try(moments_of(train))
     passes = min(learner.passes, PASSES)
     judge = Evaluation(metric=undecided.judged_by)
-    tried: list[Tried] = []
-    best: Tried | None = None
-    for settings in candidates:
-        score = score_of(
-            learner,
-            model.model_copy(update=dict(settings)),
-            parts,
-            passes,
-            judged_by=undecided.judged_by,
-        )
-        tried.append(Tried(settings, score))
-        log.info("%s: tried %s, %s", undecided.what, tried[-1], judge.metric)
-        if best is None or judge.improves(score, best.score):
-            best = tried[-1]
-    assert best is not None
+
+    def trials(candidates: Settings) -> list[Tried]:
+        tried = []
+        for settings in candidates:
+            trial = model.model_copy(update=dict(settings))
+            score = score_of(learner, trial, parts, passes, judged_by=undecided.judged_by)
+            tried.append(Tried(settings, score))
+            log.info("%s: tried %s, %s", undecided.what, tried[-1], judge.metric)
+        return tried
+
+    values = moments_of(train)
+    tried = trials(undecided.to_try(values))
+    tried += trials(undecided.then(values, best_of(tried, judge).settings))
+    best = best_of(tried, judge)
     learner.model = model.model_copy(update=dict(best.settings))
     return Choice(undecided.judged_by, passes, tried, best.settings, time.perf_counter() - begun)
+
+
+def best_of(tried: Sequence[Tried], judge: Evaluation) -> Tried:
+    """Return the candidate with the best score, the first of equally good ones."""
+    best = tried[0]
+    for each in tried[1:]:
+        if judge.improves(each.score, best.score):
+            best = each
+    return best
 
 
 def provisional(model: Model) -> Model:

@@ -9,9 +9,10 @@ standard deviation of the ratings, or of the mean confidence of implicit feedbac
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from ..inputs import ValueMoments
+from ..undecided import Settings
 
 RATINGS = ((2.0, 0.1), (0.0, 0.2), (0.0, 0.1), (0.0, 0.05), (0.0, 0.015), (5.0, 0.05))
 """Pairs of row_reg and reg, over the standard deviation of the ratings."""
@@ -28,10 +29,13 @@ UNWEIGHTED = (5.0, 1.0, 2.0, 10.0, 25.0, 100.0)
 BIAS = 2.0
 """The weight of the square of a bias."""
 
+NOISY = 8.0
+"""The same, where ratings have much noise: the best is its variance over that of the biases."""
+
 
 def ridges_to_try(
     values: ValueMoments, *, alpha: float | None, weighted: bool, biases: bool
-) -> Sequence[Mapping[str, object]]:
+) -> Settings:
     """Return values of `reg`, `row_reg` and `bias_reg`, the likeliest first.
 
     values: of the training data.
@@ -45,13 +49,22 @@ def ridges_to_try(
         pairs = list(RATINGS)
     else:
         pairs = [(0.0, reg) for reg in FEEDBACK]
-    if biases:
-        pairs.append((NO_FACTORS, 0.0))
-    bias = BIAS if biases else None
-    return [
-        {"reg": rounded(reg * scale), "row_reg": rounded(row * scale), "bias_reg": bias}
-        for row, reg in pairs
-    ]
+    found = [{"reg": rounded(reg * scale), "row_reg": rounded(row * scale)} for row, reg in pairs]
+    if not biases:
+        return [{**ridge, "bias_reg": None} for ridge in found]
+    return [{**ridge, "bias_reg": BIAS} for ridge in [*found, without_factors(scale)]]
+
+
+def noisy_ridges(values: ValueMoments, best: Mapping[str, object]) -> Settings:
+    """Return values with a larger `bias_reg`: those of `best`, and biases alone."""
+    ridges = best, without_factors(values.std or 1.0)
+    found = [{**ridge, "bias_reg": NOISY} for ridge in ridges]
+    return found[:1] if found[0] == found[1] else found
+
+
+def without_factors(scale: float) -> Mapping[str, object]:
+    """Return the `reg` and `row_reg` of biases alone, for ratings of the deviation `scale`."""
+    return {"reg": 0.0, "row_reg": rounded(NO_FACTORS * scale)}
 
 
 def rounded(weight: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal, Self
 
 import numpy as np
@@ -15,7 +16,7 @@ from ..block_size import BlockSize
 from ..factor_model import FactorModel
 from ..inputs import ValueMoments
 from ..undecided import Settings, Undecided
-from .ridges import ridges_to_try
+from .ridges import noisy_ridges, ridges_to_try
 
 
 class ALSSettings(FactorModel):
@@ -114,9 +115,9 @@ class ALSSettings(FactorModel):
         """`reg=auto`, judged by the rmse of ratings, or by lists of ten items; or None."""
         if self.reg != "auto":
             return None
-        return Undecided(
-            "reg=auto", "rmse" if self.loss == "explicit" else "ndcg@10", self._ridges_to_try
-        )
+        judged_by = "ndcg@10" if self.implicit else "rmse"
+        found = Undecided("reg=auto", judged_by, self._ridges_to_try)
+        return replace(found, then=noisy_ridges) if self.has_biases else found
 
     def _ridges_to_try(self, values: ValueMoments | None) -> Settings:
         """Return values of reg, row_reg and bias_reg to choose among."""

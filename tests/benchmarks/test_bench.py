@@ -174,7 +174,7 @@ def test_ridge(tmp_path: Path) -> None:
     report = run(tmp_path, "ridge")
     assert systems(report) >= {"biases", "reg 0.05", "auto", "row_reg 0, reg 0.025"}
     (auto,) = (row for row in report["rows"] if row["system"] == "auto")
-    assert auto["settings"]["chosen"].startswith("chosen among 7 settings")
+    assert auto["settings"]["chosen"].startswith("chosen among 9 settings")
 
 
 @pytest.mark.slow

@@ -56,12 +56,24 @@ def test_the_best_of_the_trials_is_chosen() -> None:
 
 
 def test_noise_alone_leaves_biases_alone() -> None:
-    """Ratings without any factor get a penalty that leaves little of the factors."""
+    """Ratings without any factor or bias get a penalty that leaves nothing of the factors."""
     rng = np.random.default_rng(1)
     X = sp.csr_array((5 + rng.normal(0, 1, (150, 120))) * (rng.random((150, 120)) < 0.2))
     choice = bl.choose(learner(X))
     assert choice is not None
-    assert choice.settings in [tried.settings for tried in choice.tried[-2:]]
+    assert choice.settings == choice.tried[-1].settings
+    assert choice.settings["row_reg"] > 1000 and choice.settings["bias_reg"] == 8.0  # type: ignore[operator]
+
+
+def test_noisy_ratings_have_biases_with_a_larger_weight() -> None:
+    """Twelve ratings a user, whose biases vary by a third of the noise or by three times it."""
+    rng = np.random.default_rng(2)
+    users, items = np.repeat(np.arange(300), 12), rng.integers(0, 60, 3600)
+    noise, users_own, items_own = rng.normal(size=3600), rng.normal(size=300), rng.normal(size=60)
+    for size, wanted in [(1 / 3, 8.0), (3.0, 2.0)]:
+        rated = 3.0 + size * users_own[users] + 0.3 * items_own[items] + noise
+        choice = bl.choose(learner(sp.csr_array((rated, (users, items)), (300, 60))))
+        assert choice is not None and choice.settings["bias_reg"] == wanted
 
 
 def test_candidates_follow_the_scale_of_the_values() -> None:
@@ -168,10 +180,10 @@ def test_runs_keep_what_they_chose(command: Learn, tmp_path: Path) -> None:
     np.savez(tmp_path / "r.npz", user=X.row, item=X.col, rating=X.data)
     (tmp_path / "a.yaml").write_text(CONFIG)
     code, _, told = command("--config", "a.yaml", "--out", "whole")
-    assert code == 0 and "chosen among 7 settings: reg=" in told and "rmse" in told
+    assert code == 0 and "chosen among 9 settings: reg=" in told and "rmse" in told
     tried = json.loads((tmp_path / "whole/tried.json").read_text())
-    assert len({each["score"] for each in tried["tried"]} - {None}) == 7  # other than eval's tenth
-    assert len(tried["tried"]) == 7 and tried["metric"] == "rmse"
+    assert len({each["score"] for each in tried["tried"]} - {None}) == 9  # other than eval's tenth
+    assert len(tried["tried"]) == 9 and tried["metric"] == "rmse"
     settings = parse_file(tmp_path / "whole/config.yaml").plain()["model"]
     assert {name: settings[name] for name in WEIGHTS} == tried["settings"]
     assert "Chosen settings" in (tmp_path / "whole/report.html").read_text()
