@@ -102,7 +102,6 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
         "loss": one_of("log_loss", *HINGES),
         "alpha": AMOUNT.or_none(),
     }
-    _own_alpha = 1e-4  # where alpha is None
 
     loss: str = "log_loss"
     _: KW_ONLY
@@ -202,9 +201,6 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
             "hinge": "hinge",
             "squared_hinge": "squared_hinge",
         }
-
-    def _checked_alpha(self) -> float:
-        return self._own_alpha if self.alpha is None else super()._checked_alpha()
 
     def _dual_problem(self, X: Any, Y: Any, weights: Any = None) -> DualProblem | None:
         own = np.ones(X.shape[0]) if weights is None else np.asarray(weights, np.float64)

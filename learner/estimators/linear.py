@@ -55,6 +55,7 @@ class LinearEstimator(LinearParameters, LearnerEstimator):
     _units: Units | None = None  # of the data that are being solved
     _seen: Seen | None = None  # the rows of a fit by full passes, and of `partial_fit` since
     _pace: float | None = None  # share of AdaGrad's rate, by the first rows that tell it
+    _own_alpha: float = 1e-4  # where alpha is None
 
     @abstractmethod
     def _links(self) -> Mapping[str, LinkName]:
@@ -69,8 +70,7 @@ class LinearEstimator(LinearParameters, LearnerEstimator):
 
     def _checked_alpha(self) -> float:
         """Return the weight of the penalty."""
-        assert self.alpha is not None  # see `_rules`
-        return float(self.alpha)
+        return self._own_alpha if self.alpha is None else float(self.alpha)
 
     def _learned(self, tensors: Tensors) -> dict[str, Any]:
         return self._found(tensors("W"), tensors("intercept").ravel(), self._units)

@@ -32,6 +32,7 @@ NEAR = 0.99  # times the error of a constant, above which nothing was learned
 WORSE = 1.5  # the same for quantiles: those far from the median are worse than the mean
 OF_TEXTS = 0.1  # size of the features of a text, for which the model's rate is the best
 LOOKED_AT = 10_000  # rows, evenly spaced
+USUAL = 1e-4  # weight of the penalty
 
 
 @constructor_answered
@@ -56,10 +57,13 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
     `GLMClassifier`. With "squared_error" and sparse X, a pass of Newton's method is a step of up
     to 200 products with X.
     "auto" suits columns and targets of any units: for L-BFGS it scales them to standard units where
-    they need it, and scales the result back. The objective stays that of the data as they are. So
-    for "huber" and "quantile", targets a thousand times as large need an alpha a thousand times
-    smaller. Other solvers take columns and targets as they are, and their steps suit values of size
-    1.
+    they need it, and scales the result back. The objective stays that of the data as they are.
+    Other solvers take columns and targets as they are, and their steps suit values of size 1.
+
+    alpha: weight of the penalty. None: 1e-4; for "quantile" 1e-4 / d, for "huber" 1e-4 if d is at
+    most `shape`, else 1e-4 shape / d, d being the largest standard deviation of a target. So large
+    targets are not penalised more than small ones. In a `partial_fit` without a `fit`, d is that of
+    the first rows.
 
     shape: None: the number in brackets above. y: [n] or [n x targets], dense or sparse. Other
     parameters: see `GLMClassifier`.
@@ -79,11 +83,12 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
     _rules: ClassVar[Mapping[str, Rule]] = {
         "loss": one_of("squared_error", *OTHERS),
         "shape": AMOUNT.or_none(),
+        "alpha": AMOUNT.or_none(),
     }
     loss: str = "squared_error"
     _: KW_ONLY
     shape: float | None = None
-    alpha: float = 1e-4
+    alpha: float | None = None
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -94,7 +99,7 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
         check_parameters(self)
         self._check_shape()
         X, y = self._check_targets(X, y, reset=True)
-        self._pace = None
+        self._pace, self._own_alpha = None, self._usual_alpha(y, sample_weight)
         self._solve(X, y, sample_weight, y)
         self._warn_of_steps(X, y, sample_weight)
         return self
@@ -107,7 +112,10 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
         check_parameters(self)
         self._check_shape()
         optimizer = self._solver(passes=False)
-        X, y = self._check_targets(X, y, reset=not self._has_begun())
+        first = not self._has_begun()
+        X, y = self._check_targets(X, y, reset=first)
+        if first:
+            self._own_alpha = self._usual_alpha(y, sample_weight)
         return self._go_on(with_weights(X, y, sample_weight), optimizer)
 
     def predict(self, X: Any) -> Array:
@@ -137,6 +145,22 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
         raise ValueError(
             f"{type(self).__name__}: shape={self.shape:g}: must be {rule}, for loss={self.loss!r}."
         )
+
+    def _usual_alpha(self, y: Any, sample_weight: Any) -> float:
+        """Return the weight of the penalty where alpha is None: `USUAL`, in the units of y.
+
+        A loss that grows with absolute errors is small beside a penalty on squares, if targets are
+        large. So this divides by the largest deviation of a target, in units of huber's `shape`.
+        """
+        if self.loss not in ("quantile", "huber") or not usable((y, y)):
+            return USUAL
+        weights = weights_of(len(y), 1.0 if sample_weight is None else sample_weight)
+        if not usable((y, y, weights)) or not weights.any():
+            return USUAL  # `fit` refuses them
+        spread = float(Moments.of(y, weights).unit(centred=self.fit_intercept)[1].max())
+        if self.loss == "huber":
+            spread = max(1.0, spread / (1.0 if self.shape is None else self.shape))
+        return USUAL / spread
 
     def _model(self, output: Literal["mean", "score"] = "score", **labels: Any) -> GLM:
         if self._units is not None and self.loss == "huber":

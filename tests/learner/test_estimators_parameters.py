@@ -92,7 +92,7 @@ def test_rules_on_several_fields_name_the_parameters() -> None:
         LDA(2, topic_word_prior=np.ones((3, 3))).fit(COUNTS)
 
 
-@pytest.mark.parametrize("wrong", [{"alpha": None}, {"loss": ["huber"]}])
+@pytest.mark.parametrize("wrong", [{"alpha": -1.0}, {"loss": ["huber"]}])
 def test_parameters_that_are_set_after_a_fit_are_checked(wrong: dict[str, Any]) -> None:
     found = bl.GLMRegressor().fit(X, y).set_params(**wrong)
     with pytest.raises(ValueError, match=f"^GLMRegressor: {next(iter(wrong))}=.*: must be"):

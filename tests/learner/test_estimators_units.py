@@ -76,6 +76,29 @@ def test_penalty_and_shape_follow_the_loss(loss: str, shape: float, grown: float
     np.testing.assert_allclose(large.predict(1000.0 * X), 50.0 * small.predict(X), atol=0.5)
 
 
+@pytest.mark.parametrize(
+    ("loss", "scale"), [("quantile", 1e-3), ("quantile", 1e4), ("huber", 1.0), ("huber", 100.0)]
+)
+def test_the_usual_penalty_suits_targets_of_any_size(loss: str, scale: float) -> None:
+    usual = bl.GLMRegressor(loss).fit(X, scale * y)
+    free = bl.GLMRegressor(loss, alpha=0.0).fit(X, scale * y)
+    np.testing.assert_allclose(usual.predict(X), free.predict(X), atol=0.02 * scale * y.std())
+
+
+def test_the_usual_penalty_follows_the_deviation_of_the_rows_that_count() -> None:
+    twice, once = np.repeat([2.0, 0.0], 300), slice(0, 300)
+    d = float(y[once].std())
+    for fitted, wanted in [
+        (bl.GLMRegressor("quantile").fit(X, y, twice), 1e-4 / d),
+        (bl.GLMRegressor("quantile").partial_fit(X[once], y[once]), 1e-4 / d),
+        (bl.GLMRegressor("huber", shape=0.5).fit(X, y, twice), 1e-4 * 0.5 / d),
+        (bl.GLMRegressor("huber", shape=99.0).fit(X, y), 1e-4),
+        (bl.GLMRegressor().fit(X, 1e4 * y), 1e-4),
+        (bl.GLMRegressor("quantile", alpha=0.3).fit(X, 1e4 * y), 0.3),
+    ]:
+        assert fitted.to_learner().model.l2 == pytest.approx(wanted, rel=1e-6)
+
+
 def test_constant_and_empty_columns_and_targets_have_a_unit() -> None:
     other = np.column_stack([X[:, :2], np.full(600, 1e4), np.zeros(600)])
     for container in (np.asarray, sp.csr_array):
