@@ -45,6 +45,7 @@ class LearnerEstimator(CommonParameters, CallbackSupportMixin, BaseEstimator):
     """
 
     max_iter: int
+    _units: Any = None  # of what `fit` trains on, if they are not those of the data
 
     @abstractmethod
     def _model(self) -> Model:
@@ -73,7 +74,8 @@ class LearnerEstimator(CommonParameters, CallbackSupportMixin, BaseEstimator):
         if HAS_CALLBACKS:
             root = self._init_callback_context(max_subtasks=whole(self, "max_iter"))
             root.call_on_fit_task_begin(**told)
-            hooks = [TellCallbacks(root, told, lambda learner: self._learned(tensors_of(learner)))]
+            own = {"_units": None}  # copies that callbacks see predict for the data as they are
+            hooks = [TellCallbacks(root, told, lambda one: self._learned(tensors_of(one)) | own)]
         learner = self._learner(
             data, passes=whole(self, "max_iter"), optimizer=optimizer, hooks=hooks
         )
@@ -149,8 +151,8 @@ class LearnerEstimator(CommonParameters, CallbackSupportMixin, BaseEstimator):
         full_pass = learner.optimizer is not None and learner.optimizer.steps_by_pass
         for name, value in self._learned(state.tensors.__getitem__).items():
             setattr(self, name, value)
-        known = self._tensors(0)
-        others = {} if full_pass else {k: v for k, v in state.tensors.items() if k not in known}
+        known = state.tensors if full_pass or self._units is not None else self._tensors(0)
+        others = {k: v for k, v in state.tensors.items() if k not in known}
         self._keep_stream(State(others, state.position))
         self.n_iter_ = int(state.position["pass"])
 

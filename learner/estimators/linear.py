@@ -50,9 +50,9 @@ class LinearEstimator(LinearParameters, LearnerEstimator):
     _rules: ClassVar[Mapping[str, Rule]] = {"alpha": AMOUNT, "tol": FRACTION, "solver": ANYTHING}
     _kind: ClassVar[type[GLM]] = GLM
     _names: ClassVar[dict[str, str]] = {"intercept": "fit_intercept"}  # of fields: their parameters
+    _units: Units | None = None
     _linear: ClassVar[bool] = True  # whether scores are linear in the features
     _derived: ClassVar[dict[str, str]] = {"l1": "alpha", "l2": "alpha", "shape": "shape"}
-    _units: Units | None = None  # of the data that are being solved
     _seen: Seen | None = None  # the rows of a fit by full passes, and of `partial_fit` since
     _pace: float | None = None  # share of AdaGrad's rate, by the first rows that tell it
     _own_alpha: float = 1e-4  # where alpha is None
@@ -63,7 +63,7 @@ class LinearEstimator(LinearParameters, LearnerEstimator):
 
     def _model(self, output: Literal["mean", "score"] = "score", **labels: Any) -> GLM:
         alpha, share = self._checked_alpha(), float(self.l1_ratio)
-        l2 = alpha * (1.0 - share) if self._units is None else 0.0  # else see `_terms`
+        l2 = 0.0 if self._terms() else alpha * (1.0 - share)
         labels |= {"l1": alpha * share, "l2": l2}
         labels |= {"link": self._links()[self.loss], "output": output}
         return configured(self, self._kind, self._names, **labels)

@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 
 from blocklearn.answers import constructor_answered
 from blocklearn.models import FM, GLM, BlockSize, Model
@@ -15,9 +16,10 @@ from blocklearn.optimizers import Optimizer
 from .base import Array, Tensors, rows_of
 from .classifier import GLMClassifier
 from .linear import GRADIENTS, LinearEstimator
+from .moments import Moments
 from .parameters import Solver
 from .regressor import GLMRegressor
-from .units import Units
+from .units import IN_UNITS_OF_Y, Units, usable
 
 STEPS = 50  # of a pass
 
@@ -45,10 +47,30 @@ class Machine(LinearEstimator):
         return None  # the dual of a GLM has no pairs
 
     def _units_of(self, data: Any, optimizer: Optimizer | None) -> Units | None:
-        return None  # pairs of features are products, which have no centre
+        """Return units of the targets alone: products of features have no centre."""
+        if self.loss not in IN_UNITS_OF_Y or sp.issparse(data[1]) or not usable(data):
+            return None
+        X, Y, weights = data if len(data) == 3 else (*data, np.ones(data[0].shape[0]))
+        if not weights.any():
+            return None
+        targets = Moments.of(Y, np.asarray(weights, np.float64)).unit(centred=self.fit_intercept)
+        return Units(np.zeros(X.shape[1]), np.ones(X.shape[1]), *targets)
+
+    def _in_units(self, data: Any) -> Any:
+        if self._units is None:
+            return data
+        X, Y, *weights = data
+        return (X, self._units.targets(Y), *weights)
+
+    def _terms(self) -> tuple[()]:
+        return ()  # the model's own penalties are for the units of `fit`
 
     def _learned(self, tensors: Tensors) -> dict[str, Any]:
-        return super()._learned(tensors) | {"factors_": tensors("factors")}
+        factors = tensors("factors")
+        if self._units is not None:  # products of two
+            spread = np.sqrt(self._units.spread, dtype=np.float32)
+            factors = factors * np.tile(spread, factors.shape[1] // spread.size)
+        return super()._learned(tensors) | {"factors_": factors}
 
     def _tensors(self, rows: int) -> dict[str, Array]:
         return super()._tensors(rows) | {"factors": np.asarray(self.factors_, np.float32)}
@@ -107,7 +129,10 @@ class FMClassifier(Machine, GLMClassifier):
 class FMRegressor(Machine, GLMRegressor):
     """Factorization machine for one number or count, or many at once.
 
-    Losses and `shape` are those of `GLMRegressor`, other parameters those of `FMClassifier`.
+    Losses and `shape` are those of `GLMRegressor`, other parameters those of `FMClassifier`. For
+    "squared_error", "huber" and "quantile", `fit` divides targets by their deviations, so that
+    their units do not matter; penalties are those of targets of deviation 1. `partial_fit` takes
+    targets as they are.
 
     Attributes
     ----------

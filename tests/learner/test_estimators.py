@@ -510,6 +510,18 @@ def test_callbacks_hear_of_every_pass_and_see_the_model(estimator: Any) -> None:
     np.testing.assert_array_equal(listener.scores[-1], used(found))
 
 
+@pytest.mark.parametrize("kind", [bl.GLMRegressor, bl.FMRegressor])
+def test_callbacks_see_models_in_the_units_of_the_data(kind: Any) -> None:
+    pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
+    listener = Listener(last=3)
+    machine = kind("huber") if kind is bl.GLMRegressor else kind(n_components=2)
+    machine.set_params(solver="auto" if kind is bl.GLMRegressor else "adagrad").set_callbacks(
+        listener
+    )
+    found = machine.fit(1e3 * COUNTS, 1e3 * np.arange(len(COUNTS)))
+    np.testing.assert_array_equal(listener.scores[-1], found.predict(1e3 * COUNTS))
+
+
 def test_callbacks_in_a_pipeline() -> None:
     callbacks = pytest.importorskip("sklearn.callback", reason="came with scikit-learn 1.9")
     monitor = callbacks.ScoringMonitor(scoring="accuracy")

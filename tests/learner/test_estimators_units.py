@@ -99,6 +99,21 @@ def test_the_usual_penalty_follows_the_deviation_of_the_rows_that_count() -> Non
         assert fitted.to_learner().model.l2 == pytest.approx(wanted, rel=1e-6)
 
 
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_machines_do_not_feel_the_units_of_targets(container: Any, intercept: bool) -> None:
+    """Two targets, weights of rows; further rows move what was learned little."""
+    both, weights = np.column_stack([X[:, 0] * X[:, 1], y - 5.0]), RNG.integers(0, 3, len(y))
+    scale, shift = np.array([1e5, 1e-3]), np.array([1e6, 0.0]) * intercept
+    machine = bl.FMRegressor(2, fit_intercept=intercept, random_state=0, max_iter=20)
+    wanted = machine.fit(container(X), both, weights).predict(X)
+    found = machine.fit(container(X), both * scale + shift, weights).predict(X)
+    np.testing.assert_allclose((found - shift) / scale, wanted, atol=1e-3 * np.abs(wanted).max())
+    assert np.corrcoef(wanted[:, 0], both[:, 0])[0, 1] > 0.9  # a product of two features
+    again = machine.partial_fit(container(X), both * scale + shift).predict(X)
+    assert (np.std(again - found, axis=0) < 0.5 * np.std(found, axis=0))[0]
+
+
 def test_constant_and_empty_columns_and_targets_have_a_unit() -> None:
     other = np.column_stack([X[:, :2], np.full(600, 1e4), np.zeros(600)])
     for container in (np.asarray, sp.csr_array):
@@ -131,7 +146,6 @@ def test_a_result_worse_than_a_constant_says_so() -> None:
     [
         bl.GLMRegressor(l1_ratio=0.5, solver="adagrad"),
         bl.GLMRegressor(solver="adagrad"),
-        bl.FMRegressor(solver="adagrad"),
     ],
 )
 def test_steps_that_do_not_suit_the_target_say_so(model: Any) -> None:
