@@ -32,7 +32,8 @@ class GaussianMixture(DensityMixin, LearnerEstimator):
         covariance_type: "full", "diag" or "spherical".
         reg_covar: added to each variance.
         update_components: "batch", once a pass, or "online", after each block. "batch" never lowers
-            the likelihood of the training rows.
+            the likelihood of the training rows, unless variances are so small that float32 cannot
+            tell them from 0 beside the squares of a column.
         forget: online only: the share of a block's weight that remains a pass later.
         tol: training ends when the mean log density of the rows changes by less in a pass.
         max_iter: passes, at most.
