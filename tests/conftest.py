@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import math
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -46,6 +46,17 @@ def pytest_configure() -> None:
     gc.set_threshold(50_000, 20, 50)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What imports and collecting make stays: looking through it is a third of their time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Tests that need a device are skipped where there is none."""
@@ -64,6 +75,14 @@ def two_threads_of_blas() -> Iterator[None]:
     """BLAS has more than one thread, also where a variable of the process gives it one."""
     threadpoolctl = pytest.importorskip("threadpoolctl")
     with threadpoolctl.threadpool_limits(2, "blas"):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _kernels_are_compiled_in_this_process() -> Iterator[None]:
+    """Tests fill the cores: a copy of this large process takes time, and no core waits for it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("blocklearn.matcache.cpu.compiling.MOST", 1)
         yield
 
 
