@@ -187,7 +187,7 @@ def _report(error: BaseException, verbose: bool) -> int:
         lines.append(f"learn: an error in {own}, or else a bug in blocklearn: see the text above")
     elif code == ExitCode.INTERNAL:
         lines.append("learn: a bug in blocklearn; please report it with the text above")
-    elif code == ExitCode.CONFIG and re.match(r"\S+: |--", str(error)):
+    elif code == ExitCode.CONFIG and re.match(r"\S+: |.+:\d+:\d+: |--", str(error)):
         lines.append(message(error))  # lines that begin with file:line:column, for editors
     else:
         lines.append(f"learn: {message(error)}")

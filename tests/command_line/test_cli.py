@@ -202,7 +202,7 @@ def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -
 
 
 def test_configuration_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "bad.yaml"
+    path = tmp_path / "a bad.yaml"
     path.write_text("model: {kind: lda, topiks: 3}\n")
     assert learn("--config", str(path)) == ExitCode.CONFIG
     out, err = capsys.readouterr()
