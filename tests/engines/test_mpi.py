@@ -168,6 +168,7 @@ def test_killed_workers_leave_whole_checkpoints(when: str, tmp_path: Path) -> No
     assert len(list((saved / "pass-0003").glob("part-*"))) == 2
 
 
+@pytest.mark.slow
 def test_the_command_resumes_from_parts(tmp_path: Path, command: Learn) -> None:
     """One process reads those of two, with the best model of all, which is in parts, too."""
     worse = "evaluation={metric: divergence, better: higher}"
@@ -187,6 +188,7 @@ def test_the_command_resumes_from_parts(tmp_path: Path, command: Learn) -> None:
     assert weights[0] == weights[1]
 
 
+@pytest.mark.slow
 def test_the_command_keeps_tables_in_files(tmp_path: Path, command: Learn) -> None:
     """The best model is that of one process with tables in memory, which resumes the run."""
     worse = "evaluation={metric: perplexity, better: higher}"
