@@ -192,7 +192,7 @@ def test_learners_in_threads_do_not_disturb_each_other(
 
     def multiply() -> None:
         a = np.random.default_rng(0).random((300, 300), np.float32)
-        while not over.wait(0.01):
+        while not over.wait(0.1):
             a = a @ a
             a /= a.max()
 
