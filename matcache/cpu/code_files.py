@@ -19,7 +19,15 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.caching import (
+    CompileResultCacheImpl,
+    FunctionCache,
+    IndexDataCacheFile,
+    _CacheLocator,
+    _SourceFileBackedLocatorMixin,
+)
+
+from ..emit.source import kernel_folder
 
 DIGEST = 16  # bytes
 
@@ -43,8 +51,28 @@ def is_kept(dispatcher: Any, signature: Any) -> bool:
     return cache._cache_file.load(key) is not None
 
 
+class KernelFolder(_SourceFileBackedLocatorMixin, _CacheLocator):
+    """A place beside generated kernels: in a temporary folder where no home can be written."""
+
+    def __init__(self, function, path):
+        self._py_file, self._lineno = path, function.__code__.co_firstlineno
+        self._folder = kernel_folder() / self.get_suitable_cache_subpath(path)
+
+    def get_cache_path(self):
+        """Return the folder of the files."""
+        return str(self._folder)
+
+
+class Places(CompileResultCacheImpl):
+    """Numba's places, beside the source or in the user's home, and then `KernelFolder`."""
+
+    _locator_classes = [*CompileResultCacheImpl._locator_classes, KernelFolder]
+
+
 class KernelCache(FunctionCache):
     """The compiled code of one kernel, for several types of arguments."""
+
+    _impl_class = Places
 
     def __init__(self, function, stamp, *, allocates):
         super().__init__(function)

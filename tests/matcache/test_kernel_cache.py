@@ -96,6 +96,26 @@ def spoil(path: Path, left: str) -> None:
     path.write_bytes(part)
 
 
+def test_kernels_lie_with_generated_ones_where_numba_can_write_nowhere(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    """A package and a home that are read only."""
+    ensure = code_files._CacheLocator.ensure_cache_path
+
+    def writable(self: Any) -> None:
+        if not isinstance(self, code_files.KernelFolder):
+            raise OSError(30, "Read-only file system")
+        ensure(self)
+
+    monkeypatch.setenv("BLOCKLEARN_CACHE", str(tmp_path))
+    monkeypatch.setattr(code_files._CacheLocator, "ensure_cache_path", writable)
+    (tmp_path / "adds.py").write_text("def run(x):\n    return x + 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    kernel = jit.kernel()(importlib.import_module("adds").run)
+    assert kernel(41) == 42
+    assert list(codefiles.cache_folder().rglob("adds.run-*.nbc"))
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: Any) -> Path:
     """A folder of kernels that a process has compiled."""
