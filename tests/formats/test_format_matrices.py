@@ -21,6 +21,7 @@ MEMORY = [1 << 17, 1 << 28]
 # ---- Matrix Market -------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:The default value for `spmatrix`")  # of SciPy 1.18
 @pytest.mark.parametrize("memory", MEMORY)
 @pytest.mark.parametrize("field", ["real", "integer", "pattern"])
 @pytest.mark.parametrize("order", ["csr", "csc", "shuffled"])
