@@ -34,7 +34,8 @@ class LatentDirichletAllocation(TopicTables, Decomposition):
         inference: "gibbs" (the best topics), "cvb0" (good topics fastest) or "vb" (as scikit-learn
             and gensim).
         assignments: for gibbs: "fresh" draws the topics of tokens anew in each pass. "kept" keeps
-            them from the tenth pass on; a pass is then one sweep, so set max_iter to 100 to 300.
+            them from the tenth pass on; a pass is then one sweep, or three with many tokens for
+            each word and topic, so set max_iter to 100 to 300.
             "auto" keeps them if max_iter is at least 50 or priors are learned, and the data allow
             it. `partial_fit` draws them anew.
         doc_topic_prior: a number, or one for each topic; None: 0.05. "auto": learned, one for each

@@ -24,7 +24,7 @@ from .exchange_plan import exchange_lines
 from .inputs import of_length, open_data, sized
 from .memory_check import array_lines, check_room, device_rooms, room
 from .run_folder import RunFolder
-from .training import summary
+from .training import run_notes, summary
 
 BLOCKS = 3
 SMALL = 0.001  # share of all memory; smaller arrays get no line of their own
@@ -33,7 +33,7 @@ SMALL = 0.001  # share of all memory; smaller arrays get no line of their own
 def dry_run_lines(
     config: RunConfig, *, overwrite: bool, resume: bool, workers: int = 1
 ) -> Iterator[str]:
-    """Yield the memory plan by array, the blocks of a pass, and the expected time.
+    """Yield the memory plan by array, the blocks of a pass, the expected time, and notes.
 
     workers: that have been started; the configuration may name more.
 
@@ -64,6 +64,7 @@ def dry_run_lines(
         check_room(plan, config)
         yield from _blocks(train, learner, chosen=chosen)
         yield from _time(config, learner)
+        yield from run_notes(learner)
         yield from exchange_lines(learner, workers)
         learner.close()
 

@@ -1,7 +1,7 @@
 """Train one run, from configuration to model on disk: `learn train`."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -79,15 +79,20 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class SayNotes(Hook):
-    """Prints notes at the start: what data and model chose or left out by themselves."""
+    """Prints notes at the start."""
 
     options: RunOptions
 
     def start(self, learner: Learner, progress: Progress) -> None:
-        """Print the notes before the first block, each once."""
-        notes = [note for data in (learner.train, learner.eval) for note in notes_of(data)]
-        for note in dict.fromkeys([*notes, *learner.model.notes]):
+        """Print the notes before the first block."""
+        for note in run_notes(learner):
             self.options.say(note)
+
+
+def run_notes(learner: Learner) -> Iterable[str]:
+    """Return what data and model chose or left out by themselves, each once."""
+    notes = [note for data in (learner.train, learner.eval) for note in notes_of(data)]
+    return dict.fromkeys([*notes, *learner.model.notes])
 
 
 def train(config: RunConfig, options: RunOptions, crew: Crew | None = None) -> Learner | None:

@@ -37,6 +37,7 @@ class Redraws:
     row_ids: Mat
     key: Mat
     sweeps: int
+    again: int
     extra: Mat | None
     first: Slot
     old: Slot
@@ -85,12 +86,13 @@ class Moves:
 
 def redraw_topics(
     X: SparseMat, topics: Mat, table: Mat, one: Mat, alpha: Mat, row_ids: Mat, key: Mat, *,
-    sweeps: int, extra: Mat | None = None, lists: bool = False,
+    sweeps: int, again: int = 1, extra: Mat | None = None, lists: bool = False,
 ) -> Moves:  # fmt: skip
-    """Draw a new topic for each token by a Gibbs sweep over each row, phi held fixed.
+    """Draw a new topic for each token by Gibbs sweeps over each row, phi held fixed.
 
     p(k) is proportional to (tokens of the row in k, without this one, + alpha_k) phi_wk. In phi,
-    too, the token is left out of its present topic: `(phi - one) / (1 - one)` replaces phi there.
+    too, the token is left out of its topic: `(phi - one) / (1 - one)` replaces phi there. Once a
+    sweep has moved the token, phi still counts it where it was, as it does other tokens.
 
     X: float32 counts [n x m], whole numbers.
     topics: [1 x tokens], of `type_of_topics`, changed in place, row after row and entry after
@@ -101,7 +103,7 @@ def redraw_topics(
     alpha: float32 [1 x k].
     row_ids: int64 [n x 1].
     key: int64 [1 x 3] (seed, pass, block).
-    sweeps: over rows that have no topics yet. Other rows get one.
+    sweeps, again: over rows that have no topics yet, and over other rows.
     extra: float32 [m x 1], on a GPU with `lists`: phi is (table + extra) * one. None: it is the
         table.
     lists: whether to sum over the topics that a row has, and those of a word once for all rows.
@@ -134,7 +136,7 @@ def redraw_topics(
     for slot in (first, old, topics.slot):
         slot.written(where)
     topics.follow()
-    draws = Redraws(X, topics, table, one, alpha, row_ids, key, sweeps, extra, first, old)
+    draws = Redraws(X, topics, table, one, alpha, row_ids, key, sweeps, again, extra, first, old)
     launch(cache, "redraw_lists" if lists else "redraw_topics", draws)
     return Moves(X, first, old, topics)
 

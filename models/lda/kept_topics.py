@@ -34,7 +34,10 @@ from ..inputs import Block, Shapes
 FLOOR = 1e-15  # of phi
 WEIGHT = 2.0  # of late passes: the mean weighs pass t by about t^WEIGHT
 BEGUN = 4.0  # passes that topics count as in the mean if they come from fresh assignments
+MANY_TOKENS = 5.0  # for each word and topic, from which phi is known well enough to sweep again
+SWEEPS = 3  # of a pass, then: within a block a sweep costs half of one in another pass
 MOST_FIRST = 4  # sweeps of tokens without a topic if no pass came before: phi is of few documents
+FEW = 200  # topics up to which a run begins with cvb0 or fresh passes, and may sweep again
 MOST_BYTES = 2**30  # of topics that "auto" keeps
 MOST_FRESH = 2**16  # topics that are drawn afresh
 MANY = {"cpu": 129, "cuda": 2049}
@@ -72,11 +75,19 @@ class KeptTopics:
     averaged: [1 x 1], passes in the mean, and what stands for those before it.
     lists: whether tokens are drawn by lists of the topics that documents have; see `redraw_topics`.
     makes_phi: whether the sampler makes phi of counts itself.
+    sweeps: of a pass, over tokens that have topics.
     start: the pass in which tokens get topics; the next one begins with a topic for every token.
     first: the phase of that pass.
     """
 
-    def __init__(self, model: Model, shapes: Shapes, K: int, before: tuple[int, int]) -> None:
+    def __init__(
+        self,
+        model: Model,
+        shapes: Shapes,
+        K: int,
+        before: tuple[int, int],
+        sweeps: int,
+    ) -> None:
         """Make the state and the counts, as the model's.
 
         before: passes before these topics: of cvb0, and with topics that are drawn afresh.
@@ -92,6 +103,7 @@ class KeptTopics:
         kind = model.cache.backend.kind
         self.lists = MANY[kind] <= K
         self.makes_phi = self.lists or kind == "cpu"
+        self.sweeps = sweeps
         self.start = sum(before)
         self.first = sum(passes > 0 for passes in before)
 
@@ -115,7 +127,7 @@ class KeptTopics:
             topic_words(X.T, table, self.counts, Prior(lam, eta, rest), one)
         moves = redraw_topics(
             X, self.topics.tokens, table, one, alpha, block.row_ids, block.key,
-            sweeps=sweeps, extra=extra, lists=self.lists,
+            sweeps=sweeps, again=self.sweeps, extra=extra, lists=self.lists,
         )  # fmt: skip
         replace(moves, X=block.X).apply(self.counts, self.totals)
 
@@ -146,12 +158,18 @@ def most_kept(wanted: Literal["kept", "auto"], K: int) -> int:
 
 
 def kept_topics(
-    model: Model, wanted: str, shapes: Shapes, K: int, before: tuple[int, int]
-) -> KeptTopics | None:  # fmt: skip
+    model: Model,
+    wanted: str,
+    shapes: Shapes,
+    K: int,
+    before: tuple[int, int],
+    sweeps: int | Literal["auto"],
+) -> KeptTopics | None:
     """Return the kept topics of a model, or None where topics are drawn afresh.
 
     wanted: "auto", "kept" or "fresh".
     before: see `KeptTopics`.
+    sweeps: of a pass, over tokens that have topics.
 
     Raises ModelConfigError if they must be kept, and cannot be.
     """
@@ -165,5 +183,25 @@ def kept_topics(
         )
     if wanted != "fresh" and why:
         model.notes.append(f"assignments of tokens are drawn afresh in each pass: {why}")
-    kept = wanted != "fresh" and not why and shapes.tokens is not None
-    return KeptTopics(model, shapes, K, before) if kept else None
+    if wanted == "fresh" or why or shapes.tokens is None:
+        return None
+    if sweeps == "auto":
+        sweeps = sweeps_for(float(shapes.tokens[-1]), shapes.columns, K)
+        if sweeps > 1 and sum(before) + 1 < shapes.passes:
+            model.notes.append(
+                f"a pass makes {sweeps} sweeps over kept topics, since there are "
+                f"{MANY_TOKENS:g} tokens or more for each word and topic"
+            )
+    return KeptTopics(model, shapes, K, before, sweeps)
+
+
+def sweeps_for(tokens: float, words: int, K: int) -> int:
+    """Return how many sweeps of a pass suit data of so many tokens.
+
+    Between two sweeps of a block phi stays. With many tokens of a word in a topic it would hardly
+    change. With few of them, passes of one sweep reach better topics in the same time.
+
+    >>> sweeps_for(380_000, 300, 50), sweeps_for(380_000, 12_000, 50)
+    (3, 1)
+    """
+    return SWEEPS if K <= FEW and tokens >= MANY_TOKENS * words * K else 1

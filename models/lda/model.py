@@ -97,7 +97,8 @@ class LDA(LDASettings):
         by_block = self.inference != "gibbs"
         self.warm = 0 if by_block or not self.warm_up else self.warm_of(shapes.passes)
         wanted = self.assignments if self.needs.tokens else "fresh"
-        self.kept = kept_topics(self, wanted, shapes, K, (self.warm, self.fresh_passes))
+        before = (self.warm, self.fresh_passes)
+        self.kept = kept_topics(self, wanted, shapes, K, before, self.kept_sweeps)
         level = 1.0 if self.kept is None or self.kept.start else FIRST_TOKENS
         noise = level * (0.8 + 0.4 * rng.uniform(V, K))
         seeds = None

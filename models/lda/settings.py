@@ -16,13 +16,12 @@ from ..base import Model
 from ..block_size import BlockSize
 from ..inputs import Needs
 from ..term_weights import TermWeights
-from .kept_topics import MOST_FRESH, most_kept
+from .kept_topics import FEW, MANY_TOKENS, MOST_FRESH, SWEEPS, most_kept
 from .prior_table import PriorTable
 from .seeds import problem as seed_problem
 from .topic_priors import problem_of_auto
 
 MANY_PASSES = 50  # of a run, from which kept topics are the better ones for the time they take
-FEW = 200  # topics up to which sampling begins best from cvb0 or from passes drawn afresh
 KEPT_BLOCKS = 8  # of a pass, where topics are kept from the start: exact counts need no more
 
 Positive = Annotated[float, Gt(0), Lt(1e30)]
@@ -98,7 +97,13 @@ class LDASettings(Model):
     sweeps: Annotated[int, Ge(1), Lt(2**31)] = Field(
         9,
         description="gibbs: sweeps that are averaged; kept assignments have burn_in + sweeps "
-        "in their first pass and one in each later one",
+        "in their first pass",
+    )
+    kept_sweeps: Annotated[int, Ge(1), Lt(2**31)] | Literal["auto"] = Field(
+        "auto",
+        description="gibbs with kept assignments: sweeps in each pass after their first one. auto: "
+        f"{SWEEPS} with {MANY_TOKENS:g} tokens or more for each word and topic, up to 200 topics; "
+        "else 1",
     )
     same: Annotated[list[Replicas], MinLen(1)] | Replicas = Field(
         1,

@@ -21,7 +21,7 @@ from .test_cuda_kernels import GPU, THREADS, module
 from .test_cuda_learner import drivers  # noqa: F401
 
 pytestmark = needs_compiler
-ROWS, WORDS, SWEEPS = 23, 31, 2
+ROWS, WORDS, SWEEPS, AGAIN = 23, 31, 3, 2
 
 
 class Case(NamedTuple):
@@ -69,7 +69,7 @@ def case(k: int, *, lists: bool, counted: bool = False, seed: int = 0) -> Case:
         mats = [from_array(memory, a) for a in (table, one, alpha, ids, key)]
         more = from_array(memory, extra) if counted else None
         x = from_sparse(memory, X)
-        moves = redraw_topics(x, kept, *mats, sweeps=SWEEPS, extra=more, lists=lists)
+        moves = redraw_topics(x, kept, *mats, sweeps=SWEEPS, again=AGAIN, extra=more, lists=lists)
         mats = [from_array(memory, a) for a in (before, totals)]
         moves.apply(mats[0], mats[1])
         first = moves.first.data()[0, : X.nnz].copy()
@@ -99,7 +99,7 @@ def redrawn(run: Any, found: Case, k: int, *, lists: bool, counted: bool, room: 
     call = [ROWS, order, indptr, indices, values, found.first, room, found.ids, found.key, topics]
     words = np.empty(topics.size, np.int32)
     if not lists:
-        call += [*found.tables[:3], SWEEPS, old, words]
+        call += [*found.tables[:3], SWEEPS, AGAIN, old, words]
         memory = np.full((32, -(-k // 16) * 16), np.nan, np.float32)
         run.call("redraw_topics", *call, memory, blocks=2)
         return topics, old
@@ -109,7 +109,7 @@ def redrawn(run: Any, found: Case, k: int, *, lists: bool, counted: bool, room: 
     run.call("sum_words", *active_words(found.X), 0, *tables, sums, blocks=2)
     size = topics.size + 16 * ROWS
     scratch = [np.full(size, 7, t) for t in (np.int32, np.float32, np.float32)]
-    run.call("redraw_lists", *call, *tables, SWEEPS, old, sums, words, *scratch, blocks=2)
+    run.call("redraw_lists", *call, *tables, SWEEPS, AGAIN, old, sums, words, *scratch, blocks=2)
     return topics, old
 
 

@@ -130,6 +130,7 @@ FREE = {
     "config.l2_H": {"number", "real"},
     "config.burn_in": {"number"},
     "config.sweeps": {"number"},
+    "config.kept_sweeps": {"number"},
     "config.same": {"number"},
     "config.warm_up": {"number", "huge"},
     "config.fresh_passes": {"number", "huge"},

@@ -19,7 +19,7 @@ DRAWS = 2**16
 
 
 @kernel()
-def draw_for_all(us, z, known, document, length, table, extra, scales, one, alpha, own, topics,
+def draw_for_all(us, z, old, document, length, table, extra, scales, one, alpha, own, topics,
                  held, counts, sizes, found):  # fmt: skip
     """Draw the topic of a token for each of many numbers, each time from the same state.
 
@@ -37,8 +37,8 @@ def draw_for_all(us, z, known, document, length, table, extra, scales, one, alph
             held[i], counts[i] = np.int32(document[0, i]), document[1, i]
         topics[0] = z
         sizes[n] = draw(
-            0, us[n], known, 0, length, one, Scratch(own, w), total, topics,
-            Lists(held, counts, sizes, sizes, sizes, sizes),
+            0, us[n], 0, length, one, Scratch(own, w), total, topics, old,
+            Lists(held, counts, sizes, sizes, sizes),
         )  # fmt: skip
         found[n] = topics[0]
 
@@ -50,14 +50,16 @@ def drawn(
     """The share of each topic among the draws for evenly spread numbers; the list after the last.
 
     z: present topic of the token; the number of topics: none.
+    known: whether the table counts the token there.
     """
     k, length, single = table.shape[1], document.shape[1], np.float32
     room = (length + 16) // 16 * 16
     us = ((np.arange(DRAWS) + 0.5) / DRAWS).astype(single)
     sizes, found = np.zeros(DRAWS, np.int64), np.zeros(DRAWS, np.int64)
     held, counts = np.zeros(room, np.int32), np.zeros(room, single)
+    old = np.full(1, z if known else k, np.uint16)
     draw_for_all(
-        us, z, known, document.astype(single), length, table.astype(single), single(extra),
+        us, z, old, document.astype(single), length, table.astype(single), single(extra),
         scales.astype(single), one.astype(single)[None], alpha.astype(single),
         np.zeros(6 * widened(k), single), np.zeros(1, np.uint16), held, counts, sizes, found,
     )  # fmt: skip

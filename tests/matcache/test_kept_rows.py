@@ -28,14 +28,14 @@ WORDS, WORD, ETA = 4, 3, 0.05  # the last word: nothing lies behind its row
 DRAWS = 2**15
 
 
-def address_of_sweep(k: int, *, kept: bool) -> int:
-    words = [0] * (1 + words_of(kept=kept))
-    return CPU(1).address(sweep_of(vectors_of(k), kept=kept), *words)
+def address_of_sweep(k: int, bits: int) -> int:
+    words = [0] * (1 + words_of(bits))
+    return CPU(1).address(sweep_of(vectors_of(k), bits), *words)
 
 
 @kernel()
-def draw_for_all(sweep, us, together, z, share, n, scales, table, extra, counted, own, chains,
-                 at, words, now, shares, u, found):  # fmt: skip
+def draw_for_all(sweep, us, together, z, share, n, scales, table, extra, before, counted, own,
+                 chains, at, words, now, shares, u, found):  # fmt: skip
     """Draw the topic of a token of each chain for each of many numbers, from the same state.
 
     n: counts of topics plus alpha. together: whether the chains take turns.
@@ -49,7 +49,7 @@ def draw_for_all(sweep, us, together, z, share, n, scales, table, extra, counted
         for c in range(chains):
             at[c] = c
             words[c], now[c], shares[c], u[c] = WORD, z, share, us[(i + c) % us.size]
-        arrays = words, now, shares, u, table, extra, counted
+        arrays = words, now, shares, u, table, extra, before, counted
         if together:
             run_sweep(sweep, 0, 0, 1, at, own, width, k, arrays)
         else:
@@ -60,9 +60,15 @@ def draw_for_all(sweep, us, together, z, share, n, scales, table, extra, counted
 
 
 def drawn(
-    k: int, n: Any, z: int, share: float, table: Any, scales: Any, *, counted: bool, together: bool
-) -> tuple[Any, Any]:
-    """New topics [chains x draws] of a token for evenly spread numbers; counts after the last."""
+    k: int, n: Any, z: int, share: float, table: Any, scales: Any, *, counted: bool,
+    together: bool, before: int | None = None, old: Any = np.uint16,
+) -> tuple[Any, Any]:  # fmt: skip
+    """New topics [chains x draws] of a token for evenly spread numbers; counts after the last.
+
+    before: the token's topic in the table's counts; None: z.
+    old: type of such topics.
+    """
+    bits = 8 * np.dtype(old).itemsize
     single, vectors = np.float32, vectors_of(k)
     chains, width = chains_of(vectors), padded(k)
     us = ((np.arange(DRAWS) + 0.5) / DRAWS).astype(single)
@@ -70,9 +76,10 @@ def drawn(
     words = np.zeros(chains + AHEAD, np.int32)
     now, shares, u = np.zeros(chains, np.int32), np.zeros(chains, single), np.zeros(chains, single)
     draw_for_all(
-        address_of_sweep(k, kept=True), us, together, np.int32(z), single(share), n.astype(single),
+        address_of_sweep(k, bits), us, together, np.int32(z), single(share), n.astype(single),
         scales.astype(single), table.astype(single), np.full((WORDS, 1), ETA, single),
-        int(counted), own, chains, np.zeros(chains, np.int64), words, now, shares, u, found,
+        np.full(chains, (z if before is None else before) % 2**bits, old), int(counted), own,
+        chains, np.zeros(chains, np.int64), words, now, shares, u, found,
     )  # fmt: skip
     return found, own[width : (1 + chains) * width].reshape(chains, width)
 
@@ -111,6 +118,21 @@ def test_shares_are_the_exact_probabilities(k: int, together: bool) -> None:
             assert not n[k:].any()
 
 
+@pytest.mark.parametrize(("k", "old"), [(17, np.uint16), (300, np.uint16), (300, np.uint32)])
+def test_phi_counts_a_token_that_has_moved(k: int, old: Any) -> None:
+    """Its share of phi belongs to the topic at which the table counts it."""
+    rng = np.random.default_rng(k)
+    phi, others, z = rng.uniform(0.1, 1, (WORDS, k)), rng.integers(1, 64, k) / 16, k // 2
+    n = others.copy()
+    n[z] += 1
+    found, _ = drawn(k, n, z, 0.25, phi, np.ones(k), counted=False, together=True, before=z - 1,
+                     old=old)  # fmt: skip
+    expected = others * phi[WORD]
+    for new in found:
+        share_of = np.bincount(new, minlength=k) / DRAWS
+        np.testing.assert_allclose(share_of, expected / expected.sum(), atol=8 / DRAWS)
+
+
 @kernel()
 def draw_particles_for_all(sweep, us, together, z, weight, n, table, own, chains, at, words, now,
                            weights, u, found):  # fmt: skip
@@ -145,7 +167,7 @@ def test_particles_have_the_exact_shares_by_their_weight(k: int, together: bool)
     n = others.astype(single)
     n[z] += weight
     draw_particles_for_all(
-        address_of_sweep(k, kept=False), us, together, np.int32(z), single(weight), n,
+        address_of_sweep(k, 0), us, together, np.int32(z), single(weight), n,
         phi.astype(single), own, chains, np.zeros(chains, np.int64),
         np.zeros(chains + AHEAD, np.int32), np.zeros(chains, np.int32),
         *np.zeros((2, chains), single), found,

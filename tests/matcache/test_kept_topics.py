@@ -28,8 +28,8 @@ def counted(words: Any, topics: Any, shape: tuple[int, int]) -> Any:
 
 
 def redrawn(
-    X: Any, topics: Any, phi: Any, one: Any, alpha: Any, *, sweeps: int = 3, threads: int = 1,
-    lists: bool = False, extra: Any = None,
+    X: Any, topics: Any, phi: Any, one: Any, alpha: Any, *, sweeps: int = 3, again: int = 1,
+    threads: int = 1, lists: bool = False, extra: Any = None,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     """New topics of the tokens, and counts and totals after them."""
     X, k = sp.csr_array(X).astype(np.float32), len(alpha)
@@ -50,6 +50,7 @@ def redrawn(
             from_array(cache, np.arange(X.shape[0])[:, None], "row ids"),
             from_array(cache, np.array([[7, 0, 0]]), "key"),
             sweeps=sweeps,
+            again=again,
             lists=lists,
             extra=None if extra is None else from_array(cache, np.float32(extra), "extra"),
         )
@@ -153,6 +154,37 @@ def test_a_token_is_left_out_of_its_own_counts(way: str) -> None:
     assert abs(wrong / wrong.sum() - expected).max() > 8 * np.sqrt(0.25 / copies)
 
 
+@pytest.mark.parametrize("way", ["all topics", "counts", "lists", "lists of counts"])
+def test_two_sweeps_follow_one_another(way: str) -> None:
+    """Frequencies of both topics of a document after two sweeps, against those computed exactly."""
+    k, copies, eta, alpha = 3, 6000, 0.05, 0.4
+    present, counts = np.array([0, 2]), np.array([[1.0, 2, 0], [3, 0, 1]])
+    one = 1 / (counts.sum(axis=0) + 2 * eta)
+    phi = (counts + eta) * one
+    states = np.zeros((k, k))
+    states[tuple(present)] = 1
+    for _ in range(2):
+        for token in range(2):
+            after = np.zeros((k, k))
+            for state in np.ndindex(k, k):
+                weights = phi[token].copy()
+                if (z := state[token]) == present[token]:
+                    weights[z] = (phi[token, z] - one[z]) / (1 - one[z])
+                weights *= np.bincount([state[1 - token]], minlength=k) + alpha
+                for new in range(k):
+                    moved = (new, state[1]) if token == 0 else (state[0], new)
+                    after[moved] += states[state] * weights[new] / weights.sum()
+            states = after
+    table, extra = (counts, np.full((2, 1), eta)) if "counts" in way else (phi, None)
+    new, _, _ = redrawn(
+        np.ones((copies, 2)), np.tile(present, copies), table, one, np.full(k, alpha),
+        again=2, lists="lists" in way, extra=extra,
+    )  # fmt: skip
+    pairs = new.reshape(copies, 2).astype(int)
+    found = np.bincount(pairs @ [k, 1], minlength=k * k).reshape(k, k) / copies
+    np.testing.assert_allclose(found, states, atol=4 * np.sqrt(0.25 / copies))
+
+
 @pytest.mark.parametrize("lists", [True, False])
 def test_draws_depend_on_the_row_alone(lists: bool) -> None:
     """Rows of a group with and without topics take their own numbers of sweeps."""
@@ -163,10 +195,10 @@ def test_draws_depend_on_the_row_alone(lists: bool) -> None:
     ends = np.concatenate([[0], np.cumsum(X.sum(axis=1).astype(int))])
     topics[ends[5] : ends[6]] = NO_TOPIC
     phi, one, alpha = rng.uniform(0.1, 1, (31, k)), np.full(k, 1e-3), np.full(k, 0.1)
-    whole, _, _ = redrawn(X, topics, phi, one, alpha, lists=lists)
+    whole, _, _ = redrawn(X, topics, phi, one, alpha, again=2, lists=lists)
     later = X.copy()
     later[6:] = 0  # the rows before are the same, in other groups of live rows
-    part, _, _ = redrawn(later, topics[: ends[6]], phi, one, alpha, lists=lists)
+    part, _, _ = redrawn(later, topics[: ends[6]], phi, one, alpha, again=2, lists=lists)
     np.testing.assert_array_equal(part, whole[: ends[6]])
 
 

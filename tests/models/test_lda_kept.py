@@ -99,10 +99,25 @@ def test_fresh_passes_come_before(sampler: str) -> None:
     np.testing.assert_array_equal(before.parameter("lambda"), fresh.parameter("lambda"))
     assert not before.parameter("counts").any()
     assert "drawn afresh in all 3 passes" in before.model.notes[0]
-    assert not after.model.notes
+    assert [note[:22] for note in after.model.notes] == ["a pass makes 3 sweeps "]
     assert after.parameter("counts").sum() == counts().sum()
     total = counts().sum() + 0.05 * TOPICS * 20
     assert after.parameter("lambda").sum() == pytest.approx(total, rel=0.01)
+
+
+def test_sweeps_of_a_pass_follow_from_the_tokens_of_a_word_in_a_topic(sampler: str) -> None:
+    tokens, cells = int(counts().sum()), 20 * TOPICS
+    assert tokens >= kept_topics.MANY_TOKENS * cells
+    auto, three, one = (learner(kept_sweeps=n).fit() for n in ("auto", kept_topics.SWEEPS, 1))
+    for name in ("assignments", "counts"):
+        found = [each.state().tensors[name] for each in (auto, three, one)]
+        np.testing.assert_array_equal(found[0], found[1])
+        assert (found[0] != found[2]).any()
+    assert "5 tokens or more for each word and topic" in auto.model.notes[0]
+    assert not three.model.notes
+    few = counts()[:1]
+    assert few.sum() < kept_topics.MANY_TOKENS * cells
+    assert not learner(few).fit().model.notes
 
 
 def test_threads_change_no_bits(sampler: str) -> None:

@@ -63,7 +63,7 @@ def _sample_topics(cache: MatCache, draws: Draws) -> None:
     particles = (indptr, X.shape[0], values, first.data()[0])
     call: list[Any] = [indptr, indices, values, first.data()[0]]
     call += [mat.slot.data() for mat in (draws.row_ids, draws.key, phi, draws.alpha)]
-    call += [draws.burn, z.data(), work, _sweep(cache, vectors, kept=False)]
+    call += [draws.burn, z.data(), work, _sweep(cache, vectors, 0)]
     call += [counts.data(), state.data().reshape(threads, 5, -1)]
     cache.backend.call(count_particles, *particles)
     cache.backend.run(sample_rows, row_bounds(cache, X.shape[0], pattern), *call)
@@ -99,7 +99,8 @@ def _redraw_topics(cache: MatCache, draws: Redraws) -> None:
     state = cache.result(("sampler rows", chains), chains, np.int64, "rows in work")
     in_work = TokensInWork(*(slot.data()[0] for slot in (words, now, shares)))
     call: list[Any] = [_tokens(cache, draws), X.pattern.offsets()[1], _phi(draws), uniform, in_work]
-    call += [draws.sweeps, _gains(cache, draws.old, k), _sweep(cache, vectors, kept=True)]
+    bits = 8 * draws.topics.slot.data().itemsize
+    call += [draws.sweeps, draws.again, _gains(cache, draws.old, k), _sweep(cache, vectors, bits)]
     call += [counts.data(), state.data().reshape(backend.threads, 4, -1)]
     work = Work(fixed=draws.topics.shape[1] * k)
     backend.run(redraw_rows, row_bounds(cache, rows, X.pattern, work), *call)
@@ -112,23 +113,23 @@ def _redraw_lists(cache: MatCache, draws: Redraws) -> None:
     uniform = _uniform(draws)
     held = draws.scratch("topics of lists", np.int32, room)
     counts = draws.scratch("counts of lists", np.float32, room)
-    of_rows = cache.result(("sampler lists", rows), (4, rows), np.int64, "sizes of lists")
+    of_rows = cache.result(("sampler lists", rows), (3, rows), np.int64, "sizes of lists")
     shape = (backend.threads, 6 * widened(k))
     sums = cache.result(("sampler sums", k), shape, np.float32, "sums of topics")
     places = cache.result(("sampler places", k), (backend.threads, k), np.int32, "places in lists")
-    lists = Lists(held.data()[0], counts.data()[0], *of_rows.data().reshape(4, -1))
+    lists = Lists(held.data()[0], counts.data()[0], *of_rows.data().reshape(3, -1))
     call: list[Any] = [_tokens(cache, draws), _columns(cache, X.pattern)]
     call += [_phi(draws), lists, uniform]
-    call += [draws.sweeps, _gains(cache, draws.old, k), sums.data(), places.data()]
+    call += [draws.sweeps, draws.again, _gains(cache, draws.old, k), sums.data(), places.data()]
     work = Work(fixed=draws.topics.shape[1] * EACH)
     chunks = 1 << (backend.threads - 1).bit_length()  # more of them would share fewer words
     backend.run(redraw_lists, row_bounds(cache, rows, X.pattern, work, chunks), *call)
 
 
-def _sweep(cache: MatCache, vectors: int, *, kept: bool) -> int:
-    """Return the address of a sweep; 0 while memory is planned."""
-    words = [0] * (1 + words_of(kept=kept))
-    address: int = cache.backend.address(sweep_of(vectors, kept=kept), *words)
+def _sweep(cache: MatCache, vectors: int, bits: int) -> int:
+    """Return the address of a sweep, see `sweep_of`; 0 while memory is planned."""
+    words = [0] * (1 + words_of(bits))
+    address: int = cache.backend.address(sweep_of(vectors, bits), *words)
     return address
 
 

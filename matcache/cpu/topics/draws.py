@@ -20,7 +20,7 @@ from numba.core import cgutils
 
 from .vectors import LANES, Vectors, declare, prefetch
 
-FRESH = 11  # words of a sweep, to which one over kept topics adds two
+FRESH = 11  # words of a sweep, to which one over kept topics adds three
 AHEAD = 6  # tokens between fetching a word's row of the table, and drawing
 
 _F, _I32, _I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
@@ -46,12 +46,12 @@ class Token(NamedTuple):
 class Sweep(Vectors, ABC):
     """Code that draws topics of some tokens of some documents: see `sweep_of`."""
 
-    def __init__(self, context, builder, sig, words, chains, many):
+    def __init__(self, context, builder, sig, words, chains, many, bits):
         super().__init__(context, builder, sig, words)
         b = builder
         chain, self.steps, at, own, width, k, *arrays = words
         self.k, zero = k, _I64(0)
-        self.given = len(words) == FRESH  # phi, whatever the topics of tokens
+        self.given = not bits  # phi, whatever the topics of tokens
         starts = b.gep(self.behind(at, _I64), [chain])
         self.starts = [b.load(b.gep(starts, [_I64(c)])) for c in range(chains)]
         self.scales = self.behind(own, _F)
@@ -66,7 +66,8 @@ class Sweep(Vectors, ABC):
         self.of_tokens, self.u, self.table = (self.behind(word, _F) for word in arrays[2:5])
         if not self.given:
             self.extra = self.behind(arrays[5], _F)
-            self.counted = b.icmp_signed("!=", arrays[6], zero)
+            self.old = self.behind(arrays[6], ir.IntType(bits))
+            self.counted = b.icmp_signed("!=", arrays[7], zero)
         self.last = b.lshr(b.sub(k, _I64(1)), _I64(4))
         self.tail = b.trunc(b.sub(k, b.shl(self.last, _I64(4))), _I32)
         self.valid = b.icmp_signed("<", self.topics(zero), self.splat(self.tail, _VI))
@@ -110,6 +111,8 @@ class Sweep(Vectors, ABC):
         )
         row = self.row(word)
         self.ask_for(self.row(b.load(b.gep(self.words, [b.add(p, _I64(AHEAD))]))))
+        if not self.given:
+            own = b.select(b.icmp_signed("==", z, self.before(p)), own, _F(1.0))
         token = self.token(word, self.splat(z, _VI), self.splat(own))
         whole, state = self.summed(c, row, token)
         prefix = self.prefix(whole)
@@ -123,6 +126,11 @@ class Sweep(Vectors, ABC):
         topic = b.add(b.shl(v, _I32(4)), lane)
         b.store(topic, b.gep(self.now, [p]))
         self.change(c, state, token, z, topic)
+
+    def before(self, p):
+        """Return the topic of a token before all sweeps, which the table counts it at."""
+        old = self.b.load(self.b.gep(self.old, [p]))
+        return self.b.zext(old, _I32) if old.type.width < _I32.width else old
 
     def token(self, word, present, own):
         """Return a token of a word. own: its share, or its weight; see `Token`."""

@@ -48,7 +48,6 @@ class Lists(NamedTuple):
     held, counts: topics and tokens, int32 and float32; whole vectors of a document hold a topic of
         each token.
     sizes, at: topics in the list of a document, and where it begins.
-    known: topics in it at first: 0 where its tokens are not in the table's counts.
     due: its sweeps. All are scratch.
     """
 
@@ -56,7 +55,6 @@ class Lists(NamedTuple):
     counts: Any
     sizes: Any
     at: Any
-    known: Any
     due: Any
 
 
@@ -119,7 +117,7 @@ def begin_list(d, tokens, k, lists, places):
                     held[at + place] = topic
                     length += 1
                 counts[at + place] += _f(1)
-    lists.at[d], lists.sizes[d], lists.known[d] = at, length, length
+    lists.at[d], lists.sizes[d] = at, length
     return size
 
 
@@ -145,17 +143,17 @@ def search(t, k, scratch):
 
 
 @helper(inline=True, places=True)
-def draw(p, u, known, start, length, one, scratch, total, topics, lists):
+def draw(p, u, start, length, one, scratch, total, topics, old, lists):
     """Draw the topic of token p anew; return the length of its document's list.
 
-    known: whether the token is in the table's counts at its present topic.
     total: of `sum_word`.
+    old: topics before all sweeps, by which the table counts tokens; k or more for none.
     """
     k, held, counts, own, width = one.shape[1], lists.held, lists.counts, scratch.own, scratch.width
     z, share, less = _i32(-1), _f(1), _f(0)
     if topics[p] < k:
         z = _i32(topics[p])
-        if known:
+        if topics[p] == old[p]:
             phi, lost = own[PHI * width + z], one[0, z]
             share = max((phi - lost) / ((_f(1) - lost) * phi), _f(0))
             less = own[ALPHA * width + z] * phi * (_f(1) - share)
@@ -226,6 +224,7 @@ def sweep_words(begin, end, sweep, tokens, columns, phi, u, scratch, lists):
             p, start = first[columns.entries[ahead]], lists.at[columns.rows[ahead]]
             fetch_line(u, p)
             fetch_line(tokens.topics, p)
+            fetch_line(tokens.old, p)
             fetch_line(lists.held, start)
             fetch_line(lists.counts, start)
             if sweep >= lists.due[d]:
@@ -233,17 +232,26 @@ def sweep_words(begin, end, sweep, tokens, columns, phi, u, scratch, lists):
             if total < 0:
                 total = sum_word(phi.table, word * k, k, more, scratch.own, scratch.width)
             i = columns.entries[entry]
-            start, length, known = lists.at[d], lists.sizes[d], lists.known[d] > 0
+            start, length = lists.at[d], lists.sizes[d]
             for p in range(first[i], first[i] + np.int64(values[i])):
                 length = draw(
-                    p, u[p], known, start, length, phi.one, scratch, total, tokens.topics, lists
+                    p,
+                    u[p],
+                    start,
+                    length,
+                    phi.one,
+                    scratch,
+                    total,
+                    tokens.topics,
+                    tokens.old,
+                    lists,
                 )
             lists.sizes[d] = length
 
 
 @kernel(places=True)
-def redraw_lists(chunk, thread, bounds, tokens, columns, phi, lists, uniform, sweeps, moved,
-                 scratch, places):  # fmt: skip
+def redraw_lists(chunk, thread, bounds, tokens, columns, phi, lists, uniform, sweeps, again,
+                 moved, scratch, places):  # fmt: skip
     """Draw new topics for the tokens of a chunk of rows: see `redraw_topics`.
 
     tokens, columns, phi, lists, uniform: records.
@@ -256,7 +264,7 @@ def redraw_lists(chunk, thread, bounds, tokens, columns, phi, lists, uniform, sw
     most = np.int64(0)
     for d in range(begin, end):
         size = begin_list(d, tokens, k, lists, places[thread])
-        due[d] = np.int64(1) if lists.sizes[d] > 0 else np.int64(sweeps if size > 0 else 0)
+        due[d] = again if lists.sizes[d] > 0 else np.int64(sweeps if size > 0 else 0)
         most = max(most, due[d])
     for sweep in range(most):
         for d in range(begin, end):

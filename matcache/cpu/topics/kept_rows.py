@@ -32,8 +32,8 @@ class TokensInWork(NamedTuple):
     """Scratch numbers of the tokens of rows in work.
 
     words: int32, and AHEAD more.
-    now, shares: the present topic, -1 for none, and what is left of phi there without the token;
-        int32 and float32.
+    now, shares: the present topic, -1 for none, and what is left of phi at the old topic without
+        the token; int32 and float32.
     """
 
     words: Any
@@ -76,7 +76,7 @@ def begin_row(d, n, at, tokens, indices, phi, work):
 
 
 @kernel(places=True)
-def redraw_rows(chunk, thread, bounds, tokens, indices, phi, uniform, work, sweeps, moved,
+def redraw_rows(chunk, thread, bounds, tokens, indices, phi, uniform, work, sweeps, again, moved,
                 sweep_at, scratch, state):  # fmt: skip
     """Draw new topics for the tokens of a chunk of rows: see `redraw_topics`.
 
@@ -90,7 +90,9 @@ def redraw_rows(chunk, thread, bounds, tokens, indices, phi, uniform, work, swee
     """
     own, chains, k = scratch[thread], state[thread], phi.alpha.shape[1]
     width, many = (k + LANES - 1) // LANES * LANES, chains.shape[1]
-    arrays = work.words, work.now, work.shares, uniform.u, phi.table, phi.extra, phi.counted
+    arrays = (
+        work.words, work.now, work.shares, uniform.u, phi.table, phi.extra, tokens.old, phi.counted,
+    )  # fmt: skip
     for j in range(width):
         own[j] = (phi.one[0, j] if phi.counted else _f(1)) if j < k else _f(0)
     for c in range(many):
@@ -104,7 +106,7 @@ def redraw_rows(chunk, thread, bounds, tokens, indices, phi, uniform, work, swee
                 d, sweep = chains[ROW, c], chains[SWEEP, c] + 1
                 if d >= 0:
                     start, size = tokens_of(d, tokens)
-                    if sweep == (1 if tokens.old[start] < k else sweeps):
+                    if sweep == (again if tokens.old[start] < k else sweeps):
                         end_row(d, tokens, work.now, moved, thread)
                         d = -1
                 if d < 0:

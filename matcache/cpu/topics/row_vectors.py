@@ -160,7 +160,7 @@ _TEXT = """\
 from blocklearn.matcache.cpu.jit import kernel
 from blocklearn.matcache.cpu.topics.row_vectors import make_sweep
 
-several, one = make_sweep({vectors}, False), make_sweep({vectors}, True)
+several, one = (make_sweep({vectors}, {bits}, alone) for alone in (False, True))
 
 
 @kernel(places=True)
@@ -173,26 +173,27 @@ def run(alone, {words}):
 """
 
 
-def sweep_of(vectors: int, *, kept: bool) -> Kernel:
+def sweep_of(vectors: int, bits: int) -> Kernel:
     """Return the kernel that draws topics of some tokens of documents, for `run_sweep`.
 
     vectors: of topics; see `vectors_of`.
-    kept: whether it is over kept topics.
+    bits: of a kept topic's number; 0: the topics of particles, which are not kept.
     """
-    words = ", ".join(f"w{n}" for n in range(words_of(kept=kept)))
+    words = ", ".join(f"w{n}" for n in range(words_of(bits)))
     digest = sources(Path(__file__).parent)
-    return compiled(_TEXT.format(digest=digest, vectors=vectors, words=words))
+    return compiled(_TEXT.format(digest=digest, vectors=vectors, bits=bits, words=words))
 
 
-def words_of(*, kept: bool) -> int:
+def words_of(bits: int) -> int:
     """Return how many words a sweep takes, see `run_sweep`, without the first."""
-    return FRESH + 2 * kept
+    return FRESH + (3 if bits else 0)
 
 
 @remembered
-def make_sweep(vectors: int, alone: bool) -> Any:
+def make_sweep(vectors: int, bits: int, alone: bool) -> Any:
     """Make the instruction that draws topics of some tokens of several documents, in turn.
 
+    bits: see `sweep_of`.
     alone: of one document.
     """
 
@@ -201,7 +202,7 @@ def make_sweep(vectors: int, alone: bool) -> Any:
         def codegen(context, b, sig, args):
             many = chains_of(vectors)
             given = cgutils.unpack_tuple(b, args[0])
-            call = context, b, sig, given, 1 if alone else many, many
+            call = context, b, sig, given, 1 if alone else many, many, bits
             (InRegisters(vectors, *call) if vectors else InMemory(*call)).run()
             return context.get_dummy_value()
 
@@ -221,15 +222,16 @@ def run_sweep(typingctx, sweep, alone, chain, steps, at, own, width, k, arrays):
     at: int64, the next token of each chain.
     own: scratch float32, parts of `width` numbers: scales of phi; of each chain the counts of
         topics plus alpha, zero in the padding; and of each chain its sums.
-    arrays: words, now, shares, u, table, extra, counted.
+    arrays: words, now, shares, u, table, extra, old, counted.
 
-    words, now, shares, u: of tokens: the word, the present topic or -1, what is left of phi there
-        without the token, and a uniform number. Words are read AHEAD tokens further.
+    words, now, shares, u: of tokens: the word, the present topic or -1, what is left of phi at its
+        old topic without the token, and a uniform number. Words are read AHEAD tokens further.
+    old: topics before all sweeps, by which the table counts tokens; k or more for none.
     table, extra, counted: phi is (table + extra) times the scales where counted, else the table.
 
     now: gets the new topics.
 
-    Without the last two arrays, particles draw by the table as it is, without scales. Shares are
+    Without the last three, particles draw by the table as it is, without scales. Shares are
     then what a particle adds to the count of its topic. A sweep cannot fail.
     """
     whole = types.int64

@@ -7,13 +7,13 @@ __device__ __forceinline__ float share_left(const T* phi, int word, int topic, c
   return bl_maximum((f - own) / ((1.0f - own) * f), 0.0f);
 }
 
-// A sweep over the tokens of each row, in `order`; several where they have no topics.
+// `again` sweeps over the tokens of each row, in `order`; `sweeps` where they have no topics.
 // room: tokens that `topics` and `old` have room for. one [K]: what a token adds to phi. old: becomes the
 // topics before the sweeps. words: scratch, one number for each token. memory: see begin_counts.
 extern "C" __global__ void __launch_bounds__(BL_BLOCK, RESIDENT) redraw_topics(i64 rows, const int* order,
     const i64* indptr, const int* indices, const float* values, const i64* first, i64 room, const i64* row_ids,
-    const i64* key, Z* topics, const T* phi, const float* one, const float* alpha, i64 sweeps, Z* old,
-    int* words, float* memory) {
+    const i64* key, Z* topics, const T* phi, const float* one, const float* alpha, i64 sweeps, i64 again,
+    Z* old, int* words, float* memory) {
   for (i64 turn = BL_WARP; most(rows - turn) > 0; turn += BL_WARPS) {
     const bool there = turn < rows;
     const i64 row = there ? order[turn] : 0, p = there ? indptr[row] : 0, q = there ? indptr[row + 1] : 0;
@@ -40,7 +40,7 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK, RESIDENT) redraw_topics(i
       for (int l = 0; l < BL_LANES && n0 + l < longest; ++l) counts.add(row_from(own_topic, l), 1.0f);
     }
     ROWS_SYNC();
-    const i64 due = size == 0 ? 0 : old[start] < K ? 1 : sweeps, rounds = most(due);
+    const i64 due = size == 0 ? 0 : old[start] < K ? again : sweeps, rounds = most(due);
     for (i64 sweep = 0; sweep < rounds; ++sweep)
       for (i64 n0 = 0; n0 < longest; n0 += BL_LANES) {  // a lane that is not `here` draws nothing for topic -1
         const bool here = n0 + BL_LANE < size && sweep < due;
@@ -48,7 +48,8 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK, RESIDENT) redraw_topics(i
         const float own_u = here ? uniform_of(mine, size, sweep, row_ids[row], key) : 0.0f;
         const Z own = here ? topics[start + mine] : 0, was = here ? old[start + mine] : 0;
         const int own_word = here ? words[start + mine] : 0, own_topic = here && own < K ? (int)own : -1;
-        const float own_share = here && was < K ? share_left(phi, own_word, (int)was, one) : 1.0f;
+        const bool counted = here && was < K && own == was;  // by phi, at this topic
+        const float own_share = counted ? share_left(phi, own_word, (int)was, one) : 1.0f;
         int drawn = 0;
         Word ahead;
         ahead.read(phi + (i64)row_from(own_word, 0) * K);

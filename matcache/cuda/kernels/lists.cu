@@ -178,12 +178,12 @@ struct List {
 // Where the list of a document begins: whole vectors hold a topic of each token.
 __device__ __forceinline__ i64 list_at(i64 row, i64 start) { return (start + 16 * row) / 16 * 16; }
 
-// A sweep over the tokens of each row, in `order`; several where they have no topics. room, old, words: as in
+// `again` sweeps over the tokens of each row, in `order`; `sweeps` where they have no topics. room, old, words: as in
 // kept.cu. sums: of sum_words. held, counts, parts: scratch, a number for each token and 16 for each row.
 extern "C" __global__ void redraw_lists(i64 rows, const int* order, const i64* indptr, const int* indices,
     const float* values, const i64* first, i64 room, const i64* row_ids, const i64* key, Z* topics, i64 k,
     const float* table, const float* one, const float* alpha, const float* extra, i64 counted, i64 sweeps,
-    Z* old, const float* sums, int* words, int* held, float* counts, float* parts) {
+    i64 again, Z* old, const float* sums, int* words, int* held, float* counts, float* parts) {
   const Phi phi = {table, one, alpha, extra, k, counted};
   const i64 width = width_of(k);
   for (i64 turn = BL_WARP; turn < rows; turn += BL_WARPS) {
@@ -212,7 +212,7 @@ extern "C" __global__ void redraw_lists(i64 rows, const int* order, const i64* i
       }
     }
     BL_SYNC();
-    const i64 due = list.length ? 1 : sweeps;
+    const i64 due = list.length ? again : sweeps;
     for (i64 sweep = 0; sweep < due; ++sweep)
       for (i64 n0 = 0; n0 < size; n0 += BL_LANES) {
         const i64 mine = n0 + BL_LANE < size ? n0 + BL_LANE : size - 1;
@@ -220,8 +220,8 @@ extern "C" __global__ void redraw_lists(i64 rows, const int* order, const i64* i
         const Z own = topics[start + mine];
         const int own_word = words[start + mine], own_topic = own < k ? (int)own : -1;
         const float own_more = phi.more(own_word), own_total = sums[own_word * width + width - 1];
-        float own_share = 1.0f, own_less = 0.0f;  // the token is left out of its present topic
-        if (own < k && old[start + mine] < k) {
+        float own_share = 1.0f, own_less = 0.0f;  // the token is left out of the topic at which phi counts it
+        if (own < k && own == old[start + mine]) {
           const float here = phi.of(table + (i64)own_word * k, own_more, own), lost = one[own];
           own_share = bl_maximum((here - lost) / BL_TIMES(1.0f - lost, here), 0.0f);
           own_less = BL_TIMES(BL_TIMES(alpha[own], here), 1.0f - own_share);

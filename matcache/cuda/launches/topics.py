@@ -143,7 +143,7 @@ def _redraw_topics(cache: MatCache, draws: Redraws) -> None:
         return
     call = [*_rows(draws, by_length[0]), draws.topics.slot.array]
     call += [mat.slot.array for mat in (draws.table, draws.one, draws.alpha)]
-    call += [draws.sweeps, draws.old.array, words.array]
+    call += [draws.sweeps, draws.again, draws.old.array, words.array]
     if memory is None:
         backend.launch(redraw, pattern.rows, threads // WARP, *call, 0)
     else:
@@ -176,7 +176,7 @@ def _redraw_lists(cache: MatCache, draws: Redraws) -> None:
     call = [active_count(pattern), active[0], local, *tables, sums.array]
     backend.launch(add, columns, GROUPS, *call)
     call = [*_rows(draws, by_length[0]), draws.topics.slot.array, *tables]
-    call += [draws.sweeps, draws.old.array, sums.array, words.array]
+    call += [draws.sweeps, draws.again, draws.old.array, sums.array, words.array]
     backend.launch(redraw, rows, GROUPS, *call, *(slot.array for slot in lists))
 
 
