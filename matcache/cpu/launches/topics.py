@@ -99,7 +99,7 @@ def _redraw_topics(cache: MatCache, draws: Redraws) -> None:
     state = cache.result(("sampler rows", chains), chains, np.int64, "rows in work")
     in_work = TokensInWork(*(slot.data()[0] for slot in (words, now, shares)))
     call: list[Any] = [_tokens(cache, draws), X.pattern.offsets()[1], _phi(draws), uniform, in_work]
-    bits = 8 * draws.topics.slot.data().itemsize
+    bits = 8 * draws.old.dtype.itemsize
     call += [draws.sweeps, draws.again, _gains(cache, draws.old, k), _sweep(cache, vectors, bits)]
     call += [counts.data(), state.data().reshape(backend.threads, 4, -1)]
     work = Work(fixed=draws.topics.shape[1] * k)
