@@ -5,6 +5,7 @@ Nothing heavy is imported before a command runs.
 
 from collections.abc import Callable
 from enum import StrEnum
+from inspect import signature
 from pathlib import Path
 from typing import Annotated
 
@@ -25,6 +26,11 @@ from .train_commands import (
     execute,
     resolved,
 )
+
+TargetOption = Annotated[
+    str | None,
+    typer.Option("--target", metavar="COLUMN", help="The column to predict [it is found]."),
+]
 
 
 class Start(StrEnum):
@@ -58,8 +64,8 @@ WHAT = {
     Start.ranking: "Learn to rank items from what users bought or clicked.\n\n"
     "FILE: a table of users and items.",
     Start.glm: "Learn to predict a number or a class.\n\n"
-    "FILE: a table, or LIBSVM text; the column to predict is called target, label or class, or is "
-    "the last one.",
+    "FILE: a table, or LIBSVM text; without --target, the column to predict is called target, "
+    "label or class, or is the last one.",
     Start.fm: "Learn to predict from pairs of features.\n\nFILE: as for `learn glm`.",
     Start.kmeans: "Find clusters of rows.\n\n"
     "FILE: a table, LIBSVM text, or texts as for `learn lda`.",
@@ -89,6 +95,7 @@ def init(
         Path | None,
         file_option("--out", "Configuration to write, - for stdout [MODEL.yaml].", "YAML"),
     ] = None,
+    target: TargetOption = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an old file.")] = False,
     verbose: VerboseOption = False,
 ) -> None:
@@ -100,7 +107,7 @@ def init(
 
     from ..starting.write import configuration
 
-    text = configuration(model.value, file)
+    text = configuration(model.value, file, target)
     if out is not None and str(out) == "-":
         show_text(text.removesuffix("\n"))
         return
@@ -116,6 +123,7 @@ def _short(model: Start) -> Callable[..., None]:
 
     def command(
         file: Annotated[Path, file_argument("FILE", "Your data.")],
+        target: TargetOption = None,
         set_: SetOption = None,
         out: Annotated[
             Path | None, file_option("--out", "Run folder [runs/MODEL-FILE].", "DIR")
@@ -132,11 +140,15 @@ def _short(model: Start) -> Callable[..., None]:
     ) -> None:
         from ..starting.write import settings
 
-        defaults = settings(model.value, file)
+        defaults = settings(model.value, file, target)
         name = f"{model.value}-{file.name.split('.')[0]}"
         run = resolved([], set_, out, seed, threads, device, defaults, name)
         execute(run, overwrite, resume, dry_run, quiet, log_format)
 
+    if model not in (Start.glm, Start.fm):
+        taken = signature(command)
+        others = [p for name, p in taken.parameters.items() if name != "target"]
+        command.__signature__ = taken.replace(parameters=others)  # type: ignore[attr-defined]
     command.__name__ = model.value
     command.__doc__ = f"{WHAT[model]} `learn init {model.value} FILE` writes its settings."
     return command

@@ -7,24 +7,32 @@ from pathlib import Path
 
 from blocklearn.datasources.listing import require_data
 
+from ..errors import ConfigError
 from .pairs import links, rankings, ratings
 from .start import Start, wrong
 from .tables import rows, targets
 from .texts import documents, sentences
 
 
-def start_for(model: str, path: Path) -> Start:
+def start_for(model: str, path: Path, target: str | None = None) -> Start:
     """Return the parts of a configuration for `model` on the data at `path`.
 
+    target: the column to predict; None: it is found.
+
     Raises:
-        ConfigError: the model cannot learn from such a file; the message says from which.
+        ConfigError: the model cannot learn from such a file; the message says from which. Or it
+            predicts no column, or the file has no such column.
         DataError: the file cannot be read.
         FileNotFoundError: it does not exist.
     """
     if not path.exists():
         raise FileNotFoundError(2, "no such file or folder", str(path))
     require_data(path)
-    return STARTS[model](path)
+    if target is None:
+        return STARTS[model](path)
+    if STARTS[model] is not targets:
+        raise ConfigError([f"--target={target!r}: {model} predicts no column; glm and fm do"])
+    return targets(path, target)
 
 
 def groups(path: Path) -> Start:

@@ -9,6 +9,7 @@ from typing import Any
 from blocklearn.datasources import DataError
 from blocklearn.datasources.packed.streams import kind_of
 
+from ..errors import ConfigError
 from ..inspection.look import IDS, TARGETS, TEXTS, Column, Look, is_table, look_at
 from .start import Start, separated, wrong
 
@@ -25,9 +26,11 @@ FEATURES_TOLD = {
 """Comments on the keys of `features`."""
 
 
-def targets(path: Path) -> Start:
-    """Return the start for rows with something to predict."""
+def targets(path: Path, target: str | None = None) -> Start:
+    """Return the start for rows with something to predict: see `start_for`."""
     if kind_of(path) in LIBSVM and path.is_file():
+        if target is not None:
+            raise wrong(path, f"a table, to have a column {target!r}")
         told = {"classes": "false, with link: linear, if labels are numbers to predict"}
         libsvm = {"kind": "libsvm", "path": str(path), "classes": True}
         return Start(libsvm, {"link": "softmax", "l2": 1e-5}, told)
@@ -38,14 +41,14 @@ def targets(path: Path) -> Start:
         raise wrong(path, "a table whose first line names the columns")
     if len(look.columns) < 2:
         raise wrong(path, "a table with a column to predict and others; it has one column")
-    target = look.called(TARGETS) or look.columns[-1]
-    train: dict[str, Any] = {"kind": "table", "path": str(path), "targets": [target.name]}
-    if target.kind == "text":
+    column = predicted(look, target)
+    train: dict[str, Any] = {"kind": "table", "path": str(path), "targets": [column.name]}
+    if column.kind == "text":
         train["classes"] = True
-    own, left = features(look, target)
+    own, left = features(look, column)
     train |= own
-    check_points(path, target)
-    link = "softmax" if target.kind == "text" else "logistic" if target.binary else "linear"
+    check_points(path, column)
+    link = "softmax" if column.kind == "text" else "logistic" if column.binary else "linear"
     told = FEATURES_TOLD | {
         "targets": "the column to predict" + (f"; left out: {', '.join(left)}" if left else ""),
         "classes": "the target is text: each of its values is a class",
@@ -56,6 +59,17 @@ def targets(path: Path) -> Start:
         start.optimizer, start.learner = {"kind": "lbfgs"}, {"passes": 100}
         told["passes"] = "at most. Steps of L-BFGS suit a target of any size, and it ends by itself"
     return start
+
+
+def predicted(look: Look, name: str | None) -> Column:
+    """Return the column to predict. name: None: it is called like one, or is the last."""
+    if name is None:
+        return look.called(TARGETS) or look.columns[-1]
+    for column in look.columns:
+        if column.name == name:
+            return column
+    names = ", ".join(column.name for column in look.columns)
+    raise ConfigError([f"--target={name!r}: must be a column of {look.path}: {names}"])
 
 
 def rows(path: Path) -> Start | None:

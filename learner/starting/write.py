@@ -10,6 +10,7 @@ from typing import Any
 from ..configuration.leaves import flat
 from ..configuration.yaml_config import DELIVERED, Setting
 from ..conversion.folder import nbytes
+from ..errors import ConfigError
 from ..terminal import printable
 from .data import start_for
 
@@ -99,12 +100,14 @@ TOLD = {
 """Comments on keys."""
 
 
-def begun(model: str, path: Path) -> tuple[dict[str, Any], dict[str, str]]:
+def begun(
+    model: str, path: Path, target: str | None = None
+) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the settings for `model` on the data at `path`, and comments on their keys.
 
-    Raises as `start_for`.
+    Takes `target` and raises as `start_for`.
     """
-    start, own = start_for(model, path), BEGUN[model]
+    start, own = start_for(model, path, target), BEGUN[model]
     held = own.get("eval", start.train)
     if "share" in held and nbytes(path) < FEW:
         held = held | {"share": SHARE_OF_FEW}
@@ -117,24 +120,26 @@ def begun(model: str, path: Path) -> tuple[dict[str, Any], dict[str, str]]:
     return tree, TOLD | start.told
 
 
-def settings(model: str, path: Path) -> list[Setting]:
+def settings(model: str, path: Path, target: str | None = None) -> list[Setting]:
     """Return the settings for `model` on the data at `path` as defaults of a configuration.
 
-    Raises as `start_for`.
+    Takes `target` and raises as `start_for`.
     """
-    tree, _ = begun(model, path)
+    tree, _ = begun(model, path, target)
     origin = f"learn {model} {path}"
     return [Setting(name, json.dumps(value), origin) for name, value in flat(tree)]
 
 
-def configuration(model: str, path: Path | None) -> str:
+def configuration(model: str, path: Path | None, target: str | None = None) -> str:
     """Return the text of a configuration; without a path, of the one that needs no data.
 
-    Raises as `start_for`.
+    Takes `target` and raises as `start_for`.
     """
     if path is None:
+        if target is not None:
+            raise ConfigError([f"--target={target!r}: must be a column of a file; FILE is missing"])
         return (DELIVERED / f"{model}.yaml").read_text(encoding="utf-8")
-    tree, told = begun(model, path)
+    tree, told = begun(model, path, target)
     lines = [
         f"# {model.upper()} of {printable(path.name)}, begun by `learn init`.",
         "# `learn --config THIS_FILE` trains; `learn config --config THIS_FILE` prints it all.",

@@ -226,6 +226,47 @@ def test_data_that_do_not_fit_are_refused(
         configuration(model, tmp_path / name)
 
 
+@pytest.mark.parametrize(
+    "model, target, told",
+    [
+        ("glm", "size", r"must be a column of .*t\.csv: survived, sex, class"),
+        ("kmeans", "sex", "kmeans predicts no column; glm and fm do"),
+        ("lda", "sex", "lda predicts no column"),
+    ],
+)
+def test_a_target_that_cannot_be_predicted_is_refused(
+    tmp_path: Path, model: str, target: str, told: str
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("survived,sex,class\n1,f,first\n0,m,third\n")
+    with pytest.raises(ConfigError, match=f"--target='{target}': {told}"):
+        configuration(model, path, target)
+    with pytest.raises(ConfigError, match="FILE is missing"):
+        configuration(model, None, target)
+    path = tmp_path / "t.svm"
+    path.write_text("1 1:2\n")
+    with pytest.raises(ConfigError, match="must be a table, to have a column 'x'"):
+        configuration("glm", path, "x")
+
+
+@pytest.mark.parametrize("model", ["glm", "fm"])
+def test_another_target_than_the_one_that_is_found(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = [f"{i % 2},{'fm'[i % 2]},{'abc'[i % 3]}" for i in range(40)]
+    Path("t.csv").write_text("\n".join(["survived,sex,class", *lines]))
+    line = f"{model} t.csv --target survived --quiet --threads 1 --set learner.report=false"
+    with pytest.raises(SystemExit) as stop:
+        main(line.split())
+    assert stop.value.code == 0, capsys.readouterr()
+    train = resolve(RunConfig, [Path(f"runs/{model}-t/config.yaml")], {}).data.train.model_dump()
+    assert train["targets"] == ["survived"] and train["categorical"] == ["sex", "class"]
+    with pytest.raises(SystemExit) as stop:
+        main("als t.csv --target sex".split())
+    assert stop.value.code == 2 and "--target" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("model", BEGUN)
 def test_without_data_the_delivered_configuration_is_written(
     model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
