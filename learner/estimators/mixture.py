@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, Self
@@ -15,7 +16,14 @@ from ..training.inputs.texts import refuse_texts
 from .base import MOST, Array, LearnerEstimator, Tensors
 from .constraints import Rule, one_of
 from .parameters import configured
-from .scikit import DensityMixin, check_is_fitted, validate_data, with_callbacks
+from .scikit import (
+    HAS_CALLBACKS,
+    ConvergenceWarning,
+    DensityMixin,
+    check_is_fitted,
+    validate_data,
+    with_callbacks,
+)
 
 FORMS = {"full": "full", "diag": "diagonal", "spherical": "spherical"}
 KEPT = ("covariances", "log_determinants", "counts")
@@ -75,9 +83,21 @@ class GaussianMixture(DensityMixin, LearnerEstimator):
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Train on X, from scratch; y is ignored."""
+        """Train on X, from scratch; y is ignored.
+
+        Warns (`ConvergenceWarning`) if all passes are used and the density still changes.
+        """
         X = self._check(X, reset=True)
-        return self._fit(X, {"X": X})
+        self._fit(X, {"X": X})
+        batch = self.update_components == "batch"
+        if batch and not self.converged_ and self.n_iter_ >= self.max_iter:
+            warnings.warn(
+                f"GaussianMixture: not converged after max_iter={self.max_iter} passes; raise it, "
+                "or raise tol, or raise reg_covar if variances are near 0.",
+                ConvergenceWarning,
+                stacklevel=3 if HAS_CALLBACKS else 2,
+            )
+        return self
 
     def fit_predict(self, X: Any, y: Any = None) -> Array:
         """Train on X, and return the most probable component of each row; y is ignored."""

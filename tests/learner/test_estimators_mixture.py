@@ -11,11 +11,14 @@ import scipy.sparse as sp
 import blocklearn as bl
 
 mixture = pytest.importorskip("sklearn.mixture", reason="needs scikit-learn")
+ConvergenceWarning = pytest.importorskip("sklearn.exceptions").ConvergenceWarning
 
 X = np.repeat(3.0 * np.eye(3, 20), 30, axis=0) + np.random.default_rng(0).normal(size=(90, 20))
 FORMS = ["full", "diag", "spherical"]
+EARLY = "ignore:GaussianMixture. not converged"
 
 
+@pytest.mark.filterwarnings(EARLY)
 @pytest.mark.parametrize("form", FORMS)
 def test_what_is_told_of_rows_is_scikit_learns(form: Any) -> None:
     ours = bl.GaussianMixture(3, covariance_type=form, reg_covar=0.1, max_iter=3, random_state=0)
@@ -34,6 +37,7 @@ def test_what_is_told_of_rows_is_scikit_learns(form: Any) -> None:
         assert getattr(ours, name)(X) == pytest.approx(getattr(theirs, name)(X), rel=1e-5)
 
 
+@pytest.mark.filterwarnings(EARLY)
 @pytest.mark.parametrize("form", FORMS)
 def test_a_learner_of_an_estimator_has_all_that_it_learned(form: Any) -> None:
     ours = bl.GaussianMixture(3, covariance_type=form, reg_covar=0.1, max_iter=3, random_state=0)
@@ -47,7 +51,9 @@ def test_training_ends_when_the_bound_hardly_changes() -> None:
     options: dict[str, Any] = {"covariance_type": "diag", "reg_covar": 0.1, "random_state": 0}
     ours = bl.GaussianMixture(3, tol=1e-3, max_iter=50, **options).fit(X)
     assert ours.converged_ and 2 <= ours.n_iter_ < 50
-    earlier = bl.GaussianMixture(3, tol=0.0, max_iter=ours.n_iter_ - 1, **options).fit(X)
+    fewer = bl.GaussianMixture(3, tol=0.0, max_iter=ours.n_iter_ - 1, **options)
+    with pytest.warns(ConvergenceWarning, match=f"after max_iter={ours.n_iter_ - 1} passes"):
+        earlier = fewer.fit(X)
     assert not earlier.converged_ and earlier.n_iter_ == ours.n_iter_ - 1
     assert ours.lower_bound_ == pytest.approx(earlier.score(X), rel=1e-5)
     assert 0 <= ours.lower_bound_ - earlier.lower_bound_ < 1e-3
@@ -58,6 +64,7 @@ def test_a_form_that_does_not_exist_is_named() -> None:
         bl.GaussianMixture(2, covariance_type="tied").fit(X)
 
 
+@pytest.mark.filterwarnings(EARLY)
 @pytest.mark.parametrize("forms", [("full", "diag"), ("diag", "full")])
 def test_a_form_that_was_changed_after_fit_says_so(forms: Any) -> None:
     ours = bl.GaussianMixture(3, covariance_type=forms[0], max_iter=1, random_state=0).fit(X)
