@@ -8,6 +8,5 @@ Shared by tasks: `data.py` (matrices and the split), `report.py` (tables and the
 and watches that process). Compared systems are in `als_systems.py`, `glm_systems.py` and
 `lda_systems.py`; `perplexity.py` evaluates topics.
 
-`all` runs the tasks: `everything.py`, with `curves.py` (quality against time), `side_by_side.py`
-(the report's contents), `blocks.py` (its Markdown and HTML) and `peak.py`.
+`all` runs the tasks: `everything.py`.
 """

@@ -1,7 +1,7 @@
-"""`docs/design.md` and CONTRIBUTING.md name the rooms and files that exist."""
+"""`docs/design.md`, CONTRIBUTING.md and comments name the rooms and files that exist."""
 
 import re
-from pathlib import Path
+from functools import cache
 
 import pytest
 
@@ -45,19 +45,26 @@ def named_files(text: str) -> list[str]:
     return sorted({name for name in found if "NAME" not in name})
 
 
-def sources() -> list[Path]:
+@cache
+def sources() -> list[str]:
     """All files that pages may name."""
     folders = [*ROOMS, "mixins", "blocklearn", "tests", "scripts"]
-    return [path for folder in folders for path in (ROOT / folder).rglob("*.*")]
+    found = (path for folder in folders for path in (ROOT / folder).rglob("*.*"))
+    return [f"/{path.relative_to(ROOT).as_posix()}" for path in found]
 
 
-@pytest.mark.parametrize("text", [DESIGN, CONTRIBUTING], ids=["design", "contributing"])
-def test_files_exist(text: str) -> None:
-    files = [path.relative_to(ROOT).as_posix() for path in sources()]
+@pytest.mark.parametrize(
+    "where",
+    ["docs/design.md", "CONTRIBUTING.md", *ROOMS, "mixins", "blocklearn", "scripts"],
+)
+def test_files_exist(where: str) -> None:
+    place = ROOT / where
+    texts = sorted(place.rglob("*.py")) if place.is_dir() else [place]
     unknown = [
-        name
-        for name in named_files(text)
-        if not any(f"/{file}".endswith(f"/{name}") for file in files)
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in texts
+        for name in named_files(path.read_text(encoding="utf-8"))
+        if not any(file.endswith(f"/{name}") for file in sources())
     ]
     assert unknown == []
 
