@@ -1,6 +1,7 @@
-"""Turn estimators' parameters into seeds, threads and models; errors name the parameter."""
+"""Turn estimators' parameters into seeds, threads and models; errors name the parameter.
 
-from __future__ import annotations
+Annotations are evaluated here: constructors in other modules have them, too.
+"""
 
 import numbers
 import re

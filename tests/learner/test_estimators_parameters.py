@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
@@ -19,6 +20,8 @@ y = (X[:, 0] > 0.5).astype(int)
 COUNTS = RNG.poisson(1.0, (40, 6))
 RATINGS = sp.csr_array(np.where(COUNTS > 0, COUNTS, 0))
 LDA = bl.LatentDirichletAllocation
+PUBLIC = ((name, getattr(bl, name)) for name in bl.__all__)
+ESTIMATORS = [name for name, it in PUBLIC if inspect.isclass(it) and hasattr(it, "get_params")]
 
 WRONG = [
     (bl.GLMClassifier, {"loss": ["hinge"]}, "must be log_loss, hinge or squared_hinge"),
@@ -60,6 +63,12 @@ def test_wrong_parameters_are_named(kind: Any, wrong: dict[str, Any], rule: str)
         more = {"classes": [0, 1]} if kind is bl.FMClassifier else {}
         with pytest.raises(ValueError, match=f"^{kind.__name__}: {name}=.*{re.escape(rule)}"):
             kind(**wrong).partial_fit(*data, **more)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_types_of_parameters_are_known_to_tools(name: str) -> None:
+    kind = getattr(bl, name)
+    assert {*get_type_hints(kind.__init__)} == {*kind().get_params(), "return"}
 
 
 def test_what_scikit_learn_takes_is_taken() -> None:
