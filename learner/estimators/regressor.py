@@ -154,7 +154,7 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
         """
         if self.loss not in ("quantile", "huber") or not usable((y, y)):
             return USUAL
-        weights = weights_of(len(y), 1.0 if sample_weight is None else sample_weight)
+        weights = weights_of(y.shape[0], 1.0 if sample_weight is None else sample_weight)
         if not usable((y, y, weights)) or not weights.any():
             return USUAL  # `fit` refuses them
         spread = float(Moments.of(y, weights).unit(centred=self.fit_intercept)[1].max())
@@ -201,7 +201,7 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
         if sp.issparse(y) or (own and (by_pass or self._seen is not None)):
             return
         every = slice(None, None, -(-len(y) // LOOKED_AT))
-        weights = weights_of(len(y), 1.0 if sample_weight is None else sample_weight)[every]
+        weights = weights_of(y.shape[0], 1.0 if sample_weight is None else sample_weight)[every]
         X, y = X[every], y[every]
         if not weights.sum() > 0.0:
             return

@@ -114,6 +114,12 @@ def test_machines_do_not_feel_the_units_of_targets(container: Any, intercept: bo
     assert (np.std(again - found, axis=0) < 0.5 * np.std(found, axis=0))[0]
 
 
+def test_the_usual_penalty_of_sparse_targets_is_that_of_dense_ones() -> None:
+    Y = np.column_stack([np.round(y), np.zeros(600)])
+    dense, sparse = (bl.GLMRegressor("quantile").fit(X, each) for each in (Y, sp.csr_array(Y)))
+    assert sparse.to_learner().model.l2 == pytest.approx(dense.to_learner().model.l2, rel=1e-6)
+
+
 def test_constant_and_empty_columns_and_targets_have_a_unit() -> None:
     other = np.column_stack([X[:, :2], np.full(600, 1e4), np.zeros(600)])
     for container in (np.asarray, sp.csr_array):
