@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -158,18 +158,19 @@ class RowFolder:
         )
 
 
-def remove_left(folder: Path) -> None:
+def remove_left(folder: Path, owner: str) -> None:
     """Remove the files of a killed process, and the folder if it has no others.
 
-    A folder that is held, or that no run has made, is left as it is.
+    A folder that is held, that no run has made, or that cannot be changed is left as it is.
+
+    owner: the end of the name of the process. Folders of other owners are left, too.
     """
-    if not (folder / LOCK).exists():
+    if not os.path.exists(folder / LOCK):
         return
-    try:
-        lock = Lock(folder / LOCK)
-    except (HeldError, FileNotFoundError):  # or another process has just removed it
-        return
-    _Held(lock, "", _files_of(lock)).release()
+    with suppress(HeldError, OSError), closing(Lock(folder / LOCK)) as lock:
+        before = lock.lines[0]  # empty where another process has just removed the file
+        if not before or before.endswith(owner):
+            _Held(lock, "", _files_of(lock)).release()
 
 
 class _Held:

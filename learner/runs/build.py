@@ -24,11 +24,13 @@ class StateFiles(NamedTuple):
     rows: the folder for the state of rows; None: the model has none, or keeps it in memory.
     tables: the files of tables; None: they are in memory.
     left: folders of workers that the run had before it was killed, and does not have now.
+    owner: the end of the names of the run's processes, which lock folders.
     """
 
     rows: RowFolder | None = None
     tables: TableFiles | None = None
     left: Sequence[Path] = ()
+    owner: str = ""
 
     def check(self, plan: Plan) -> None:
         """Check that the files of `plan` can be made: see `RowFolder.check`."""
@@ -42,7 +44,7 @@ class StateFiles(NamedTuple):
         """Hold the folders in a `with` statement, and remove those that are `left`."""
         with self.rows or nullcontext(), self.tables or nullcontext():
             for folder in self.left:
-                remove_left(folder)
+                remove_left(folder, self.owner)
             yield
 
 
@@ -56,7 +58,7 @@ def state_files_of(config: RunConfig, crew: Crew) -> StateFiles:
         rows = RowFolder(folder, name, owner)
     if folders := table_folders(config):
         tables = TableFiles(folders, name, owner, memory=config.learner.places.memory or 0)
-    return StateFiles(rows, tables, list(left_of(config, out.name, crew)))
+    return StateFiles(rows, tables, list(left_of(config, out.name, crew)), owner)
 
 
 def left_of(config: RunConfig, name: str, crew: Crew) -> Iterator[Path]:

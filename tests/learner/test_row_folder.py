@@ -433,10 +433,11 @@ def test_a_killed_run_resumes_where_its_files_are(learn: Learn) -> None:
     assert list(Path("rows").iterdir()) == []
 
 
-def left(folder: Path) -> Path:
-    """What a killed process has left, with a file that is not its own."""
+def left(folder: Path, run: str = "runs/a") -> Path:
+    """What a killed process of a run has left, with a file that is not its own."""
     folder.mkdir(parents=True)
-    (folder / LOCK).write_text("process 1 on host\nW.float32\n")
+    owner = f"process 1 on host (run {Path(run).absolute()})"
+    (folder / LOCK).write_text(f"{owner}\nW.float32\n")
     for name in ("W.float32", "other"):
         (folder / name).write_bytes(bytes(8))
     return folder
@@ -446,14 +447,25 @@ def test_a_run_removes_the_files_of_workers_that_it_lacks(learn: Learn) -> None:
     """Not those of other runs, nor of one that is at work, nor foreign files."""
     for name in ("a-worker-1", "a-worker-x", "b-worker-1", "a-worker-2-tables"):
         left(Path("rows", name))
+    left(Path("rows", "a-worker-5"), run="elsewhere/a")
     held = Lock(left(Path("rows", "a-worker-3")) / LOCK)
     (foreign := Path("rows", "a-worker-4")).mkdir()
     assert learn("--out", "runs/a", "-q")[0] == ExitCode.DONE
     assert files(Path("rows", "a-worker-1")) == ["other"]
-    for name in ("a-worker-x", "b-worker-1", "a-worker-2-tables", "a-worker-3"):
+    for name in ("a-worker-x", "b-worker-1", "a-worker-2-tables", "a-worker-3", "a-worker-5"):
         assert files(Path("rows", name)) == [LOCK, "W.float32", "other"]
     assert foreign.is_dir() and not files(foreign)
     held.close()
+
+
+def test_what_cannot_be_removed_of_workers_that_a_run_lacks_stays(learn: Learn) -> None:
+    """Such as folders of other users. Here neither the lock nor the file can be a file."""
+    (lock := Path("rows", "a-worker-1", LOCK)).mkdir(parents=True)
+    file = left(Path("rows", "a-worker-2")) / "W.float32"
+    file.unlink()
+    file.mkdir()
+    assert learn("--out", "runs/a", "-q")[0] == ExitCode.DONE
+    assert lock.is_dir() and file.is_dir()
 
 
 def test_tables_of_workers_that_a_run_lacks_are_known_by_their_names(tmp_path: Path) -> None:
