@@ -16,6 +16,7 @@ from .factors import inverse_root
 from .row_sums import AtScores, RowSums
 
 LATER = "logistic", "poisson"  # losses of one target that begin with a diagonal
+LEAST = 1e-5  # l2 below which columns that nearly agree may seem to be at the optimum by a diagonal
 FIRST = 3  # passes that count as those before the first Hessian
 ENOUGH = 5  # passes that squares take at most with a Hessian of float32
 PATIENCE = 2  # times as many passes as before the last Hessian come before the next
@@ -117,7 +118,7 @@ class Hessians:
     """Inverse roots of Hessians: one for all columns at first, then one of each.
 
     Where the first one takes longer than some passes, these come first, by its diagonal. So they do
-    for one target of smooth losses, whose columns may need no more.
+    for one target of smooth losses with a penalty, whose columns may need no more.
     """
 
     exact = spent = False
@@ -127,7 +128,7 @@ class Hessians:
         prepare("dpotrf", "dtrsm")
         self._sums, self._bends, self._l2 = sums, bends.copy(), l2
         self._squares = sums.loss.link == "linear"  # H is the same everywhere
-        early = sums.loss.link not in LATER or bends.size > 1
+        early = sums.loss.link not in LATER or bends.size > 1 or l2 < LEAST
         self._small = early and self._products <= FIRST * self._reading
         self._diagonal = Diagonal(sums, bends, l2)
 

@@ -274,6 +274,25 @@ def test_one_target_of_independent_columns_needs_no_hessian(link: Any, monkeypat
         assert made
 
 
+@pytest.mark.parametrize("l2", [0.0, 1e-6])
+def test_pairs_that_nearly_agree_end_at_the_optimum(l2: float) -> None:
+    """Their gradient is nearly 0 far above it, which only a Hessian tells."""
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(3000, 40))
+    rows[:, 20:] = rows[:, :20] + 1e-4 * rng.normal(size=(3000, 20))
+    apart = (rows - rows.mean(axis=0)) @ rng.normal(size=(40, 1)) / np.sqrt(40)
+    apart += (rows[:, 20:] - rows[:, :20]) @ rng.normal(size=(20, 1)) * 2000.0
+    y = (apart + rng.logistic(size=apart.shape) > 0.0).astype(float)
+
+    def loss(tolerance: float) -> float:
+        theta = solved(rows, y, "logistic", l2=l2, tolerance=tolerance).theta
+        eta = (rows - rows.mean(axis=0)) @ theta[:-1] + theta[-1]
+        return float((np.logaddexp(0.0, eta) - y * eta).mean() + 0.5 * l2 * (theta[:-1] ** 2).sum())
+
+    best = loss(1e-9)
+    assert loss(1e-4) - best < 1e-3 * (np.log(2.0) - best)
+
+
 def test_squares_that_float32_cannot_tell_have_a_hessian_of_float64(monkeypatch: Any) -> None:
     monkeypatch.setattr(first_matrices, "FIRST", 0)
     near = X.astype(np.float32)
