@@ -46,6 +46,7 @@ from .inference import (
     proportions,
 )
 from .kept_topics import kept_topics
+from .long_documents import fresh_topics
 from .seeds import seed_table
 from .settings import LDASettings
 from .topic_priors import Given, TopicPriors
@@ -99,6 +100,7 @@ class LDA(LDASettings):
         wanted = self.assignments if self.needs.tokens else "fresh"
         before = (self.warm, self.fresh_passes)
         self.kept = kept_topics(self, wanted, shapes, K, before, self.kept_sweeps)
+        self.fresh = fresh_topics(self, self.kept, shapes.total_rows)
         level = 1.0 if self.kept is None or self.kept.start else FIRST_TOKENS
         noise = level * (0.8 + 0.4 * rng.uniform(V, K))
         seeds = None
@@ -112,6 +114,7 @@ class LDA(LDASettings):
         self.theta = self.scratch("theta", shapes.rows, K)
         self.scale = self.number("documents in the corpus per document of the block", 1.0)
         self.replicas = self.number("topics of a token", 1.0)
+        self.heat = self.number("alpha in the first passes, over alpha", 1.0)
         if self.kept is not None and self.kept.start >= shapes.passes > self.warm:
             self.notes.append(
                 f"assignments of tokens are drawn afresh in all {shapes.passes} passes: they are "
@@ -134,14 +137,14 @@ class LDA(LDASettings):
         X, theta, priors = block.X, self.theta, self.priors
         priors.begin()
         if self.kept is not None and block.phase >= self.kept.first:
-            sweeps = self.burn_in + self.sweeps
+            sweeps = self.burn_in + self.fresh.sweeps
             self.kept.redraw(block, self.lam, priors.eta, priors.alpha, sweeps)
             return
         self.scale.set(block.whole_rows / max(block.rows, 1))
         if self.inference == "gibbs" and block.phase >= min(self.warm, 1):
-            X, alpha = self._cooled(block)
+            X, alpha = self._heated(block)
             X, phi = self._topics_of(X, geometric=False)
-            rounds = {"burn": self.burn_in, "save": self.sweeps}
+            rounds = {"burn": self.burn_in, "save": self.fresh.sweeps}
             drawn = sample_topics(X, phi, alpha, block.row_ids, block.key, **rounds)
             statistics = drawn.counts(self.topics)
             if self.column_sums:
@@ -161,6 +164,13 @@ class LDA(LDASettings):
                 return
             statistics = phi * (ratio.T @ theta)
         self.updates["lambda"] = self.with_terms(priors.eta + self.scale * statistics, block)
+
+    def _heated(self, block: Block) -> tuple[Sparse, Row]:
+        """Return counts, and alpha, which is larger at first if documents are long."""
+        if not self.fresh.heated:
+            return self._cooled(block)
+        self.heat.set(self.fresh.heat(block.pass_ - self.warm))
+        return block.X, (self.heat * self.priors.alpha).mat()
 
     def _cooled(self, block: Block) -> tuple[Sparse, Row]:
         """Return counts and alpha for m topics of each token: both are m times as large.

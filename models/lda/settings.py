@@ -17,6 +17,7 @@ from ..block_size import BlockSize
 from ..inputs import Needs
 from ..term_weights import TermWeights
 from .kept_topics import FEW, MANY_TOKENS, MOST_FRESH, SWEEPS, most_kept
+from .long_documents import EACH, FEWEST, HEAT, LONG, MOST, SHORT
 from .prior_table import PriorTable
 from .seeds import problem as seed_problem
 from .topic_priors import problem_of_auto
@@ -94,10 +95,12 @@ class LDASettings(Model):
     burn_in: Annotated[int, Ge(0), Lt(2**31)] = Field(
         1, description="gibbs: sweeps that are not counted"
     )
-    sweeps: Annotated[int, Ge(1), Lt(2**31)] = Field(
-        9,
+    sweeps: Annotated[int, Ge(1), Lt(2**31)] | Literal["auto"] = Field(
+        "auto",
         description="gibbs: sweeps that are averaged; kept assignments have burn_in + sweeps "
-        "in their first pass",
+        f"in their first pass. auto: {SHORT}; if `fresh_passes` come before kept topics and "
+        f"documents have {LONG:g} tokens or more on average, one for each {EACH:g} tokens, "
+        f"{FEWEST} to {MOST}, and alpha is {HEAT:g} times as large at first",
     )
     kept_sweeps: Annotated[int, Ge(1), Lt(2**31)] | Literal["auto"] = Field(
         "auto",
