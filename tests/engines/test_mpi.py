@@ -168,6 +168,37 @@ def test_killed_workers_leave_whole_checkpoints(when: str, tmp_path: Path) -> No
     assert len(list((saved / "pass-0003").glob("part-*"))) == 2
 
 
+KILLED_WITH_LOGS = {
+    "all logs are written": (0, ["pass-0001"]),
+    "writing logs": (1, ["pass-0001"]),
+    "all parts are written": (0, ["pass-0001"]),
+    "all is written": (0, ["pass-0001", "pass-0002"]),
+}
+
+
+@pytest.mark.parametrize("when", first_often(KILLED_WITH_LOGS))
+@pytest.mark.parametrize("name", first_often(["rows", "vb"]))
+def test_killed_workers_leave_whole_logs(name: str, when: str, tmp_path: Path) -> None:
+    """Logs of tables in files that no manifest lists are none: the run begins one before."""
+    rank, left = KILLED_WITH_LOGS[when]
+    run = mpiexec(
+        2, "-m", "tests.support.mpi_parts", tmp_path, "--tables", name, "--kill", rank, when
+    )
+    assert run.returncode != 0
+    saved = tmp_path / "saved"
+    assert sorted(path.name for path in saved.glob("pass-*")) == left
+    logs = sorted(path.name for path in (saved / ".pass-0002.saving").glob("pages-*"))
+    if when == "all logs are written":
+        assert logs == ["pages-0000-0000.safetensors", "pages-0001-0000.safetensors"]
+        assert not (saved / ".pass-0002.saving" / "checkpoint.json").exists()
+    run = mpiexec(2, "-m", "tests.support.mpi_parts", tmp_path, "--tables", name)
+    assert run.returncode == 0, run.stderr
+    expected = whole(made(name, replicas=2).fit())
+    for number in range(2):
+        assert pickle.loads((tmp_path / f"worker-{number}").read_bytes()) == expected
+    assert sorted(path.name for path in saved.iterdir()) == ["pass-0001", "pass-0002"]
+
+
 @pytest.mark.slow
 def test_the_command_resumes_from_parts(tmp_path: Path, command: Learn) -> None:
     """One process reads those of two, with the best model of all, which is in parts, too."""
