@@ -4,6 +4,7 @@ Skipped, with the reason, where Java, Maven, a package or the network is missing
 """
 
 import getpass
+import gzip
 import importlib.util
 import json
 import socket
@@ -21,6 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
+from blocklearn import load, save
 from blocklearn.datasources import (
     BlockSource,
     DataError,
@@ -35,6 +37,7 @@ from blocklearn.datasources.remote import put as put_file
 from blocklearn.learner.hooks import Hook
 from blocklearn.learner.learner import Learner
 from blocklearn.models import LDA
+from tests.support.learn_command import Learn
 from tests.support.stores import Between
 from tests.support.web_servers import closed_port, serving
 
@@ -187,6 +190,51 @@ def test_hdfs_takes_files(
     place.files.remove(place.path)
     place.files.remove(place.path)
     assert not place.exists()
+
+
+@pytest.mark.parametrize("scheme", ["webhdfs", "hdfs"])
+def test_hdfs_takes_and_has_what_commands_write(
+    hdfs: Hdfs, tmp_path: Path, scheme: str, command: Learn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Block datasets, of texts, rows and Parquet; models; predictions."""
+    monkeypatch.setenv("HADOOP_USER_NAME", getpass.getuser())  # who has started HDFS
+    if scheme == "hdfs" and importlib.util.find_spec("hdfs_native") is None:
+        pytest.skip("hdfs-native is not installed: pip install 'blocklearn[services]'")
+    home, near = f"{hdfs.url(scheme)}/of {scheme}", tmp_path / "near"
+    texts = [f"word{'abcdefgh'[i % 8]} word{'aceg'[i % 4]} wordy" for i in range(400)]
+    files = {
+        "t.txt": "\n".join(texts).encode(),
+        "t.jsonl": "\n".join(json.dumps({"text": text}) for text in texts).encode(),
+        "s.svm.gz": gzip.compress(
+            b"".join(b"%d %d:1 9:0.5\n" % (i % 2, 1 + i % 7) for i in range(400))
+        ),
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+        hdfs.do(f"put {tmp_path / name} /in-{scheme}/{name}")
+        far = f"{hdfs.url(scheme)}/in-{scheme}/{name}"
+        for source, target in (str(tmp_path / name), str(near / name)), (far, f"{home}/{name}"):
+            assert command("convert", source, target, "--block-rows", "50")[0] == 0
+        there, here = BlockSource([f"{home}/{name}"]), BlockSource([near / name])
+        assert there.fingerprint == here.fingerprint
+        assert list(there.names or ()) == list(here.names or ())
+        assert_same(blocks_of(there), blocks_of(here))
+
+    found = []
+    for place in (str(near), home):
+        data = BlockSource([f"{place}/t.txt"])
+        model = Learner(LDA(topics=3), data, passes=2, seed=3, threads=1, verbose=False).fit()
+        save(model, f"{place}/lda")
+        data_of = ["--data", f"{place}/t.txt"]
+        assert (
+            command("predict", str(near / "lda"), *data_of, "--out", f"{place}/p.parquet")[0] == 0
+        )
+        tensors = load(f"{place}/lda", threads=1).state().tensors
+        shares = pq.read_table(
+            pa.BufferReader(place_of(f"{place}/p.parquet", Patience(30, 5)).read_bytes())
+        )
+        found.append((tensors["lambda"].tobytes(), shares))
+    assert found[0][0] == found[1][0] and found[0][1].equals(found[1][1])
 
 
 def test_a_namenode_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
