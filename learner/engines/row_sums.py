@@ -49,10 +49,17 @@ def merge(
         place, first = np.uint64(numbers[i]), stop
         while stop < keys.size and keys[stop] >> 32 == numbers[i]:
             stop += 1
-        few = AT_ONCE * (stop - first + lacks.size) < workers
-        if few:
+        exact = AT_ONCE * (stop - first + lacks.size) < workers
+        if exact:
             _count_lacks(keys, first, stop, kinds, lacks)
-        if not few or not _add_at_once(keys, first, stop, heads, rows, before, place, lacks, work):
+        if exact and width < NARROW:  # here, for a call costs as much as these sums
+            for c in range(width):
+                total, fits = _add_column(keys, first, stop, heads, rows, before, place, lacks, c)
+                work[0, c] = total
+                exact &= fits
+        elif exact:
+            exact = _add_at_once(keys, first, stop, heads, rows, before, place, lacks, work)
+        if not exact:
             _add_in_order(keys, first, stop, heads, rows, kinds, before, place, work)
         for key in range(first, stop):
             heads[keys[key] & LOW] += 1
@@ -122,12 +129,6 @@ def _add_at_once(
     most 2^29 / workers times this one, no sum of them needs more than the 53 digits of float64.
     """
     width, workers = np.uint64(rows.shape[1]), stop - first
-    if width < NARROW:
-        exact = True
-        for c in range(width):
-            work[0, c], fits = _add_column(keys, first, stop, heads, rows, before, place, lacks, c)
-            exact &= fits
-        return exact
     for c in range(width):
         work[0, c] = -0.0
         work[1, c] = 0.0
