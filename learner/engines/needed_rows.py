@@ -31,6 +31,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from blocklearn.matcache.cpu.pool import Pool
+
 from . import row_loops, row_sums
 from .crew import Crew, bounds
 from .dealt import Dealt, bounds_of, split
@@ -78,6 +80,7 @@ class NeededRows:
     - places: of the rows in the tables; None: row r is in place r.
     - scratch: the same, where rows have places only between two merges.
     - pieces: in how many a merge exchanges rows, which bounds its memory.
+    - pool: whose threads share what `arrive` and `merge` do, but not `ask`: a block may train then.
 
     behind: whether rows of the tables may be old. It is the same on all workers.
     All of them make the same calls.
@@ -93,11 +96,12 @@ class NeededRows:
         scratch: Scratch | None = None,
         *,
         pieces: int = 1,
+        pool: Pool | None = None,
     ) -> None:
         self._crew, self._swap, self._rest = crew, swap, rest
-        self._scratch = scratch
-        self._laid = laid = LaidRows(scratch or places)
-        self.owned = OwnedRows(crew, rows, laid, scratch)
+        self._scratch, self._pool = scratch, pool or Pool(1)
+        self._laid = LaidRows(scratch or places, self._pool)
+        self.owned = OwnedRows(crew, rows, LaidRows(scratch or places), scratch)
         self._ranges = bounds(-(-rows // crew.size), pieces)  # of own rows, alike on all workers
         self._read = np.zeros(-(-rows // 8), np.uint8)  # bits, since the last merge
         self._wanted: list[Ids] = []  # the rows that each fetch since then was the first to read
@@ -167,7 +171,6 @@ class NeededRows:
         now = None if self._rest is None else self._rest.now
         clocks = [0.0] * self._crew.size if now is None else self._crew.gather(now)
         times, kinds = np.unique(clocks, return_inverse=True)
-        work, lacks = np.empty((3, width(tables))), np.empty(times.size, np.int64)
         for first, end in pairwise(self._ranges):
             low, high = np.searchsorted(read, [first * self._crew.size, end * self._crew.size])
             given = self._given(tables, read[low:high])
@@ -175,7 +178,7 @@ class NeededRows:
             heads = bounds_of(np.bincount(keys[low:high] & row_sums.LOW, minlength=kinds.size))
             for changing in self._changing(tables, keys[low:high], times.tolist(), first, end):
                 numbers, some, before = changing
-                row_sums.merge(numbers, some, heads, given, kinds, before, lacks, work)
+                row_sums.merge(self._pool, numbers, some, heads, given, kinds, before)
         self._forget([read])
         self.behind = True
         return read

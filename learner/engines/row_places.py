@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from . import row_loops
+from blocklearn.matcache.cpu.pool import Pool
+
+from . import row_loops, row_threads
+from .crew import bounds
 from .row_loops import Ids
 
 Arrays = Sequence[NDArray[np.float32]]
+Loop = Callable[[NDArray[np.float32], Ids, int, NDArray[np.float32], Ids], Any]
 
 
 class Places(Protocol):
@@ -53,11 +57,12 @@ class Scratch(Places, Protocol):
 class LaidRows:
     """Moves rows between tables and an array in which those of all tables lie side by side.
 
-    places: of the rows in the tables; None: row r is in place r.
+    - places: of the rows in the tables; None: row r is in place r.
+    - pool: whose threads share the rows; None: one thread does all.
     """
 
-    def __init__(self, places: Places | None) -> None:
-        self._places = places
+    def __init__(self, places: Places | None, pool: Pool | None = None) -> None:
+        self._places, self._pool = places, pool or Pool(1)
 
     def at(self, ids: Ids) -> Ids:
         """Return the places of rows in the tables."""
@@ -65,8 +70,7 @@ class LaidRows:
 
     def take(self, tables: Arrays, at: Ids, rows: NDArray[np.float32], to: Ids) -> None:
         """Copy the rows of all tables in the places `at` to those in `to` of `rows`."""
-        for table, start in _beside(tables):
-            row_loops.take(table, at, start, rows, to)
+        self._share(row_loops.take, tables, at, rows, to)
 
     def take_whole(self, tables: Arrays, at: Ids, rows: NDArray[np.float32], to: Ids) -> None:
         """Do what `take` does, of pages that are as they were written."""
@@ -78,8 +82,20 @@ class LaidRows:
         """Replace the rows of all tables in the places `at` by those in `given` of `rows`."""
         rows = rows.reshape(at.size, width(tables))
         with nullcontext() if self._places is None else self._places.changing(at):
+            self._share(row_loops.put, tables, at, rows, given)
+
+    def _share(
+        self, loop: Loop, tables: Arrays, at: Ids, rows: NDArray[np.float32], places: Ids
+    ) -> None:
+        """Run a loop over rows of all tables, in parts."""
+        cuts = bounds(at.size, row_threads.parts(self._pool, at.size, width(tables)))
+
+        def part(number: int, thread: int) -> None:
+            some = slice(cuts[number], cuts[number + 1])
             for table, start in _beside(tables):
-                row_loops.put(table, at, start, rows, given)
+                loop(table, at[some], start, rows, places[some])
+
+        self._pool.run(part, len(cuts) - 1)
 
 
 def _beside(tables: Arrays) -> Iterator[tuple[NDArray[np.float32], int]]:

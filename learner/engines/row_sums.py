@@ -6,7 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blocklearn.matcache.cpu.jit import helper, kernel
+from blocklearn.matcache.cpu.pool import Pool
 
+from . import row_threads
+from .crew import bounds
 from .row_loops import Bounds, Ids, Keys, Table
 
 _kernel, _helper = kernel(), helper()  # no contraction: each product is rounded separately
@@ -21,8 +24,41 @@ LOW = 2**32 - 1
 EXACT = 2.0**29  # 53 digits of float64 less 24 of float32
 
 
-@_kernel
 def merge(
+    pool: Pool, numbers: Ids, keys: Keys, heads: Bounds, rows: Table, kinds: Bounds, before: Table
+) -> None:
+    """Set rows to the means of all workers, as if their float32 were added up in float64 in order.
+
+    A worker that has not read a row counts with what the row of before is for workers of its kind.
+
+    - pool: whose threads share the rows.
+    - numbers: of rows, ascending.
+    - keys: of the `rows` that workers have read: number of the row * 2^32 + worker, ascending.
+    - heads: [workers], the place of the next of the `rows` of each, which ascend, too.
+    - kinds: [workers], from 0.
+    - before: [kinds x any x columns], which the numbers count; those of kind 0 become the means.
+    """
+    parts = row_threads.parts(pool, keys.size, rows.shape[1])
+    starts = keys[bounds(keys.size, parts)[1:-1]] >> 32  # numbers of rows
+    key_cuts = [0, *np.searchsorted(keys, starts << 32), keys.size]
+    cuts = [0, *np.searchsorted(numbers, starts), numbers.size]
+    read = [
+        np.bincount(keys[key_cuts[i] : key_cuts[i + 1]] & LOW, minlength=kinds.size)
+        for i in range(parts)
+    ]
+    nexts = heads[: kinds.size] + np.cumsum([np.zeros_like(heads[: kinds.size]), *read], axis=0)
+
+    def part(i: int, thread: int) -> None:
+        work, lacks = np.empty((3, rows.shape[1])), np.empty(len(before), np.int64)
+        some, few = numbers[cuts[i] : cuts[i + 1]], keys[key_cuts[i] : key_cuts[i + 1]]
+        _merge(some, few, nexts[i].copy(), rows, kinds, before, lacks, work)
+
+    pool.run(part, parts)
+    heads[: kinds.size] = nexts[-1]
+
+
+@_kernel
+def _merge(
     numbers: Ids,
     keys: Keys,
     heads: Bounds,
@@ -32,17 +68,7 @@ def merge(
     lacks: Bounds,
     work: NDArray[np.float64],
 ) -> None:
-    """Set rows to the means of all workers, as if their float32 were added up in float64 in order.
-
-    A worker that has not read a row counts with what the row of before is for workers of its kind.
-
-    - numbers: of rows, ascending.
-    - keys: of the `rows` that workers have read: number of the row * 2^32 + worker, ascending.
-    - heads: [workers], the place of the next of the `rows` of each, which ascend, too.
-    - kinds: [workers], from 0.
-    - before: [kinds x any x columns], which the numbers count; those of kind 0 become the means.
-    - lacks: [kinds], work: [3 x columns], memory to work in.
-    """
+    """Do what `merge` does. lacks: [kinds], work: [3 x columns], memory to work in."""
     workers, width = kinds.size, np.uint64(rows.shape[1])
     stop, factor = 0, 1.0 / workers
     for i in range(numbers.size):

@@ -37,8 +37,8 @@ class Counted(needed_tables.NeededRows):
 
     done = (Semaphore(0), Semaphore(0))
 
-    def __init__(self, crew: Any, *given: Any, pieces: int) -> None:
-        super().__init__(crew, *given, pieces=pieces)
+    def __init__(self, crew: Any, *given: Any, **named: Any) -> None:
+        super().__init__(crew, *given, **named)
         self._done = self.done[crew.rank]
 
     def fetch(self, *given: Any) -> None:

@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import blocklearn as bl
-from blocklearn.learner.engines import row_sums
+from blocklearn.learner.engines import row_sums, row_threads
 from blocklearn.learner.engines.cost import Needs, Network, Sizes, needed_seconds, sparse_seconds
 from blocklearn.learner.engines.crew import Crew
 from blocklearn.learner.engines.exchange import Exchange
 from blocklearn.learner.engines.needed_rows import NeededRows
 from blocklearn.learner.training.teams import needed_tables
+from blocklearn.matcache.cpu.pool import Pool
 from blocklearn.models import FM, GLM, LDA, Model
 from blocklearn.optimizers import FTRL, LBFGS, AdaGrad, Adam
 from tests.engines.test_workers import Stops, learnt
@@ -33,6 +34,27 @@ def test_fetched_rows_have_the_bits_of_numpy(workers: int, degrees: tuple[int, .
         workers, lambda own: [needed_cases.by_workers(case, own, degrees) for case in cases]
     )
     needed_cases.check(found, cases)
+
+
+def test_threads_of_a_worker_share_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All threads take part, and the bits are those of one."""
+    monkeypatch.setattr(row_threads, "LEAST", 1)
+    cases, seen = needed_cases.CASES, set()
+
+    class Seen(Pool):
+        def run(self, task: Any, chunks: int) -> None:
+            seen.add(chunks)
+            super().run(task, chunks)
+
+    def work(own: Exchange) -> list[list[bytes]]:
+        pool = Seen(3)
+        try:
+            return [needed_cases.by_workers(case, own, pool=pool) for case in cases]
+        finally:
+            pool.close()
+
+    needed_cases.check(results(2, work), cases)
+    assert max(seen) == row_threads.EACH * 3
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
@@ -69,9 +91,13 @@ def test_any_number_of_workers_has_the_bits_of_numpy(workers: int, case: Case) -
     needed_cases.check(results(workers, lambda own: [needed_cases.by_workers(case, own)]), [case])
 
 
+@pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("width", [4, 2 * row_sums.NARROW])
-def test_sums_of_many_workers_are_those_in_their_order(width: int) -> None:
+def test_sums_of_many_workers_are_those_in_their_order(
+    width: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They are added up in any order only where this changes no bit."""
+    monkeypatch.setattr(row_threads, "LEAST", 100)
     rng, workers, rows = np.random.default_rng(0), 40, 60
     before = rng.normal(size=(rows, width)).astype(np.float32)
     before[:, 0] = 1 + 2.0**-23
@@ -96,11 +122,14 @@ def test_sums_of_many_workers_are_those_in_their_order(width: int) -> None:
     ranks = np.repeat(np.arange(workers), [some.size for some in ids])
     keys = np.sort((np.concatenate(ids).astype(np.int64) << 32) + ranks)
     heads = np.cumsum([0, *(some.size for some in ids)])
+    ends = heads[1:].tolist()
     ids_of = np.arange(rows, dtype=np.int32)
-    memory = np.empty(1, np.int64), np.empty((3, width))
     kinds = np.zeros(workers, np.int64)
-    row_sums.merge(ids_of, keys, heads, given, kinds, before[None], *memory)
+    pool = Pool(threads)
+    row_sums.merge(pool, ids_of, keys, heads, given, kinds, before[None])
+    pool.close()
     assert before.tobytes() == expected.tobytes()
+    assert heads[:-1].tolist() == ends
 
 
 def test_numbers_of_rows_are_sent_once() -> None:

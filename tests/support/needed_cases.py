@@ -16,6 +16,7 @@ from blocklearn.learner.engines.crew import Crew
 from blocklearn.learner.engines.exchange import Exchange
 from blocklearn.learner.engines.needed_rows import NeededRows
 from blocklearn.learner.engines.nested import Nested
+from blocklearn.matcache.cpu.pool import Pool
 
 Tables = list[NDArray[Any]]
 
@@ -199,10 +200,12 @@ def by_scratch(case: Case, own: Exchange) -> list[bytes]:
     return [*found, sheet.whole()]
 
 
-def by_workers(case: Case, own: Exchange, degrees: Sequence[int] = ()) -> list[bytes]:
+def by_workers(
+    case: Case, own: Exchange, degrees: Sequence[int] = (), pool: Pool | None = None
+) -> list[bytes]:
     """Return what the blocks of this worker have read, and the tables at the end."""
     swap = Nested(own, degrees).exchange if degrees else own.exchange
-    tables, rows = case.before(), NeededRows(Crew(own), case.rows, swap)
+    tables, rows = case.before(), NeededRows(Crew(own), case.rows, swap, pool=pool)
     found = []
     for merge in range(case.merges):
         blocks = [*case.blocks(own.rank, merge)]

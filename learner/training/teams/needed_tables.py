@@ -159,7 +159,8 @@ class NeededTables:
         assert scratch is None or list(scratch.tables) == list(tables)
         pieces = 1 if files is None else -(-int(needs.touched) * needs.row_bytes // PIECE_BYTES)
         columns = replica.shapes.columns
-        self._rows = NeededRows(crew, columns, swap, rest, files, scratch, pieces=pieces)
+        pool = replica.cache.backend.pool
+        self._rows = NeededRows(crew, columns, swap, rest, files, scratch, pieces=pieces, pool=pool)
 
     @property
     def behind(self) -> bool:
