@@ -3,10 +3,10 @@
     scripts/bench scale --json scale.json
 
 Simulated: the network, of a stated latency and bandwidth, and up to 256 workers, each a processor
-of this kind with one thread. Measured on this machine, by one thread: a block of training, and
-loops of a merge (digests, copies, sums). Drawn: which rows the blocks of each worker touch, by
-Zipf's law. A worker sends and receives at the same time; an exchange ends when the last worker has
-all.
+of this kind with one thread. Measured on this machine, by one thread: a block of training (of a GLM
+on tables of full size), and loops of a merge (digests, copies, sums). Drawn: which rows the blocks
+of each worker touch, by Zipf's law. A worker sends and receives at the same time; an exchange ends
+when the last worker has all.
 
 "dense" sends all numbers; "differing" sends what differs to all; "needed" fetches the rows of a
 block from their owners while the block before trains, and gives them back. Its loops are measured
@@ -27,9 +27,11 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 import blocklearn as bl
@@ -50,6 +52,9 @@ from .scale_needed import Needed, whole_settle_seconds
 from .scale_network import NETWORKS, shared_seconds
 
 PEER_NAMES: tuple[str, ...] = ()
+FEW, TEXTS, CLICKS = 4, 16, 128
+"""Blocks of a short pass, and of long ones of LDA and of the GLM: their difference is timed."""
+
 NBYTES = 4 * LINE
 
 
@@ -159,7 +164,6 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--topics", type=int, default=256)
     parser.add_argument("--trained-topics", type=int, default=64, help="that are trained on")
     parser.add_argument("--features", type=int, default=2**28, help="features of the GLM")
-    parser.add_argument("--trained", type=int, default=2**22, help="features that are trained on")
     parser.add_argument("--sync", default="1,8", help="blocks of a worker between merges")
     parser.add_argument("--counts", default="2,4,16,64,256", help="numbers of workers")
     parser.add_argument("--workers", default="2,4", help="of MPI here, to calibrate; '': none")
@@ -173,7 +177,7 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
     """Measure, calibrate, simulate."""
     rows, lines = 1024, 2**18
     if args.quick:
-        args.words, args.topics, args.features, args.trained = 2000, 64, 2**14, 2**12
+        args.words, args.topics, args.features = 2000, 64, 2**14
         args.trained_topics = 16
         args.counts, args.workers, rows, lines = "2,4", "", 32, 2**8
         args.users, args.items, args.ratings, args.rank = 2000, 500, 20_000, 8
@@ -192,37 +196,60 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
 
 def workloads(args: argparse.Namespace, rows: int) -> list[Workload]:
     """Train on some blocks of each, to know their time: that of LDA grows with the topics."""
-    texts, clicks = power_law(4 * rows, args.words), power_law(4 * rows, args.trained)
-    y = np.random.default_rng(0).random(clicks.shape[0]) < 0.5
-    lda = bl.Learner(
-        bl.models.LDA(topics=args.trained_topics, inference="vb"),
-        texts, block_rows=rows, threads=1, verbose=False,
-    )  # fmt: skip
-    glm = bl.Learner(
-        bl.models.GLM(),
-        (clicks, y.astype(np.float32)),
-        optimizer=bl.optimizers.AdaGrad(step_per="row"),
-        block_rows=rows,
-        threads=1,
-        verbose=False,
-    )
+    texts, clicks = power_law(TEXTS * rows, args.words), hashed(CLICKS * rows, args.features)
+    y = (np.random.default_rng(0).random(clicks.shape[0]) < 0.5).astype(np.float32)
+
+    def lda(blocks: int) -> bl.Learner:
+        model = bl.models.LDA(topics=args.trained_topics, inference="vb")
+        return bl.Learner(model, texts[: blocks * rows], block_rows=rows, threads=1, verbose=False)
+
+    def glm(blocks: int) -> bl.Learner:
+        return bl.Learner(
+            bl.models.GLM(),
+            (clicks[: blocks * rows], y[: blocks * rows]),
+            optimizer=bl.optimizers.AdaGrad(step_per="row"),
+            block_rows=rows,
+            threads=1,
+            verbose=False,
+        )
+
     more = args.topics / args.trained_topics
     settle = whole_settle_seconds(args.words, args.topics)
-    block = more * block_seconds(lda)
+    block = more * block_seconds(lda, TEXTS)
     return [
-        Workload("LDA", args.words, args.topics, texts.nnz // 4, block, settle=settle),
-        Workload("GLM", args.features, 1, clicks.nnz // 4, block_seconds(glm), 2),
+        Workload("LDA", args.words, args.topics, texts.nnz // TEXTS, block, settle=settle),
+        Workload("GLM", args.features, 1, clicks.nnz // CLICKS, block_seconds(glm, CLICKS), 2),
     ]
 
 
-def block_seconds(learner: Any) -> float:
-    """Return the processor seconds of a block: the least of three passes after the first."""
+def hashed(rows: int, features: int) -> sp.csr_array:
+    """Return rows of about 100 features, drawn by Zipf's law: frequent ones are not neighbours."""
+    rng = np.random.default_rng(0)
+    ends = np.cumsum(np.maximum(1, rng.lognormal(np.log(100) - 0.125, 0.5, rows)).astype(np.int64))
+    drawn = zipf(rng, features, int(ends[-1])) * 2654435761 % features
+    ones, starts = np.ones(drawn.size, np.float32), np.concatenate([[0], ends])
+    X = sp.csr_array((ones, drawn.astype(np.int32), starts), (rows, features))
+    X.sum_duplicates()
+    return X
+
+
+def block_seconds(made: Callable[[int], bl.Learner], many: int) -> float:
+    """Return the processor seconds that a pass takes for each block, without those of its end.
+
+    made: returns a learner that has so many blocks. many: blocks of the long pass.
+    """
+    short, long = (pass_seconds(made(blocks)) for blocks in (FEW, many))
+    return (long - short) / (many - FEW)
+
+
+def pass_seconds(learner: bl.Learner) -> float:
+    """Return the processor seconds of a pass: the least of three after the first."""
     found = []
     for passes in range(1, 5):
         learner.passes = passes
         begun = time.process_time()
         learner.fit()
-        found.append((time.process_time() - begun) / learner.train.blocks)
+        found.append(time.process_time() - begun)
     learner.close()
     return min(found[1:])
 
@@ -230,11 +257,14 @@ def block_seconds(learner: Any) -> float:
 def simulated(load: Workload, sync: int, workers: int, local: Local) -> list[Row]:
     """Return a row for each way and network."""
     rng = np.random.default_rng(workers)
-    blocks = [[load.touched(rng) for _ in range(sync)] for _ in range(workers)]
-    rows = [distinct(np.concatenate(own)).astype(np.int64) for own in blocks]
+
+    def draw() -> list[list[NDArray[np.int32]]]:
+        return [[load.touched(rng) for _ in range(sync)] for _ in range(workers)]
+
+    rows = [distinct(np.concatenate(own)).astype(np.int64) for own in draw()]
     differing = Traffic.of(load.lines, [load.lines_of(some) for some in rows])
     widths = [load.width] * load.tables
-    needed = Needed(load.rows, widths, blocks, rests=load.settle > 0)
+    needed = Needed(load.rows, widths, draw, rests=load.settle > 0)
     found = []
     for name, network in NETWORKS.items():
         ways = {
@@ -330,7 +360,8 @@ def calibrated(workers: int, local: Local) -> list[Row]:
         touched = [
             np.flatnonzero(rng.random(found["lines"]) < float(share)) for _ in range(workers)
         ]
-        needed = Needed(found["lines"], [LINE], [[own.astype(np.int32)] for own in touched])
+        same = [[own.astype(np.int32)] for own in touched]
+        needed = Needed(found["lines"], [LINE], partial(list, same))
         traffic = Traffic.of(found["lines"], touched)
         ways = {
             "dense": merge_seconds(found["lines"], workers, None, local, network),

@@ -1,14 +1,13 @@
 """Rows that blocks need, in `scripts/bench scale`: the loops of one worker, measured.
 
-The busiest worker runs `NeededRows` on tables of full size. What the others would send is made
-before; the network is simulated.
+The busiest worker runs `NeededRows` on tables of full size, with other rows in each round. What the
+others would send is made before; the network is simulated.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from itertools import cycle
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,7 +28,7 @@ Blocks = Sequence[Sequence[Ids]]
 class Needed:
     """What one worker does from one merge to the next, measured.
 
-    - rows, widths: of the tables. blocks: of all workers.
+    - rows, widths: of the tables. draw: returns the blocks of all workers, others at each call.
     - rests: whether rows rest: then an owner brings all of its own up to date.
 
     seconds: of its loops. most: rows of each block that the busiest worker sends or gets; given:
@@ -37,9 +36,10 @@ class Needed:
     """
 
     def __init__(
-        self, rows: int, widths: Sequence[int], blocks: Blocks, *, rests: bool = False
+        self, rows: int, widths: Sequence[int], draw: Callable[[], Blocks], *, rests: bool = False
     ) -> None:
         self._widths, self._rests = widths, rests
+        blocks = draw()
         self._workers = workers = len(blocks)
         new = [_new(own) for own in blocks]
         owned = np.array(
@@ -48,8 +48,7 @@ class Needed:
         self.most = [_busiest(owned[:, block]) for block in range(len(blocks[0]))]
         whole = owned.sum(axis=1)
         self.given = _busiest(whole)
-        busiest = int(whole.sum(axis=0).argmax())
-        self.seconds = self._measured(rows, new, blocks[busiest], busiest)
+        self.seconds = self._measured(rows, draw, int(whole.sum(axis=0).argmax()))
 
     def merge(self, network: Network, block: float) -> float:
         """Return the seconds that fetching rows and the merge add to those of training.
@@ -64,9 +63,9 @@ class Needed:
     def _needs(self, rows: int) -> Needs:
         return Needs(self._workers, 1, rows, 4 * sum(self._widths))
 
-    def _measured(self, rows: int, new: Blocks, own: Sequence[Ids], rank: int) -> float:
+    def _measured(self, rows: int, draw: Callable[[], Blocks], rank: int) -> float:
         """Return the least processor seconds of some rounds, after a first one."""
-        answers = cycle(self._answers(new, rank))
+        answers = iter(list[list[NDArray[Any]]]())
 
         def swap(parts: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
             found = list(next(answers))
@@ -74,14 +73,16 @@ class Needed:
             return found
 
         rest = Clocked(rows, self._widths[0]) if self._rests else None
-        tables = [np.zeros((rows, width), np.float32) for width in self._widths]
+        tables = [np.ones((rows, width), np.float32) for width in self._widths]
         n = self._workers
         crew: Any = SimpleNamespace(rank=rank, size=n, gather=lambda clock: [clock] * n)
         needed, found = NeededRows(crew, rows, swap, rest), []
         needed.behind = True
         for _ in range(ROUNDS + 1):
+            blocks = draw()
+            answers = iter(self._answers([_new(own) for own in blocks], rank))
             begun = time.process_time()
-            for ids in own:
+            for ids in blocks[rank]:
                 needed.fetch(tables, ids)
             needed.merge(tables)
             found.append(time.process_time() - begun)
@@ -90,13 +91,14 @@ class Needed:
     def _answers(self, new: Blocks, rank: int) -> list[list[NDArray[Any]]]:
         """Return what the others give in each exchange: numbers of rows, and rows."""
         n, width, found = self._workers, sum(self._widths), []
-        zeros = np.zeros(width * max(sum(ids.size for ids in own) for own in new) * 2, np.float32)
+        most = width * max(sum(ids.size for ids in own) for own in new) * 2
+        numbers = np.random.default_rng(rank).random(most, np.float32)
         for block in range(len(self.most)):
             wanted = [ids[ids % n == rank] for ids in (own[block] for own in new)]
             given = np.bincount(new[rank][block] % n, minlength=n)
-            found += [wanted, [zeros[: width * count] for count in given]]
+            found += [wanted, [numbers[: width * count] for count in given]]
         read = [np.count_nonzero(np.concatenate(own) % n == rank) for own in new]
-        return [*found, [zeros[: width * count] for count in read]]
+        return [*found, [numbers[: width * count] for count in read]]
 
 
 class Clocked:
