@@ -266,16 +266,21 @@ def topics(source: ParquetSource, hook: Hook) -> np.ndarray:
     return learner.fit().state().tensors["lambda"]
 
 
-def test_training_goes_on_when_a_datanode_dies(hdfs: Hdfs, local: Path) -> None:
-    """Comes last: the datanode stays dead."""
+def test_training_goes_on_when_a_datanode_dies(hdfs: Hdfs, local: Path, tmp_path: Path) -> None:
+    """Comes last: the datanode stays dead. Block datasets are read from the other one, too."""
+    write_blocks(ParquetSource(local, FEATURES, block_rows=1000), [tmp_path])
+    for path in tmp_path.iterdir():
+        hdfs.do(f"put {path} /blocks/{path.name}")
     expected = topics(ParquetSource(local, FEATURES, block_rows=1000), Hook())
     half = blocks_of(ParquetSource(local, FEATURES, block_rows=1000))
     native = open_hdfs(hdfs, "hdfs")
+    sources = [BlockSource([f"{hdfs.url(scheme)}/blocks"]) for scheme in ("webhdfs", "hdfs")]
     killed = At(5, lambda: hdfs.do("kill 0"))
     found = topics(open_hdfs(hdfs, "webhdfs"), killed)
     assert killed.left < 0
     np.testing.assert_array_equal(found, expected)
-    assert_same(blocks_of(native), half)
+    for source in (native, *sources):
+        assert_same(blocks_of(source), half)
 
 
 # ------------------------------------------------------------- S3
