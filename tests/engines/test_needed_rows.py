@@ -262,9 +262,11 @@ CANNOT: dict[str, tuple[Model, Any]] = {
 
 def learner(model: Model, optimizer: Any, **given: Any) -> bl.Learner:
     """A learner after two passes, with scores within a pass, which read the whole table."""
-    options: dict[str, Any] = {"passes": 2, "block_rows": 10, "seed": 3, "sync_every": 2, **given}
+    options: dict[str, Any] = {
+        "passes": 2, "block_rows": 10, "seed": 3, "sync_every": 2, "threads": 1, **given,
+    }  # fmt: skip
     return bl.Learner(
-        model, *data_of(model), optimizer=optimizer, threads=1, verbose=False,
+        model, *data_of(model), optimizer=optimizer, verbose=False,
         evaluation=bl.Evaluation(every_blocks=4), **options,
     ).fit()  # fmt: skip
 
@@ -280,6 +282,24 @@ def test_workers_that_fetch_rows_learn_what_replicas_learn(
     found = results(workers, lambda own: learnt(learner(model, optimizer, engine=own)))
     assert "W" in always
     assert found == [expected] * workers
+
+
+def test_the_threads_of_a_learner_share_rows(
+    always: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts, noted = row_threads.parts, list[int]()
+
+    def counted(*given: Any) -> int:
+        noted.append(parts(*given))
+        return noted[-1]
+
+    monkeypatch.setattr(row_threads, "LEAST", 1)
+    monkeypatch.setattr(row_threads, "parts", counted)
+    model, optimizer = CAN["factors"]
+    expected = learnt(learner(model, optimizer, replicas=2))
+    found = results(2, lambda own: learnt(learner(model, optimizer, engine=own, threads=2)))
+    assert found == [expected] * 2
+    assert max(noted) == 2 * row_threads.EACH
 
 
 @pytest.mark.parametrize("name", RESTING)
