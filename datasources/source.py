@@ -225,6 +225,14 @@ def first_rows(source: DataSource) -> npt.NDArray[np.int64]:
     return np.minimum(np.arange(source.blocks + 1) * shape.rows, shape.total_rows)
 
 
+def each_block(source: DataSource, start: int = 0) -> Iterator[HostBlock]:
+    """Yield the blocks of pass 0 from `start` on, each in the same memory, without their index."""
+    block = HostBlock(source.shape, indexed=False)
+    for index in range(start, source.blocks):
+        source.read(0, index, block)
+        yield block
+
+
 def check_source(source: DataSource) -> None:
     """Raise DataError for an object that is no source, or whose sizes contradict each other."""
     if isinstance(source, type):

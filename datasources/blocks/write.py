@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..block import HostBlock
-from ..source import DataSource, row_names, target_names
+from ..source import DataSource, each_block, row_names, target_names
 from .arrow_file import Codec
 from .writer import BlockWriter
 
@@ -26,7 +25,6 @@ def write_blocks(
     Raises `DataError`.
     """
     shape, ids = source.shape, row_names(source)
-    block = HostBlock(shape)
     with BlockWriter(
         paths,
         block_rows=block_rows or shape.rows,
@@ -36,8 +34,7 @@ def write_blocks(
         origin=f"fingerprint {source.fingerprint}",
         overwrite=overwrite,
     ) as writer:
-        for index in range(source.blocks):
-            source.read(0, index, block)
+        for block in each_block(source):
             rows = block.rows
             given: dict[str, Any] = (
                 {"dense": block.dense[:rows]}

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from ..block import HostBlock
 from ..parsing.layout import FIRST, Layout, Place, Rows, Sparse
-from ..source import DataSource, row_names, target_names
+from ..source import DataSource, each_block, row_names, target_names
 
 
 class SourceRows:
@@ -33,10 +32,8 @@ class SourceRows:
 
     def chunks(self, start: Place = FIRST) -> Iterator[Rows]:
         """Yield all rows from `start` on; arrays are valid until the next chunk."""
-        source, layout = self.source, self.layout
-        block = HostBlock(source.shape)
-        for index in range(start.offset, source.blocks):
-            source.read(0, index, block)
+        layout = self.layout
+        for block in each_block(self.source, start.offset):
             rows = block.rows
             X = Sparse(
                 block.indptr[: rows + 1], block.indices[: block.nnz], block.values[: block.nnz]
@@ -46,7 +43,7 @@ class SourceRows:
                 ids = [self._ids[row] for row in block.row_ids[:rows].tolist()]
             yield Rows(
                 block.dense[:rows] if layout.dense else X,
-                Place(0, index + 1, 0),
+                Place(0, block.index + 1, 0),
                 block.targets[:rows] if layout.targets else None,
                 block.weights[:rows] if layout.weighted else None,
                 ids,

@@ -16,7 +16,7 @@ from ..errors import DataError
 from ..holdout.derived import DerivedSource
 from ..holdout.entries import entries_of
 from ..holdout.split import start_of
-from ..source import DataSource
+from ..source import DataSource, each_block
 
 WHOLE = 2.0**-64  # of a hash as a number in [0, 1)
 
@@ -103,9 +103,7 @@ class NegativeSource(DerivedSource):
 def counts_of(source: DataSource) -> npt.NDArray[np.float64]:
     """Return the number of positive entries of each column, float64 [columns]."""
     counts = np.zeros(source.shape.columns)
-    block = HostBlock(source.shape, indexed=False)
-    for index in range(source.blocks):
-        source.read(0, index, block)
+    for block in each_block(source):
         count_positive(block.indices, block.values, block.nnz, counts)
     return counts
 

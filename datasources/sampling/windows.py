@@ -14,7 +14,7 @@ from ..block import HostBlock
 from ..errors import DataError
 from ..holdout.derived import DerivedSource
 from ..holdout.split import start_of
-from ..source import DataSource
+from ..source import DataSource, each_block
 
 WHOLE = 2.0**-64  # of a hash as a number in [0, 1)
 
@@ -130,9 +130,7 @@ def counts_of(source: DataSource) -> npt.NDArray[np.float64]:
     """Return how often each word occurs, float64 [columns]."""
     check_words(source)
     counts = np.zeros(source.shape.columns)
-    block = HostBlock(source.shape, indexed=False)
-    for index in range(source.blocks):
-        source.read(0, index, block)
+    for block in each_block(source):
         counts += np.bincount(block.indices[: block.nnz], minlength=counts.size)
     return counts
 

@@ -13,7 +13,7 @@ from ..arrays.compiled import kernel
 from ..block import HostBlock
 from ..errors import DataError
 from ..holdout.derived import DerivedSource
-from ..source import DataSource, rows_last, target_names
+from ..source import DataSource, each_block, rows_last, target_names
 from .names import Weighting
 
 IDF, TF_IDF, PMI = 0, 1, 2
@@ -94,9 +94,7 @@ class WeightedSource(DerivedSource):
 def weights_of(source: DataSource, weighting: Weighting) -> Floats:
     """Return w_j of a pass over a sparse source, float32 [columns]: see `WeightedSource`."""
     sums, rows = np.zeros(source.shape.columns), 0.0
-    block = HostBlock(source.shape, indexed=False)
-    for index in range(source.blocks):
-        source.read(0, index, block)
+    for block in each_block(source):
         rows += float(block.weights[: block.rows].sum(dtype=np.float64))
         add_columns(
             block.indptr, block.indices, block.values, block.weights, block.rows,
