@@ -46,9 +46,9 @@ def bag_of_words(
     else:
         listed = vocabulary or path.with_name(vocabulary_of(path.name))
         if listed.exists() or vocabulary is not None:
-            names = read_names(listed, columns, scratch)
+            names = read_names(listed, columns)
         else:
-            names = names_beside(path, columns, scratch)
+            names = names_beside(path, columns)
     parts = group(str(path), read_entries(path, size, body, scratch), size.rows, scratch)
     return Grouped(str(path), Layout(columns, names=names), parts, scratch)
 

@@ -69,7 +69,7 @@ class BidmatFile:
                     "many columns, and all be dense or all sparse."
                 )
         columns = check_columns(paths[0], heads[0].columns, known)
-        names = names_beside(paths[0], columns, scratch) if known is None else known.names
+        names = names_beside(paths[0], columns) if known is None else known.names
         self.layout = Layout(columns, dense=heads[0].kind == DENSE, names=names)
 
     def chunks(self, start: Place = FIRST) -> Iterator[Rows]:

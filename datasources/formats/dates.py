@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
-from ..text.read_texts import read_lines
+from ..parsing.lines import read_lines
 from .word_counts import JSON_LINES, is_table, read_texts, text_kind
 
 ISO = re.compile(r"\s*(\d{4})(?:-(\d\d)(?:-(\d\d)(?!\d))?)?(?![\d-])")

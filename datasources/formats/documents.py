@@ -8,10 +8,9 @@ from typing import NamedTuple, Protocol
 from ..errors import DataError
 from ..listing import files_among
 from ..parsing.layout import FIRST, Place
-from ..parsing.lines import Lines, line_chunks, text_lines
+from ..parsing.lines import BOM, Lines, decode, line_chunks, text_lines
 from ..parsing.numbers import TOO_LARGE
 from ..parsing.scratch import Scratch
-from ..text import read_texts as text_files
 
 FOLDER_FILES = 64  # files of a folder in a chunk
 MENTIONED = 5  # fields listed in a message
@@ -152,4 +151,4 @@ class TextFolder:
             data = file.read_bytes()
             self._scratch.tell(len(data))
             name = file.relative_to(self._path).as_posix()
-            yield Document(name, text_files.decode(data, file, 1))
+            yield Document(name, decode(data.removeprefix(BOM), file, 1))

@@ -52,7 +52,7 @@ class LdaCFile:
         if known is not None:
             columns, names = known.columns, known.names
         elif listed is not None:
-            names = listed_names(listed, scratch)
+            names = listed_names(listed)
             columns = len(names)
         else:
             columns = scratch.remember("lda-c.json", self._count)

@@ -33,5 +33,5 @@ def matrix_market(paths: Sequence[Path], scratch: Scratch, known: Known | None =
     columns = check_columns(path, size.columns, known)
     found = mirrored(read_entries(path, size, head.body, scratch), head.symmetry)
     parts = group(str(path), found, size.rows, scratch)
-    names = names_beside(path, columns, scratch) if known is None else known.names
+    names = names_beside(path, columns) if known is None else known.names
     return Grouped(str(path), Layout(columns, names=names), parts, scratch)

@@ -4,36 +4,33 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import DataError
-from ..parsing.lines import line_chunks, text_lines
-from ..parsing.scratch import Scratch
+from ..parsing.lines import read_lines
 from ..text.corpus import columns_of
 
 
-def names_beside(path: Path, columns: int, scratch: Scratch) -> Sequence[str] | None:
+def names_beside(path: Path, columns: int) -> Sequence[str] | None:
     """Return the words of `vocab.txt` beside `path`, None if it does not exist."""
     listed = path.with_name("vocab.txt")
-    return read_names(listed, columns, scratch) if listed.exists() else None
+    return read_names(listed, columns) if listed.exists() else None
 
 
-def read_names(path: Path, columns: int, scratch: Scratch) -> list[str]:
+def read_names(path: Path, columns: int) -> list[str]:
     """Return the words in a file, one per line.
 
     Raises `DataError` unless they are `columns` different ones.
     """
-    names = listed_names(path, scratch)
+    names = listed_names(path)
     if len(names) != columns:
         raise DataError(f"{path}: {len(names)} names, but there are {columns} columns.")
     return names
 
 
-def listed_names(path: Path, scratch: Scratch) -> list[str]:
+def listed_names(path: Path) -> list[str]:
     """Return the words in a file, one per line.
 
     Raises `DataError` if one occurs twice.
     """
-    names: list[str] = []
-    for chunk in line_chunks([path], Scratch(scratch.folder, scratch.memory)):
-        names += [line.strip() for _, line in text_lines(chunk)]
+    names = [line.strip() for _, line in read_lines(path)]
     try:
         columns_of(names)
     except DataError as error:

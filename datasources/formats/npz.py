@@ -117,7 +117,7 @@ def scipy_npz(paths: Sequence[Path], scratch: Scratch, known: Known | None = Non
     path, archive = paths[0], NpzArchive(paths[0], scratch.tell)
     kind, (rows, columns) = archive.text("format"), archive.shape()
     check_columns(path, columns, known)
-    layout = Layout(columns, names=known.names if known else names_beside(path, columns, scratch))
+    layout = Layout(columns, names=known.names if known else names_beside(path, columns))
     if kind == "csr":
         return CsrRows(archive, rows, layout)
     if kind == "csc":

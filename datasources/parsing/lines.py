@@ -89,6 +89,13 @@ def text_lines(chunk: Lines) -> Iterator[tuple[int, str]]:
         yield number, line.removesuffix("\r")
 
 
+def read_lines(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield `("file:line", text)` for every line of a file, perhaps packed; see `text_lines`."""
+    for chunk in line_chunks([path], Scratch(path.parent)):
+        for number, line in text_lines(chunk):
+            yield f"{path.name}:{number}", line
+
+
 def placed_lines(
     path: Path, scratch: Scratch, start: Place = FIRST
 ) -> Iterator[tuple[int, bytes, Place]]:

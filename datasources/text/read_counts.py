@@ -12,8 +12,8 @@ from ..arrays.feature_hashing import HashedWords
 from ..errors import DataError
 from ..parsing.announced import check_announced
 from ..parsing.array_files import load_file
+from ..parsing.lines import read_lines
 from .corpus import Corpus, columns_of
-from .read_texts import read_lines
 
 
 def read_matrix(path: Path, vocabulary: Sequence[str] | None, *, signed: bool = False) -> Corpus:

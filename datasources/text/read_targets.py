@@ -11,7 +11,7 @@ from ..arrays.block_shape import MAX_COLUMNS
 from ..arrays.validate import check_weights
 from ..errors import DataError
 from ..parsing.array_files import READERS, load_file
-from .read_texts import read_lines
+from ..parsing.lines import read_lines
 
 
 def read_weights(path: Path, documents: int) -> Any:

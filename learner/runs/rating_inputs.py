@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from blocklearn.datasources import DataError, DataSource, Ids, entries_of, row_names
+from blocklearn.datasources.parsing.lines import read_lines
 from blocklearn.datasources.ratings import read_pairs
-from blocklearn.datasources.text.read_texts import read_lines
 
 from ..learner import Learner
 from ..recommendation.factors import Side, factors_of, unknown
@@ -31,7 +31,7 @@ def read_ids(path: Path) -> Ids:
         FileNotFoundError: there is no such file.
         DataError: the file has no ids, or is not UTF-8.
     """
-    found = [line for _, text in read_lines(path) if (line := text.rstrip("\r\n"))]
+    found = [line for _, line in read_lines(path) if line]
     if not found:
         raise DataError(f"{path}: has no ids. Write one id per line.")
     return Ids(found)

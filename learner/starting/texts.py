@@ -10,8 +10,8 @@ from blocklearn.datasources import DataError
 from blocklearn.datasources.formats.dates import day_of
 from blocklearn.datasources.formats.word_counts import JSON_LINES, LDA_C
 from blocklearn.datasources.packed.streams import kind_of
+from blocklearn.datasources.parsing.lines import read_lines
 from blocklearn.datasources.ratings.column_names import TIMES, called
-from blocklearn.datasources.text.read_texts import read_lines
 
 from ..inspection.look import TEXTS, is_table, look_at
 from .start import MATRICES, Start, separated, wrong

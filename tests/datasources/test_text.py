@@ -25,7 +25,7 @@ from blocklearn.datasources import (
     read_counts,
     words,
 )
-from blocklearn.datasources.text.read_texts import read_lines
+from blocklearn.datasources.parsing.lines import read_lines
 from blocklearn.datasources.text.words import DOCSTRING_WORDS, STOP_WORDS
 
 TEXT = "The socket reads bytes.\n\nBytes, bytes: über_paths 2024 and SOCKETS\n"
@@ -324,5 +324,5 @@ def test_lines_may_come_from_a_pipe() -> None:
     out, into = os.pipe()
     os.write(into, b"7\n9\n")
     os.close(into)
-    assert [text for _, text in read_lines(Path(f"/dev/fd/{out}"))] == ["7\n", "9\n"]
+    assert [text for _, text in read_lines(Path(f"/dev/fd/{out}"))] == ["7", "9"]
     os.close(out)
