@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from blocklearn.matcache.cpu.sort_row import tidy_row
+
 from ..arrays.compiled import kernel
 from ..arrays.validate import check_weights
 from ..block import HostBlock
@@ -165,43 +167,12 @@ def tidy(
 
     On entry, row i has the entries offsets[i] to ends[i]. `offsets` are updated to the new rows.
     """
-    to = offsets[0]
-    start = to
+    start = to = offsets[0]
     for i in range(ends.size):
-        end, following = ends[i], offsets[i + 1]
-        rises = True
-        for place in range(start + 1, end):
-            rises &= indices[place] > indices[place - 1]
-        if not rises:
-            sort_pairs(indices[start:end], values[start:end])
-        if rises and to == start:
-            to = end
-        else:
-            begin = to
-            for place in range(start, end):
-                if to > begin and indices[place] == indices[to - 1]:
-                    values[to - 1] += values[place]
-                else:
-                    indices[to], values[to] = indices[place], values[place]
-                    to += 1
-        offsets[i + 1] = to
-        start = following
-
-
-@kernel
-def sort_pairs(keys: npt.NDArray[np.int32], values: npt.NDArray[np.float32]) -> None:
-    """Sort both arrays by `keys`, in place, with Shell's method.
-
-    Runs that already ascend keep their order.
-    """
-    gap = 1
-    while gap < keys.size // 9:
-        gap = 3 * gap + 1
-    while gap > 0:
-        for i in range(gap, keys.size):
-            key, value, j = keys[i], values[i], i
-            while j >= gap and keys[j - gap] > key:
-                keys[j], values[j] = keys[j - gap], values[j - gap]
-                j -= gap
-            keys[j], values[j] = key, value
-        gap //= 3
+        size = tidy_row(indices[start : ends[i]], values[start : ends[i]])
+        if to < start:
+            for place in range(size):
+                indices[to + place] = indices[start + place]
+                values[to + place] = values[start + place]
+        to += size
+        start, offsets[i + 1] = offsets[i + 1], to

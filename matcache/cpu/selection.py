@@ -10,7 +10,7 @@ and `after` leads from a place to the next one of the same column. Places ascend
 import numpy as np
 
 from .jit import kernel
-from .sort_row import heap_sort
+from .sort_row import sort_by_index
 
 _kernel = kernel()
 
@@ -90,7 +90,7 @@ def copy_columns(
                 to += 1
                 p = after[p - 1]
         if falls:
-            heap_sort(to_columns[starts[i] : to], to_values[starts[i] : to])
+            sort_by_index(to_columns[starts[i] : to], to_values[starts[i] : to])
 
 
 @_kernel
