@@ -28,6 +28,7 @@ from .arrays.block_shape import (
     laid_out,
 )
 from .arrays.validate import (
+    bad_weight,
     check_csr,
     check_dense,
     check_weights,
@@ -290,10 +291,8 @@ class HostBlock:
     def _finish_weights(self, checked: bool) -> None:
         bad = -1 if checked else check_weights(self.weights, self.rows)
         if bad >= 0:
-            raise DataError(
-                f"{self._name()}: {self._row_name(bad)} has the weight {self.weights[bad]}, but "
-                "a weight must be a finite number, 0 or more."
-            )
+            text = bad_weight(self._row_name(bad), self.weights[bad])
+            raise DataError(f"{self._name()}: {text}")
 
     def _finish_table(self, what: str, table: npt.NDArray[np.float32], checked: bool) -> None:
         if self.rows < len(table):

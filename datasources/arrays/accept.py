@@ -8,7 +8,16 @@ import numpy.typing as npt
 from scipy import sparse
 
 from ..errors import DataError
-from .validate import GOOD, ORDER, check_csr, check_dense, describe_csr, not_finite
+from .validate import (
+    GOOD,
+    ORDER,
+    bad_weight,
+    check_csr,
+    check_dense,
+    check_weights,
+    describe_csr,
+    not_finite,
+)
 
 
 @dataclass(frozen=True)
@@ -68,13 +77,35 @@ def check_kind(matrix: Any, name: str) -> None:
         )
 
 
-def accept_dense(table: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
-    """Verify a table; copy it only if kernels cannot read its dtype."""
+def accept_dense(table: npt.NDArray[Any], name: str, first: int = 0) -> npt.NDArray[Any]:
+    """Verify a table; copy it only if kernels cannot read its dtype.
+
+    first: number of the first row in messages.
+    """
     table = readable(table)
     row, column = check_dense(table, len(table))
     if row >= 0:
-        raise DataError(f"{name}: " + not_finite(f"row {row}", column, table[row, column]))
+        text = not_finite(f"row {first + row}", column, table[row, column])
+        raise DataError(f"{name}: {text}")
     return table
+
+
+def accept_weights(weights: Any, name: str, first: int = 0) -> npt.NDArray[np.float32]:
+    """Return weights as float32 [rows], finite and not negative.
+
+    first: number of the first row in messages, which begin with `name`. Raises `DataError`.
+    """
+    weights = np.asarray(weights)
+    if weights.ndim != 1 or weights.dtype.kind not in "biuf":
+        raise DataError(
+            f"{name}: weights have the shape {weights.shape} and the dtype {weights.dtype}, but "
+            "must be one real number per row."
+        )
+    bad = check_weights(readable(weights), len(weights))
+    if bad >= 0:
+        raise DataError(f"{name}: {bad_weight(f'row {first + bad}', weights[bad])}")
+    single: npt.NDArray[np.float32] = weights.astype(np.float32)
+    return single
 
 
 def accept_sparse(matrix: Any, name: str) -> CSR:

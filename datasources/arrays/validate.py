@@ -161,3 +161,11 @@ def not_finite(row_name: str, column: int, value: Any) -> str:
         f"{row_name}, column {column} is {value}, but every value must be a finite float32 "
         f"(at most {LARGEST:.3g} in size); clean or rescale the data."
     )
+
+
+def bad_weight(row_name: str, weight: Any) -> str:
+    """Return the sentence for a weight that `check_weights` found."""
+    return (
+        f"{row_name} has the weight {weight}, but a weight must be a finite number, 0 or more; 0 "
+        "is as if the row were absent."
+    )

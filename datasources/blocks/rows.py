@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
 
-from ..arrays.accept import readable
+from ..arrays.accept import accept_dense, accept_weights, readable
 from ..arrays.block_shape import MAX_COLUMNS
-from ..arrays.validate import GOOD, check_csr, check_dense, check_weights, describe_csr, not_finite
+from ..arrays.validate import GOOD, check_csr, describe_csr
 from ..errors import DataError
 from .layout import Arrays, Kind
 from .manifest import Sums
@@ -97,7 +97,7 @@ def accept_rows(
             "targets", targets.reshape(-1, 1) if targets.ndim == 1 else targets, first
         )
     if weights is not None:
-        arrays["weights"] = _weights(weights, first)
+        arrays["weights"] = accept_weights(weights, "BlockWriter", first)
     for name in ("targets", "weights"):
         if name in arrays and len(arrays[name]) != count:
             raise DataError(
@@ -144,28 +144,8 @@ def _table(name: str, given: Any, first: int) -> npt.NDArray[np.float32]:
             f"BlockWriter: {name} must be a table of real numbers with one row per row of the "
             f"data; it has the shape {table.shape} and the dtype {table.dtype}."
         )
-    table = readable(table)
-    row, column = check_dense(table, len(table))
-    if row >= 0:
-        text = not_finite(f"row {first + row}", column, table[row, column])
-        raise DataError(f"BlockWriter: {name}: {text}")
+    table = accept_dense(table, f"BlockWriter: {name}", first)
     return np.ascontiguousarray(table, np.float32)
-
-
-def _weights(given: Any, first: int) -> npt.NDArray[np.float32]:
-    weights = np.asarray(given)
-    if weights.ndim != 1 or not _real(weights):
-        raise DataError(
-            f"BlockWriter: weights have the shape {weights.shape} and the dtype {weights.dtype}, "
-            "but must be one real number per row."
-        )
-    bad = check_weights(readable(weights), len(weights))
-    if bad >= 0:
-        raise DataError(
-            f"BlockWriter: row {first + bad} has the weight {weights[bad]}, but a weight must be a "
-            "finite number, 0 or more."
-        )
-    return np.ascontiguousarray(weights, np.float32)
 
 
 def _real(numbers: npt.NDArray[Any]) -> bool:

@@ -8,11 +8,10 @@ import numpy.typing as npt
 import xxhash
 from scipy import sparse
 
-from ..arrays.accept import CSR, accept
+from ..arrays.accept import CSR, accept, accept_weights
 from ..arrays.block_shape import MAX_COLUMNS
 from ..arrays.copy_rows import expand_csr, gather_dense
 from ..arrays.hashing import hash_matrix, hash_numbers
-from ..arrays.validate import check_weights
 from ..block import HostBlock
 from ..errors import DataError
 
@@ -32,7 +31,10 @@ class Labels:
         """Verify everything."""
         self.rows = rows
         self.targets = None if targets is None else accept_targets(targets, rows)
-        self.weights = None if weights is None else accept_weights(weights, rows)
+        self.weights = None
+        if weights is not None:
+            check_rows("weights", np.shape(weights), rows)
+            self.weights = accept_weights(weights, "MatrixSource")
         self.names, self.given = names, targets is not None or weights is not None
         table = self.targets
         self.columns = (
@@ -119,25 +121,6 @@ def accept_targets(targets: Any, rows: int) -> CSR | npt.NDArray[Any]:
     check_rows("targets", targets.shape, rows)
     table = accept(targets, "MatrixSource: targets")
     return table if isinstance(table, CSR) else np.ascontiguousarray(table)
-
-
-def accept_weights(weights: Any, rows: int) -> npt.NDArray[np.float32]:
-    """Return weights as float32 [rows], finite and not negative."""
-    weights = np.asarray(weights)
-    check_rows("weights", weights.shape, rows)
-    if weights.ndim != 1 or weights.dtype.kind not in "biuf":
-        raise DataError(
-            f"MatrixSource: weights have the shape {weights.shape} and the dtype {weights.dtype}, "
-            "but must be one real number per row."
-        )
-    bad = check_weights(weights.astype(np.float64), rows)
-    if bad >= 0:
-        raise DataError(
-            f"MatrixSource: row {bad} has the weight {weights[bad]}, but a weight must be a finite "
-            "number, 0 or more; 0 is as if the row were absent."
-        )
-    single: npt.NDArray[np.float32] = weights.astype(np.float32)
-    return single
 
 
 def check_rows(what: str, shape: tuple[int, ...], rows: int) -> None:

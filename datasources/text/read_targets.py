@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..arrays.accept import accept
+from ..arrays.accept import accept, accept_weights
 from ..arrays.block_shape import MAX_COLUMNS
-from ..arrays.validate import check_weights
 from ..errors import DataError
 from ..parsing.array_files import READERS, load_file
 from ..parsing.lines import read_lines
@@ -27,13 +26,7 @@ def read_weights(path: Path, documents: int) -> Any:
             f"{path}: weights of shape {weights.shape} and dtype {weights.dtype}: must be "
             f"{documents} real numbers, one per document."
         )
-    bad = check_weights(weights.astype(np.float64), documents)
-    if bad >= 0:
-        raise DataError(
-            f"{path}: row {bad} has the weight {weights[bad]}, but a weight must be a finite "
-            "number, 0 or more."
-        )
-    return weights
+    return accept_weights(weights, str(path))
 
 
 def read_targets(path: Path, documents: int) -> tuple[Any, list[str] | None]:
