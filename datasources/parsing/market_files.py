@@ -4,7 +4,6 @@ SciPy's reader takes `0x10` for 0, ignores what follows a number, and reads floa
 """
 
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,8 @@ from ..errors import DataError
 from .announced import check_announced
 from .entries import read_entries
 from .lines import placed_lines
-from .market_head import SYMMETRIES, mirrored, read_head
-from .numbers import INTEGER, parse_float32, show
+from .market_head import mirrored, read_head
+from .numbers import parse_float32
 from .scratch import Scratch
 
 
@@ -30,7 +29,7 @@ def load_market(path: Path) -> Any:
         scratch = Scratch(Path(folder))
         _, first, _ = next(placed_lines(path, scratch), (1, b"", None))
         if first.lower().split()[2:3] == [b"array"]:
-            return read_array(path, scratch, first.decode("utf-8", "replace").lower().split())
+            return read_array(path, scratch)
         head = read_head(path, scratch)
         found = read_entries(path, head.size, head.body, scratch)
         parts = list(mirrored(found, head.symmetry))
@@ -42,49 +41,29 @@ def load_market(path: Path) -> Any:
     return sparse.coo_array((values, (rows, columns)), shape=(head.size.rows, head.size.columns))
 
 
-def read_array(path: Path, scratch: Scratch, banner: list[str]) -> Any:
+def read_array(path: Path, scratch: Scratch) -> Any:
     """Read a dense matrix: sizes, then one number per line, column by column.
 
     A symmetric matrix has only the numbers on and below the diagonal.
     """
-    if len(banner) != 5 or banner[0] != "%%matrixmarket" or banner[4] not in SYMMETRIES:
-        raise DataError(
-            f"{path}:1: {' '.join(banner)[:60]!r}: must be a line such as %%MatrixMarket matrix "
-            "array real general."
-        )
-    lines = array_lines(path, scratch)
-    number, line = next(lines, (1, b""))
-    words = line.split()
-    if len(words) != 2 or not all(INTEGER.fullmatch(word) for word in words):
-        raise DataError(f"{path}:{number}: {show(line)}: must be the numbers of rows and columns.")
-    rows, columns = map(int, words)
-    if banner[4] != "general" and rows != columns:
-        raise DataError(
-            f"{path}:{number}: {rows} x {columns}: must be square, as it is {banner[4]}."
-        )
+    size, symmetry, body = read_head(path, scratch, "array")
     values = []
-    for number, line in lines:
+    for number, line, _ in placed_lines(path, scratch, body):
         try:
-            values.append(parse_float32(line.strip()))
+            if line.strip() and not line.startswith(b"%"):
+                values.append(parse_float32(line.strip()))
         except ValueError as error:
             raise DataError(f"{path}:{number}: {error}.") from None
-    skew = banner[4].startswith("skew")
-    needed = rows * columns if banner[4] == "general" else rows * (rows + (-1 if skew else 1)) // 2
+    rows, skew = size.rows, symmetry.startswith("skew")
+    needed = size.entries if symmetry == "general" else rows * (rows + (-1 if skew else 1)) // 2
     if len(values) != needed:
         raise DataError(
             f"{path}: {len(values):,} numbers, but it declares {needed:,}; is it cut off?"
         )
-    if banner[4] == "general":
-        return np.array(values, np.float32).reshape(columns, rows).T
+    if symmetry == "general":
+        return np.array(values, np.float32).reshape(size.columns, rows).T
     table = np.zeros((rows, rows), np.float32)
     upper = np.triu_indices(rows, int(skew))  # by row; by symmetry the lower part by column
     table.T[upper] = values
     table[upper] = -table.T[upper] if skew else table.T[upper]
     return table
-
-
-def array_lines(path: Path, scratch: Scratch) -> Iterator[tuple[int, bytes]]:
-    """Yield number and text of lines after the banner, without comments and blanks."""
-    for number, line, _ in placed_lines(path, scratch):
-        if number > 1 and line.strip() and not line.startswith(b"%"):
-            yield number, line

@@ -88,7 +88,7 @@ def test_matrices_as_scipy_writes_them(tmp_path: Path, kind: str, form: str) -> 
         ("array real general\n2 2\n1\n0x2\n3\n4\n", r"m\.mtx:4: '0x2' is not a number"),
         ("array real general\n2\n1\n", "must be the numbers of rows and columns"),
         ("array real symmetric\n2 3\n1\n", "2 x 3: must be square, as it is symmetric"),
-        ("array real hermitian\n2 2\n1\n", "must be a line such as %%MatrixMarket"),
+        ("array real hermitian\n2 2\n1\n", "that is array real hermitian: must be array; real"),
         ("array real general\n999999999999 999999999999\n1\n", "1 numbers, but it declares"),
     ],
 )
