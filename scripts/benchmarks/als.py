@@ -97,18 +97,18 @@ class Measure:
         """Return the rows of all rounds, by system; every other round reverses the order."""
         args, found = self.args, dict[str, list[Row]]()
         marks = list(range(1, args.passes + 1))
-        systems: dict[str, tuple[str, dict[str, Any], list[int], int]] = {}
+        systems: dict[str, tuple[str, dict[str, Any], list[int]]] = {}
         for name in args.ours.split(",") if loss == "explicit" else ["cg"]:
-            systems[f"blocklearn {name}"] = ("blocklearn", RECIPES[name], marks, args.rounds)
+            systems[f"blocklearn {name}"] = ("blocklearn", RECIPES[name], marks)
         for name in peers:
             peer = PEERS[name]
             if peer.loss == loss:
                 points = [1, 2] if args.quick else list(peer.checkpoints)
-                systems[name] = (name, {}, points, min(args.rounds, peer.rounds))
+                systems[name] = (name, {}, points)
         for turn in range(args.rounds):
             order = list(systems.items())[:: -1 if turn % 2 else 1]
-            for label, (name, recipe, points, most) in order:
-                if turn < most and label not in self.report.failed:
+            for label, (name, recipe, points) in order:
+                if label not in self.report.failed:
                     row = self.one(label, name, rank, loss, recipe, points)
                     if row is not None:
                         found.setdefault(label, []).append(row)

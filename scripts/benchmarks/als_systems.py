@@ -5,8 +5,8 @@ prediction is mean + U V'. The clock runs during training, not while X is conver
 package's own format. Each package is called as its own documentation says.
 
 Factors are float32. The penalty is reg times the number of a row's ratings; only implicit has
-another loss. cmfrec and Spark cannot continue from a model, so they start anew for each
-checkpoint. Users and items without training ratings get zeros.
+another loss. cmfrec cannot continue from a model, so it starts anew for each checkpoint. Users and
+items without training ratings get zeros.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import scipy.sparse as sp
 import blocklearn as bl
 from blocklearn.models import ALS
 
-from . import peer_tools, system
+from . import system
 from .process import Clock
 from .system import Keeper, train_ours
 
@@ -201,61 +201,19 @@ def run_implicit(job: Job, X: Any) -> None:
     job.settings["seconds_each"] = round(float(np.median(each)), 5)
 
 
-def run_spark(job: Job, X: Any) -> None:
-    """Run Spark MLlib's ALS (Cholesky) on local threads, on ratings minus their mean."""
-    import pyarrow as pa
-    from pyarrow import parquet
-    from pyspark.ml.recommendation import ALS
-
-    entries, mean, blocks = sp.coo_matrix(X), float(X.data.mean()), 2 * job.threads
-    columns = {"user": entries.row, "item": entries.col, "rating": entries.data - np.float32(mean)}
-    parquet.write_table(pa.table(columns), str(job.path("spark.parquet")))
-    with peer_tools.spark(job, "als", blocks) as session:
-        rows = session.read.parquet(str(job.path("spark.parquet"))).repartition(blocks).cache()
-        rows.count()
-
-        def fit(iterations: int) -> Any:
-            model = ALS(
-                rank=job.rank, maxIter=iterations, regParam=job.reg, numUserBlocks=blocks,
-                numItemBlocks=blocks, seed=0, checkpointInterval=-1,
-                intermediateStorageLevel="MEMORY_ONLY", finalStorageLevel="MEMORY_ONLY",
-            ).fit(rows)  # fmt: skip
-            model.userFactors.count(), model.itemFactors.count()
-            return model
-
-        fit(1)  # warms the JVM up
-        job.settings |= {"blocks": blocks, "solver": "Cholesky", "centred": True}
-        for done in map(int, job.checkpoints):  # a run for each, from the start
-            clock = Clock()
-            with clock:
-                model = fit(done)
-            found = zip((model.userFactors, model.itemFactors), X.shape, strict=True)
-            U, V = (_table(factors.toPandas(), n, job.rank) for factors, n in found)
-            job.keep(done, clock, U=U, V=V, mean=mean)
-
-
-def _table(factors: Any, length: int, rank: int) -> Any:
-    table = np.zeros((length, rank), np.float32)
-    table[factors["id"].to_numpy()] = np.stack(factors["features"].to_numpy())
-    return table
-
-
 @dataclass(frozen=True)
 class Peer(system.Peer):
     """A package; checkpoints are alternations.
 
     loss: the loss that it minimises.
-    rounds: it runs in at most so many.
     """
 
     loss: str = "explicit"
-    rounds: int = 99
 
 
 PEERS = {
     "cmfrec": Peer("cmfrec", "cmfrec", run_cmfrec, (1, 3, 5, 10)),
     "cmfrec-plain": Peer("cmfrec", "cmfrec", run_cmfrec_plain, (1, 3, 5, 10)),
     "lenskit": Peer("lenskit", "lenskit", run_lenskit, (1, 3, 5, 10)),
-    "spark": Peer("pyspark", "pyspark", run_spark, (1, 3), rounds=1),
     "implicit": Peer("implicit", "implicit", run_implicit, (1, 3, 5, 10), loss="implicit"),
 }

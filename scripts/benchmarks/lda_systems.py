@@ -21,6 +21,7 @@ Longer than 300 lines: one function for each system.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from io import StringIO
@@ -266,6 +267,27 @@ def read_vw_topics(lines: Sequence[str], topics: int, words: int) -> Any:
     return phi / phi.sum(1, keepdims=True)
 
 
+@contextmanager
+def spark(job: Job) -> Iterator[Any]:
+    """Open a session on local threads."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(f"local[{job.threads}]").appName("lda")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "8g",
+        "spark.local.dir": job.folder,
+        "spark.driver.extraJavaOptions": "--add-modules=jdk.incubator.vector",
+        "spark.sql.shuffle.partitions": str(job.threads),
+    }
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
 def run_spark(job: Job, X: Any) -> None:
     """Run Spark MLlib's online LDA on local threads; batches are random, of similar size."""
     from pyspark.ml.clustering import LDA
@@ -273,7 +295,7 @@ def run_spark(job: Job, X: Any) -> None:
 
     data = job.path("spark.libsvm")
     dump_svmlight_file(X, np.zeros(X.shape[0]), str(data), zero_based=False)
-    with peer_tools.spark(job, "lda", job.threads) as session:
+    with spark(job) as session:
         reader = session.read.format("libsvm").option("numFeatures", str(X.shape[1]))
         rows = reader.load(str(data)).select("features").coalesce(job.threads).cache()
         documents = rows.count()

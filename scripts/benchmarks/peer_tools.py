@@ -1,12 +1,11 @@
-"""Start Vowpal Wabbit and Spark for every benchmark that compares with them."""
+"""Start Vowpal Wabbit for every benchmark that compares with it."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .process import Clock
@@ -45,24 +44,3 @@ def run_vw(
 def _vw(arguments: Sequence[Any]) -> None:
     command = [sys.executable, "-m", "vowpalwabbit", *map(str, arguments)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-
-
-@contextmanager
-def spark(job: Job, name: str, partitions: int) -> Iterator[Any]:
-    """Open a session on local threads."""
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.master(f"local[{job.threads}]").appName(name)
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.driver.memory": "8g",
-        "spark.local.dir": job.folder,
-        "spark.driver.extraJavaOptions": "--add-modules=jdk.incubator.vector",
-        "spark.sql.shuffle.partitions": str(partitions),
-    }
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()

@@ -84,13 +84,6 @@ def test_tables(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_paged(tmp_path: Path) -> None:
-    rows = run(tmp_path, "paged", "--folder", str(tmp_path))["rows"]
-    assert [row["system"] for row in rows] == ["memory", "files"] * 3
-    assert [file.name for file in tmp_path.iterdir()] == ["result.json"]
-
-
-@pytest.mark.slow
 def test_scale(tmp_path: Path) -> None:
     file = tmp_path / "scale.json"
     assert main(["scale", "--quick", "--json", str(file)]) == 0
