@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import compress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,20 @@ from .split import limit_of, start_of
 
 STEP = 256  # rows from one stored count to the next
 CHUNK = 1 << 14  # rows tested at a time by `chosen`
+
+
+class Rule(NamedTuple):
+    """Which rows belong to a part.
+
+    - marks: bits from `split_by_contents`, or empty.
+    - start, limit: see `start_of` and `limit_of`; used without marks.
+    - held: whether the part is the held-out rows.
+    """
+
+    marks: npt.NDArray[np.uint8]
+    start: np.uint64
+    limit: np.uint64
+    held: bool
 
 
 class RowFilter(DerivedSource):
@@ -64,11 +78,10 @@ class RowFilter(DerivedSource):
     ) -> None:
         """Count the rows of both parts."""
         rows = source.shape.total_rows
-        self._held = held
-        self._marks = np.empty(0, np.uint8) if marks is None else marks
-        self._start, self._limit = start_of(seed), limit_of(share)
+        bits = np.empty(0, np.uint8) if marks is None else marks
+        self._rule = Rule(bits, start_of(seed), limit_of(share), held)
         self._before = np.zeros(-(-rows // STEP) + 1, np.int64)
-        count_held(self._marks, self._start, self._limit, rows, STEP, self._before)
+        count_held(self._rule, rows, self._before)
         found = int(self._before[-1])
         check_parts(share, rows - found, found)
         shape = replace(source.shape, total_rows=found if held else rows - found)
@@ -91,12 +104,12 @@ class RowFilter(DerivedSource):
     def first_rows(self) -> npt.NDArray[np.int64]:
         """The first row of each block of the rows in order, and the number of rows."""
         found = first_rows(self._source).copy()
-        count_before(found, self._marks, self._start, self._limit, self._held)
+        count_before(found, self._rule)
         return found
 
     def row(self, number: int) -> int:
         """Return the number in the source of the row with this number here."""
-        return nth(number, self._marks, self._start, self._limit, self._held, STEP, self._before)
+        return nth(number, self._rule, self._before)
 
     def chosen(self) -> Iterator[bool]:
         """Yield for every row of the source whether it belongs to this part."""
@@ -104,7 +117,7 @@ class RowFilter(DerivedSource):
         for start in range(0, rows, CHUNK):
             ids = np.arange(start, min(start + CHUNK, rows))
             bits = np.empty(ids.size, np.bool_)
-            mark(ids, self._marks, self._start, self._limit, self._held, bits)
+            mark(ids, self._rule, bits)
             yield from bits.tolist()
 
     def read_labels(self) -> Iterator[RowLabels] | None:
@@ -114,16 +127,14 @@ class RowFilter(DerivedSource):
 
     def _inside(self, labels: RowLabels) -> RowLabels:
         bits = np.empty(labels.ids.size, np.bool_)
-        mark(labels.ids, self._marks, self._start, self._limit, self._held, bits)
+        mark(labels.ids, self._rule, bits)
         return RowLabels(labels.ids[bits], labels.targets[bits], labels.weights[bits])
 
     def _make(
         self, pass_: int, whole: HostBlock, scratch: npt.NDArray[Any], into: HostBlock
     ) -> int:
-        rows = select(
-            whole.row_ids, whole.rows, self._marks, self._start, self._limit, self._held,
-            STEP, self._before, scratch, into.row_ids,
-        )  # fmt: skip
+        ids = whole.row_ids[: whole.rows]
+        rows = select(ids, self._rule, self._before, scratch, into.row_ids)
         self._copy(whole, scratch[:rows], into)
         return rows
 
@@ -164,74 +175,53 @@ class PartNames(NumberedNames):
 
 
 @kernel
-def is_held(row: int, marks: npt.NDArray[np.uint8], start: np.uint64, limit: np.uint64) -> bool:
+def is_held(row: int, rule: Rule) -> bool:
     """Whether this row is held out: by the marks if any, else by `split_rows`."""
-    if marks.size:
-        return bool(marks[row >> 3] >> (row & 7) & 1)
-    return bool(mix_one(start + np.uint64(row + 1) * GOLDEN) < limit)
+    if rule.marks.size:
+        return bool(rule.marks[row >> 3] >> (row & 7) & 1)
+    return bool(mix_one(rule.start + np.uint64(row + 1) * GOLDEN) < rule.limit)
 
 
 @kernel
-def count_held(
-    marks: npt.NDArray[np.uint8],
-    start: np.uint64,
-    limit: np.uint64,
-    rows: int,
-    step: int,
-    before: npt.NDArray[np.int64],
-) -> None:
+def count_held(rule: Rule, rows: int, before: npt.NDArray[np.int64]) -> None:
     """Fill `before` [parts + 1] with the counts of held-out rows before each part.
 
-    A part has `step` rows. The last element counts all `rows`.
+    A part has `STEP` rows. The last element counts all `rows`.
     """
     found, part = 0, 0
     for row in range(rows):
-        if row % step == 0:
+        if row % STEP == 0:
             before[part] = found
             part += 1
-        found += is_held(row, marks, start, limit)
+        found += is_held(row, rule)
     before[part] = found
 
 
 @kernel
-def count_before(
-    rows: npt.NDArray[np.int64],
-    marks: npt.NDArray[np.uint8],
-    start: np.uint64,
-    limit: np.uint64,
-    held: bool,
-) -> None:
+def count_before(rows: npt.NDArray[np.int64], rule: Rule) -> None:
     """Replace ascending rows of the source by the number of rows of a part before each."""
     found, row = 0, 0
     for i in range(rows.size):
         while row < rows[i]:
-            found += is_held(row, marks, start, limit) == held
+            found += is_held(row, rule) == rule.held
             row += 1
         rows[i] = found
 
 
 @kernel
-def nth(
-    number: int,
-    marks: npt.NDArray[np.uint8],
-    start: np.uint64,
-    limit: np.uint64,
-    held: bool,
-    step: int,
-    before: npt.NDArray[np.int64],
-) -> int:
+def nth(number: int, rule: Rule, before: npt.NDArray[np.int64]) -> int:
     """Return the row with this number within a part; before: filled by `count_held`."""
-    low, high = 0, before.size - 1  # search the part of `step` rows that contains it
+    low, high = 0, before.size - 1  # search the part of `STEP` rows that contains it
     while high - low > 1:
         middle = (low + high) // 2
-        rank = before[middle] if held else middle * step - before[middle]
+        rank = before[middle] if rule.held else middle * STEP - before[middle]
         if rank <= number:
             low = middle
         else:
             high = middle
-    rank, row = int(before[low]) if held else int(low * step - before[low]), low * step
+    rank, row = int(before[low]) if rule.held else int(low * STEP - before[low]), low * STEP
     while True:
-        if is_held(row, marks, start, limit) == held:
+        if is_held(row, rule) == rule.held:
             if rank == number:
                 return row
             rank += 1
@@ -239,47 +229,35 @@ def nth(
 
 
 @kernel
-def mark(
-    ids: npt.NDArray[np.int64],
-    marks: npt.NDArray[np.uint8],
-    start: np.uint64,
-    limit: np.uint64,
-    held: bool,
-    chosen: npt.NDArray[np.bool_],
-) -> None:
+def mark(ids: npt.NDArray[np.int64], rule: Rule, chosen: npt.NDArray[np.bool_]) -> None:
     """Write to `chosen` which of the rows `ids` belong to a part."""
     for i in range(ids.size):
-        chosen[i] = is_held(int(ids[i]), marks, start, limit) == held
+        chosen[i] = is_held(int(ids[i]), rule) == rule.held
 
 
 @kernel
 def select(
     ids: npt.NDArray[np.int64],
-    rows: int,
-    marks: npt.NDArray[np.uint8],
-    start: np.uint64,
-    limit: np.uint64,
-    held: bool,
-    step: int,
+    rule: Rule,
     before: npt.NDArray[np.int64],
     places: npt.NDArray[np.int64],
     numbers: npt.NDArray[np.int64],
 ) -> int:
-    """Select the rows of a part from the first `rows` of `ids`; return their count.
+    """Select the rows of a part from `ids`; return their count.
 
     - places: filled with the position of each selected row in the block.
     - numbers: filled with its number within the part.
     """
     found, at, rank = 0, -1, 0  # rank: held rows before row `at`
-    for place in range(rows):
+    for place in range(ids.size):
         row = int(ids[place])
-        if at < 0 or row < at or row - at > step:
-            at, rank = row // step * step, int(before[row // step])
+        if at < 0 or row < at or row - at > STEP:
+            at, rank = row // STEP * STEP, int(before[row // STEP])
         while at < row:
-            rank += is_held(at, marks, start, limit)
+            rank += is_held(at, rule)
             at += 1
-        if is_held(row, marks, start, limit) == held:
+        if is_held(row, rule) == rule.held:
             places[found] = place
-            numbers[found] = rank if held else row - rank
+            numbers[found] = rank if rule.held else row - rank
             found += 1
     return found
