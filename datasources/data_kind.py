@@ -4,7 +4,9 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field
 
 from blocklearn.fields import Named
 
@@ -13,6 +15,15 @@ from .holdout.row_filter import RowFilter
 from .holdout.samples import Reading, Samples
 from .holdout.split import HoldBy, split_by_contents
 from .source import DataSource
+
+Separator = Annotated[
+    str | None,
+    Field(
+        min_length=1,
+        max_length=1,
+        description="separates fields of text; null: a tab in .tsv files, else a comma",
+    ),
+]
 
 
 class DataKind(Named, extra="forbid"):

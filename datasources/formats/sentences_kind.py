@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from ..data_kind import MemoryKind, check_rows_held
+from ..data_kind import MemoryKind, Separator, check_rows_held
 from ..examples.docstrings import docstring_texts
 from ..holdout.samples import Reading, Samples, check_parts
 from ..holdout.split import HoldBy, split_rows
@@ -35,12 +35,7 @@ class SentencesData(MemoryKind):
     )
     min_count: int = Field(5, ge=1, description="leave out words that occur less often")
     text: str = Field("text", description="field (.jsonl) or column (tables) with the text")
-    separator: str | None = Field(
-        None,
-        min_length=1,
-        max_length=1,
-        description="separates fields of .csv and .tsv; null: a tab in .tsv files, else a comma",
-    )
+    separator: Separator = None
 
     def files(self) -> Iterator[Path]:
         """Yield the files of texts."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator
 
 from ..arrays.feature_hashing import MOST_BITS, HashedWords
-from ..data_kind import MemoryKind
+from ..data_kind import MemoryKind, Separator
 from ..errors import DataError
 from ..examples.docstrings import python_docs
 from ..holdout.samples import Reading, Samples
@@ -75,12 +75,7 @@ class FileData(MemoryKind):
         description="field (.jsonl) or column (tables) with the date of a document, such as 2024, "
         "2024-05 or 2024-05-17T10:00; reports then show topics over time",
     )
-    separator: str | None = Field(
-        None,
-        min_length=1,
-        max_length=1,
-        description="separates fields of .csv and .tsv; null: a tab in .tsv files, else a comma",
-    )
+    separator: Separator = None
     hash_bits: HashBits = None
 
     @field_validator("path", mode="before")

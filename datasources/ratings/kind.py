@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from ..data_kind import MemoryKind
+from ..data_kind import MemoryKind, Separator
 from ..holdout.samples import Reading, Samples
 from ..holdout.split import HoldBy
 from ..ids import Ids
@@ -62,9 +62,7 @@ class RatingsData(RatingsKind):
     columns: list[str] | None = Field(
         None, description="names of all columns, if the first line does not have them"
     )
-    separator: str | None = Field(
-        None, min_length=1, max_length=1, description="null: a tab in .tsv files, else a comma"
-    )
+    separator: Separator = None
     duplicates: Duplicates = Field(
         "error", description="policy for several records of one user and item"
     )

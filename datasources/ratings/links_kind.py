@@ -11,7 +11,7 @@ from typing import Literal
 import pyarrow as pa
 from pydantic import Field
 
-from ..data_kind import MemoryKind
+from ..data_kind import MemoryKind, Separator
 from ..holdout.samples import Samples
 from ..ids import Ids
 from ..source import DataSource
@@ -40,9 +40,7 @@ class LinksData(MemoryKind):
     columns: list[str] | None = Field(
         None, description="names of all columns, if the first line does not have them"
     )
-    separator: str | None = Field(
-        None, min_length=1, max_length=1, description="null: a tab in .tsv files, else a comma"
-    )
+    separator: Separator = None
 
     def files(self) -> Iterator[Path]:
         """Yield the file."""

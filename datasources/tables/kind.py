@@ -10,7 +10,7 @@ from scipy import sparse
 
 from ..arrays.feature_hashing import MOST_BITS, HashedWords, SeenNames, hash_features
 from ..arrays.moments import Moments
-from ..data_kind import DataKind, MemoryKind, check_apart
+from ..data_kind import DataKind, MemoryKind, Separator, check_apart
 from ..errors import DataError
 from ..holdout.samples import Reading, Samples
 from ..holdout.split import HoldBy
@@ -56,12 +56,7 @@ class TableData(MemoryKind):
     interactions: list[tuple[str, str]] = Field(
         [], description="pairs of categorical columns: each pair of values is a feature, too"
     )
-    separator: str | None = Field(
-        None,
-        min_length=1,
-        max_length=1,
-        description="character between fields; null: a tab in .tsv files, else a comma",
-    )
+    separator: Separator = None
     nulls: Literal["error", "zero"] = Field(
         "error",
         description="missing numeric features: error or zero; missing categories are left out",
