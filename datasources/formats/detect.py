@@ -16,7 +16,6 @@ from ..errors import DataError
 from ..listing import PARQUET, files_among, require_data, require_target
 from ..packed.streams import kind_of
 from ..parsing.layout import Known, RowFile
-from ..parsing.npy import NpyFile
 from ..parsing.scratch import Scratch
 from ..remote import PATIENCE, StoredPath, find, resolve
 from ..remote import Place as AnyPath
@@ -26,6 +25,7 @@ from .lda_c import LdaCFile
 from .libffm import LibffmFile
 from .libsvm import LibsvmFile
 from .matrix_market import matrix_market
+from .npy import NpyFile
 from .npz import scipy_npz
 from .parquet_rows import parquet_rows
 from .ratings_rows import ratings_rows

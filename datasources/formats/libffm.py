@@ -32,9 +32,7 @@ class LibffmFile:
         features = (
             (1, set(names)) for chunk in line_chunks(paths, scratch) for _, names, _ in of(chunk)
         )
-        names = choose_words(
-            paths[0], features, scratch, known, min_df=1, max_df=1.0, hash_bits=None
-        )
+        names = choose_words(paths[0], features, scratch, known)
         self._vocabulary = Vocabulary(names)
         self.layout = Layout(len(names), names=names, targets=1)
 

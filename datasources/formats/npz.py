@@ -27,7 +27,7 @@ from ..parsing.layout import (
     check_columns,
     check_finite,
 )
-from ..parsing.npy import read_header
+from ..parsing.npy_header import read_header
 from ..parsing.scratch import Scratch
 from ..parsing.sections import CHUNK_NUMBERS, Csr, Section
 from .grouping import Grouped, group

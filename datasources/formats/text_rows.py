@@ -13,15 +13,11 @@ from ..text.word_table import WordTable
 from .csv_texts import CsvTexts
 from .documents import Documents, JsonLines, TextFolder, TextLines
 from .parquet_texts import ParquetTexts
-from .vocabulary import Vocabulary, choose_words
+from .vocabulary import Limits, Vocabulary, choose_words
 
 
 class TextRows:
     """Documents as sparse rows that count each word (see `text.words`).
-
-    min_df: leave out words in fewer documents.
-    max_df: leave out words in more than this share of the documents.
-    hash_bits: use 2**hash_bits hashed columns for all words; None: one column per word.
 
     The files are read twice if columns are not hashed and no model gives the words.
     """
@@ -30,23 +26,12 @@ class TextRows:
         self,
         documents: Documents,
         scratch: Scratch,
-        known: Known | None = None,
-        *,
-        min_df: int = 1,
-        max_df: float = 1.0,
-        hash_bits: int | None = None,
+        known: Known | None,
+        limits: Limits,
     ) -> None:
         """Find the vocabulary."""
         self._documents = documents
-        found = choose_words(
-            documents.name,
-            words_of(documents),
-            scratch,
-            known,
-            min_df=min_df,
-            max_df=max_df,
-            hash_bits=hash_bits,
-        )
+        found = choose_words(documents.name, words_of(documents), scratch, known, limits)
         self._vocabulary = Vocabulary(found)
         self.layout = Layout(
             len(found),
@@ -98,7 +83,7 @@ def text_rows(
     documents: Documents = TextLines(paths, scratch)
     if paths[0].is_dir():
         documents = TextFolder(paths[0], scratch)
-    return TextRows(documents, scratch, known, min_df=min_df, max_df=max_df, hash_bits=hash_bits)
+    return TextRows(documents, scratch, known, Limits(min_df, max_df, hash_bits))
 
 
 def json_rows(
@@ -115,7 +100,7 @@ def json_rows(
 ) -> TextRows:
     """Read a document per line of JSON; see `JsonLines`."""
     documents = JsonLines(paths, scratch, text=text, targets=targets, ids=ids)
-    return TextRows(documents, scratch, known, min_df=min_df, max_df=max_df, hash_bits=hash_bits)
+    return TextRows(documents, scratch, known, Limits(min_df, max_df, hash_bits))
 
 
 def table_text_rows(
@@ -135,7 +120,7 @@ def table_text_rows(
     documents = table_texts(
         paths, scratch, text=text, targets=targets, ids=ids, separator=separator
     )
-    return TextRows(documents, scratch, known, min_df=min_df, max_df=max_df, hash_bits=hash_bits)
+    return TextRows(documents, scratch, known, Limits(min_df, max_df, hash_bits))
 
 
 def table_texts(

@@ -11,7 +11,7 @@ from heapq import merge
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..arrays.feature_hashing import HashedWords
 from ..errors import DataError
@@ -49,15 +49,28 @@ class Vocabulary(dict[str, int]):
         return found
 
 
+class Limits(NamedTuple):
+    """Which words become columns.
+
+    min_df: leave out words in fewer documents.
+    max_df: leave out words in more than this share of the documents.
+    hash_bits: use 2**hash_bits hashed columns for all words; None: one column per word.
+    """
+
+    min_df: int = 1
+    max_df: float = 1.0
+    hash_bits: int | None = None
+
+
+ALL = Limits()
+
+
 def choose_words(
     name: Any,
     documents: Iterable[tuple[int, Iterable[str] | Mapping[str, int]]],
     scratch: Scratch,
     known: Known | None,
-    *,
-    min_df: int,
-    max_df: float,
-    hash_bits: int | None,
+    limits: Limits = ALL,
 ) -> Sequence[str]:
     """Return the words that become columns.
 
@@ -65,12 +78,11 @@ def choose_words(
     documents: numbers of documents, and in how many of them each word is; or a 1, and the distinct
         words of one document. They are read only if words must be counted.
     known: a model's columns; its words are used if given.
-    min_df, max_df: else choose words in at least `min_df` documents and at most a share `max_df`
-        of them, sorted.
-    hash_bits: if given, hash words instead.
+    limits: else choose these words, sorted.
 
     Raises `DataError` if no word is left, or too many.
     """
+    min_df, max_df, hash_bits = limits
     check_limits(min_df, max_df)
     if known is not None and known.names is not None:
         return known.names

@@ -15,7 +15,7 @@ from ..parsing.lines import Lines, line_chunks, text_lines
 from ..parsing.numbers import NUMBER, TOO_LARGE, parse_float32
 from ..parsing.scratch import Scratch
 from .bags import Bags
-from .vocabulary import Vocabulary, choose_words
+from .vocabulary import Limits, Vocabulary, choose_words
 
 BASED = "bases (predictions to start from) are left out"
 
@@ -27,7 +27,7 @@ class VowpalWabbitRows:
     the same feature are added. Features without a name are named `:0`, `:1`, ... in each namespace,
     as Vowpal Wabbit counts them. A base (the prediction to start from) is left out, with a remark.
     The target is the label; all examples must have one, or none. Hashes differ from Vowpal
-    Wabbit's. min_df, max_df, hash_bits: see `TextRows`.
+    Wabbit's. min_df, max_df, hash_bits: see `Limits`.
     """
 
     def __init__(
@@ -54,9 +54,7 @@ class VowpalWabbitRows:
             ),
             scratch,
             known,
-            min_df=min_df,
-            max_df=max_df,
-            hash_bits=hash_bits,
+            Limits(min_df, max_df, hash_bits),
         )
         self._vocabulary = Vocabulary(found)
         targets = 0 if first.label is None else 1

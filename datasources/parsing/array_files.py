@@ -12,7 +12,7 @@ from scipy import sparse
 
 from ..errors import DataError
 from .market_files import load_market
-from .npy import read_header
+from .npy_header import read_header
 
 KINDS = "biufcSUMmV"  # kinds of dtypes: all but Python objects
 INFLATED = 1100  # bytes that one byte of a zip archive can inflate to, at most

@@ -233,7 +233,7 @@ def test_npz_of_something_else(tmp_path: Path) -> None:
 def test_npy_as_numpy_reads_it(
     tmp_path: Path, order: Any, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("blocklearn.datasources.parsing.npy.CHUNK_NUMBERS", 64)
+    monkeypatch.setattr("blocklearn.datasources.formats.npy.CHUNK_NUMBERS", 64)
     X = np.random.default_rng(0).integers(0, 9, (100, 7)).astype(dtype, order=order)
     np.save(tmp_path / "a.npy", X)
     np.testing.assert_array_equal(read(tmp_path / "a.npy").dense, X.astype(np.float32))

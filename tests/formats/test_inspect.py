@@ -43,7 +43,7 @@ def test_statistics_are_those_of_the_matrix(
     tmp_path: Path, name: str, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("blocklearn.datasources.parsing.sections.CHUNK_ROWS", chunk)
-    monkeypatch.setattr("blocklearn.datasources.parsing.npy.CHUNK_NUMBERS", chunk * 30)
+    monkeypatch.setattr("blocklearn.datasources.formats.npy.CHUNK_NUMBERS", chunk * 30)
     X = example(500, 30)
     table, path = X.toarray(), tmp_path / name
     np.save(path, table) if name == "a.npy" else sparse.save_npz(path, X)
