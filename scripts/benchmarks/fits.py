@@ -15,11 +15,10 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -32,21 +31,13 @@ from .first_fit import first_fit
 from .glm import features
 from .glm_systems import sample
 from .machine import describe
-from .report import Ratio, Report, Row, table
+from .report import Report
+from .turns import OURS, System, in_turns, ratios
+from .turns import show as show_table
 
 PEER_NAMES: tuple[str, ...] = ("logistic", "liblinear", "sgd")
-OURS = "GLMClassifier"
+CLASS = "GLMClassifier"
 SHORT = (11_000, 500, 18)  # rows, features and non-zeros a row of --short
-
-
-class System(NamedTuple):
-    """A way to fit. scores: fits, and returns scores of the held-out rows [n x columns]."""
-
-    name: str
-    version: str
-    settings: dict[str, Any]
-    fit: Callable[[], Callable[[Any], Any]]
-    times: float = 1.0  # factor of its seconds
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -78,23 +69,10 @@ def run(args: argparse.Namespace, peers: list[str]) -> Report:
     systems = list(ours(X[train], y[train], columns))
     systems += list(theirs(X[train], y[train], columns, peers))
     systems = systems[:: 3 if args.quick else 1]
-    found: list[list[tuple[float, float]]] = [[] for _ in systems]
-    for round_ in range(args.rounds + 1):
-        for system, results in zip(systems, found, strict=True):
-            if not round_ and system.name != OURS:
-                continue  # only ours has something to load
-            begun = time.process_time()
-            scores = system.fit()
-            seconds = (time.process_time() - begun) * system.times
-            if round_:
-                results.append((seconds, auc(scores(X[test]), y[test], columns)))
-    for system, results in zip(systems, found, strict=True):
-        seconds, quality = np.median(results, axis=0).tolist()
-        settings = system.settings | {"seconds_of_runs": [round(s, 4) for s, _ in results]}
-        report.rows.append(Row(system.name, system.version, settings, seconds, {"auc": quality}))
-    report.ratios = list(ratios(report.rows))
+    in_turns(report, systems, args.rounds, "auc", lambda f: auc(f(X[test]), y[test], columns))
+    report.ratios = list(ratios(report.rows, "auc", 4))
     if y.ndim == 1:
-        report.data["first"] = first_fits(X[train], y[train], [OURS, *peers], args.rounds)
+        report.data["first"] = first_fits(X[train], y[train], [CLASS, *peers], args.rounds)
     return report
 
 
@@ -107,7 +85,7 @@ def first_fits(X: Any, y: Any, names: list[str], rounds: int) -> dict[str, float
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         sp.save_npz(Path(folder) / "X.npz", X)
         np.save(Path(folder) / "y.npy", y)
-        found[f"{OURS}, nothing compiled"] = [first_fit(OURS, Path(folder), compiled=False)]
+        found[f"{CLASS}, nothing compiled"] = [first_fit(CLASS, Path(folder), compiled=False)]
         for _ in range(rounds):
             for name in names:
                 seconds = first_fit(name, Path(folder), compiled=True)
@@ -158,7 +136,7 @@ def short_rows(labels: int) -> tuple[Any, Any]:
 
 
 def ours(X: Any, y: Any, columns: list[int]) -> Iterator[System]:
-    """Yield ours."""
+    """Yield ours; training returns what scores held-out rows [n x columns]."""
 
     def fitted(settings: dict[str, Any]) -> Callable[[Any], Any]:
         model = bl.GLMClassifier(n_jobs=1, random_state=0, **settings).fit(X, y)
@@ -174,6 +152,7 @@ def ours(X: Any, y: Any, columns: list[int]) -> Iterator[System]:
         *({"max_iter": passes} for passes in (1, 2, 3)),
         *({"alpha": alpha, **more} for alpha in (1e-4, 1e-5) for more in ({}, {"max_iter": 2})),
     ]:
+        fitted(settings)  # compiles
         yield System(OURS, bl.__version__, settings, lambda s=settings: fitted(s))
 
 
@@ -227,30 +206,7 @@ def auc(scores: Any, y: Any, columns: list[int]) -> float:
     return float(np.mean([area(scores[:, t], Y[:, t], ones) for t in usable]))
 
 
-def ratios(rows: list[Row]) -> Iterator[Ratio]:
-    """Yield, for each peer, its seconds / ours to its AUC, and with the defaults of both."""
-    mine = [row for row in rows if row.system == OURS]
-    for peer in (row for row in rows if row.system != OURS):
-        wanted = round(peer.quality["auc"], 4)
-        there = [row for row in mine if round(row.quality["auc"], 4) >= wanted]
-        best = min(there, key=lambda row: row.seconds) if there else None
-        note = f"{told(peer)}: {wanted:.4f} after {peer.seconds:.3f} s; ours: "
-        note += f"{told(best)}, {best.seconds:.3f} s" if best else "never"
-        value = None if best is None else round(peer.seconds / best.seconds, 2)
-        yield Ratio("seconds to the peer's AUC", f"{peer.system}, {told(peer)}", OURS, value, note)
-
-
-def told(row: Row) -> str:
-    """Return the settings of a system."""
-    given = {k: v for k, v in row.settings.items() if k != "seconds_of_runs"}
-    return ", ".join(f"{name} {value}" for name, value in given.items()) or "defaults"
-
-
 def show(report: Report) -> str:
     """Return tables of all systems and of the ratios."""
-    lines = [
-        [row.system, told(row), f"{row.quality['auc']:.4f}", row.seconds] for row in report.rows
-    ]
-    notes = [f"{ratio.name}, {ratio.of}: {ratio.value} ({ratio.note})" for ratio in report.ratios]
     first = [f"first fit of a process, {n}: {s} s" for n, s in report.data.get("first", {}).items()]
-    return "\n".join([table(["", "settings", "AUC", "seconds"], lines), *notes, *first])
+    return "\n".join([show_table(report, "auc", 4), *first])

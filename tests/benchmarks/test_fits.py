@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scripts.benchmarks.fits import auc, first_fits, ratios, short_rows
+from scripts.benchmarks.fits import auc, first_fits, short_rows
 from scripts.benchmarks.report import Row
+from scripts.benchmarks.turns import ratios
 
 
 def test_short_rows_have_length_one_and_labels_of_every_size() -> None:
@@ -24,12 +25,12 @@ def test_auc_is_that_of_labels_or_of_classes_against_the_rest() -> None:
 
 def test_the_fastest_of_ours_that_is_as_good_counts() -> None:
     def row(system: str, seconds: float, quality: float) -> Row:
-        return Row(system, "1", {"seconds_of_runs": []}, seconds, {"auc": quality})
+        return Row(system, "1", {}, seconds, {"auc": quality})
 
-    ours = [row("GLMClassifier", 1.0, 0.8), row("GLMClassifier", 2.0, 0.9)]
-    near, far = ratios([*ours, row("sgd", 6.0, 0.85), row("logistic", 6.0, 0.95)])
+    ours = [row("blocklearn", 1.0, 0.8), row("blocklearn", 2.0, 0.9)]
+    near, far = ratios([*ours, row("sgd", 6.0, 0.85), row("logistic", 6.0, 0.95)], "auc", 4)
     assert near.value == pytest.approx(3.0) and far.value is None
-    assert far.note == "defaults: 0.9500 after 6.000 s; ours: never"
+    assert (far.name, far.of, far.note) == ("seconds to 0.95", "logistic, defaults", "ours: never")
 
 
 @pytest.mark.slow
