@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
+from ..packed.streams import kind_of
 from ..parsing.lines import read_lines
-from .word_counts import JSON_LINES, is_table, read_texts, text_kind
+from .word_counts import JSON_LINES, is_table, read_texts
 
 ISO = re.compile(r"\s*(\d{4})(?:-(\d\d)(?:-(\d\d)(?!\d))?)?(?![\d-])")
 BATCH = 1 << 14  # rows of Parquet at a time
@@ -38,9 +39,9 @@ def read_dates(path: Path, field: str, separator: str | None) -> Iterator[tuple[
         DataError: the table has no column `field`, or the file cannot be read.
     """
     if not is_table(path):
-        if path.is_file() and text_kind(path) in JSON_LINES:
+        if path.is_file() and kind_of(path) in JSON_LINES:
             yield from of_json_lines(path, field)
-    elif path.is_dir() or text_kind(path) == ".parquet":
+    elif path.is_dir() or kind_of(path) == ".parquet":
         yield from of_parquet(path, field)
     else:
         yield from read_texts(path, field, separator)

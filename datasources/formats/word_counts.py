@@ -8,9 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError
+from ..packed.streams import kind_of
+from ..parsing.scratch import Scratch
 from ..text.corpus import Corpus, check_limits, count_texts
 from ..text.read_counts import read_matrix
 from ..text.read_targets import read_targets
+from .documents import Documents, JsonLines, TextFolder, TextLines
+from .lda_c import read_lda_c
 
 JSON_LINES = (".jsonl", ".ndjson")
 TABLES = (".csv", ".tsv", ".parquet")
@@ -29,7 +33,7 @@ def is_text_or_counts(path: Path) -> bool:
 
 def is_counts(path: Path) -> bool:
     """Return whether the file at `path` has counts of words, not texts."""
-    return path.suffix in MATRICES or text_kind(path) in LDA_C
+    return path.suffix in MATRICES or kind_of(path) in LDA_C
 
 
 def matching(path: Path) -> list[Path]:
@@ -53,7 +57,7 @@ def is_table(path: Path) -> bool:
     """
     if path.is_dir():
         return not any(path.rglob("*.txt")) and any(path.rglob("*.parquet"))
-    return text_kind(path) in TABLES
+    return kind_of(path) in TABLES
 
 
 def text_format(
@@ -63,7 +67,7 @@ def text_format(
 
     text: field of JSON lines or column of a table. Returns None for all other files.
     """
-    kinds = {text_kind(file) for file in files_at(path)} & {*TEXTS, *TABLES}
+    kinds = {kind_of(file) for file in files_at(path)} & {*TEXTS, *TABLES}
     if kinds and kinds <= {*JSON_LINES}:
         return "json-lines", {"text": text}
     if not kinds or not kinds <= {*TABLES}:
@@ -113,10 +117,8 @@ def read_counts(
     if path.suffix in MATRICES:
         corpus = read_matrix(path, vocabulary, signed=signed)
     elif is_counts(path):
-        from .lda_c import read_lda_c  # imported late: plain texts need no Arrow
-
         corpus = read_lda_c(path, vocabulary)
-    elif all(file.is_dir() or text_kind(file) in (*TEXTS, *TABLES) for file in paths):
+    elif all(file.is_dir() or kind_of(file) in (*TEXTS, *TABLES) for file in paths):
         texts = chain.from_iterable(read_texts(file, text, separator) for file in paths)
         corpus = count_texts(texts, vocabulary)
         if not corpus.documents:
@@ -148,9 +150,7 @@ def read_texts(path: Path, field: str, separator: str | None) -> Iterator[tuple[
 
     field: of JSON lines, or column of a table, with the text.
     """
-    from ..parsing.scratch import Scratch  # imported late: counts need no Arrow
-    from .documents import Documents, JsonLines, TextFolder, TextLines
-    from .text_rows import table_texts
+    from .text_rows import table_texts  # imported late: lines need no Parquet
 
     scratch, found = Scratch(path.parent, MEMORY), [path]
     documents: Documents
@@ -158,15 +158,8 @@ def read_texts(path: Path, field: str, separator: str | None) -> Iterator[tuple[
         documents = table_texts(found, scratch, text=field, separator=separator)
     elif path.is_dir():
         documents = TextFolder(path, scratch)
-    elif text_kind(path) == ".txt":
+    elif kind_of(path) == ".txt":
         documents = TextLines(found, scratch)
     else:
         documents = JsonLines(found, scratch, text=field)
     return (document[:2] for _, chunk in documents.chunks() for document in chunk)
-
-
-def text_kind(path: Path) -> str:
-    """Return the end of a file's name, without that of a packer."""
-    from ..packed.streams import kind_of
-
-    return kind_of(path)
