@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from blocklearn.exports import on_demand
 
 if TYPE_CHECKING:
-    from .column_sums import sum_columns as sum_columns
-    from .coordinate_descent import add_columns as add_columns
-    from .coordinate_descent import column_moments as column_moments
-    from .coordinate_descent import descend as descend
-    from .coordinate_descent import multiply_columns as multiply_columns
+    from .fitting import add_columns as add_columns
+    from .fitting import add_turned_rows as add_turned_rows
+    from .fitting import column_moments as column_moments
+    from .fitting import descend as descend
+    from .fitting import multiply_columns as multiply_columns
+    from .fitting import multiply_rows as multiply_rows
+    from .fitting import sum_columns as sum_columns
     from .random import uniform_rows as uniform_rows
-    from .sparse_rows import add_turned_rows as add_turned_rows
-    from .sparse_rows import multiply_rows as multiply_rows
 else:
     __getattr__, __dir__, __all__ = on_demand(__name__)

@@ -46,9 +46,22 @@ def kept(dispatcher: Any, *stamp: Any) -> Any:
 
 def is_kept(dispatcher: Any, signature: Any) -> bool:
     """Return whether the code of a kernel for these types of arguments is in a file, and valid."""
+    return _loaded(dispatcher, signature) is not None
+
+
+def machine_code(dispatcher: Any, signature: Any) -> bytes | None:
+    """Return the machine code of a kernel for these types of arguments; None: in no file."""
+    found = _loaded(dispatcher, signature)
+    if found is None:
+        return None
+    (_, _, (code, _)), *_ = found  # a library is its name, the kind of its code, and both codes
+    return bytes(code)
+
+
+def _loaded(dispatcher, signature):
     cache = dispatcher._cache
     key = cache._index_key(signature, dispatcher.targetctx.codegen())
-    return cache._cache_file.load(key) is not None
+    return cache._cache_file.load(key)
 
 
 class KernelFolder(_SourceFileBackedLocatorMixin, _CacheLocator):

@@ -9,16 +9,14 @@ and with them W and b. `dual_losses.py` has the steps.
 
 import numpy as np
 
-from .dual_losses import LOGISTIC, kinked, share_of, step
+from .dual_losses import kinked, share_of, step
+from .fitting import LINE, LOGISTIC, WIDTH
 from .jit import helper, kernel
 from .math32 import exp
 from .vectors import fetch, fetch1, make_add
 
 LONGEST = 255  # passes that a row rests at most
 FAR = 6  # rows between the visit of a row and the prefetch of its numbers
-LINE = 16  # numbers in a line of the cache
-FEW = 5  # columns below which `ascend` is faster than whole lines
-WIDTH = 4 * LINE  # most columns that are solved together
 
 _F = np.float32
 _ONE, _SMALLEST = _F(1), _F(-3e38)
@@ -270,4 +268,4 @@ def _make_ascend(width):
     return ascend_lines
 
 
-ASCENTS = {k: _make_ascend(k) for k in range(LINE, WIDTH + 1, LINE)}  # by columns
+ascend_16, ascend_32, ascend_48, ascend_64 = map(_make_ascend, range(LINE, WIDTH + 1, LINE))

@@ -10,10 +10,9 @@ compares both.
 import numpy as np
 
 from ..notation.functions import TINY
+from .fitting import HINGE, HUBER, LOGISTIC, QUANTILE, SQUARED_HINGE
 from .jit import helper
 from .math32 import exp
-
-LOGISTIC, HINGE, SQUARED_HINGE, SQUARED, HUBER, QUANTILE = range(6)
 
 _F = np.float32
 _ONE, _LARGEST, _TINY = _F(1), _F(3e38), _F(TINY)

@@ -3,6 +3,9 @@
 Numba's own has twenty instructions for each argument, with a block for each error: as much text
 for LLVM as the kernel. Arguments here are arrays, numbers and records of them, whose types Numba's
 dispatcher has compared with those of the kernel.
+
+Fields of an array are read where NumPy keeps them, so the code needs nothing of Numba when it runs
+(`ready.py`).
 """
 
 # Numba's compiler has no types.
@@ -14,6 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from numba import types
+from numba.np.numpy_support import as_dtype
 
 # Pointers have types, which LLVM 15 asks for and newer ones ignore. Numba binds the names of
 # Python's objects to the objects themselves.
@@ -24,8 +28,9 @@ _MODULE = """\
 @PyExc_TypeError = external global i8
 @PyExc_RuntimeError = external global i8
 @_Py_NoneStruct = external global i8
+@PyArray_Type = external global i8
 declare i32 @PyArg_UnpackTuple(i8*, i8*, i64, i64, ...)
-declare i32 @numba_adapt_ndarray(i8*, i8*)
+declare i32 @PyObject_IsInstance(i8*, i8*)
 declare i64 @PyLong_AsLongLong(i8*)
 declare double @PyFloat_AsDouble(i8*)
 declare i8* @PyLong_FromLongLong(i64)
@@ -53,12 +58,13 @@ read:
   %fine = icmp eq i8* %pending, null
   br i1 %fine, label %check, label %raised
 check:
-  %good = icmp eq i32 {bad}, 0
+  %good = icmp ne i32 {good}, 0
   br i1 %good, label %call, label %mistaken
 mistaken:
   call void @PyErr_SetString(i8* @PyExc_TypeError, i8* bitcast ([38 x i8]* @wrong to i8*))
   ret i8* null
 call:
+{fields}
   %state = call i8* @PyEval_SaveThread()
   %status = call i32 @"{kernel}"({passed})
   call void @PyEval_RestoreThread(i8* %state)
@@ -80,6 +86,10 @@ _NUMBERS = {
     types.float64: ("double @PyFloat_AsDouble", ""),
     types.float32: ("double @PyFloat_AsDouble", "fptrunc double {} to float"),
 }
+
+_HEAD = object.__basicsize__ // 8  # words of an object before its fields
+ADDRESS = 4  # which of an array's words, as Numba passes them, is its address
+_DATA, _SHAPE, _STRIDES = _HEAD, _HEAD + 2, _HEAD + 3  # words of an array that point to these
 
 
 # What returns each type of result, which is at %r0 as Numba keeps it.
@@ -123,6 +133,32 @@ def _unpack(given: str, places: Sequence[str]) -> str:
     return f"call i32 (i8*, i8*, i64, i64, ...) @PyArg_UnpackTuple({', '.join(values)})"
 
 
+def _array_words(n: int, kind: Any) -> tuple[list[str], list[str]]:
+    """Return lines that read the array %p<n>, and what its words are then, as Numba passes them."""
+    lines = [f"%x{n} = bitcast i8* %p{n} to i64*"]
+    found = {}
+    for name, word in ("d", _DATA), ("s", _SHAPE), ("t", _STRIDES):
+        place = f"%{name}{n}.a"
+        lines += [f"{place} = getelementptr i64, i64* %x{n}, i64 {word}"]
+        lines += [f"%{name}{n}.v = load i64, i64* {place}"]
+        found[name] = f"%{name}{n}.v"
+    count = "1"
+    sizes: dict[str, list[str]] = {"s": [], "t": []}
+    for name, each in sizes.items():
+        if kind.ndim:
+            lines.append(f"%{name}{n}.p = inttoptr i64 {found[name]} to i64*")
+        for axis in range(kind.ndim):
+            own = f"%{name}{n}.{axis}"
+            lines.append(f"{own}.a = getelementptr i64, i64* %{name}{n}.p, i64 {axis}")
+            lines.append(f"{own} = load i64, i64* {own}.a")
+            each.append(own)
+    for axis, size in enumerate(sizes["s"]):
+        lines.append(f"%c{n}.{axis} = mul i64 {count}, {size}")
+        count = f"%c{n}.{axis}"
+    item = str(as_dtype(kind.dtype).itemsize)
+    return lines, ["null", f"%p{n}", count, item, found["d"], *sizes["s"], *sizes["t"]]
+
+
 def entry_text(
     kernel: str, entry: str, arguments: Sequence[Any], result: Any, passed: Sequence[str]
 ) -> str:
@@ -152,23 +188,21 @@ def entry_text(
             whole = f"%g{n}"
             own = [f"%t{n}"]
         places += own
-    reads, bad = [], "0"
+    reads, fields, good = [], [], "1"
     for n, kind in enumerate(parts):
         reads.append(f"%p{n} = load i8*, i8** %s{n}")
         if isinstance(kind, types.Array):
-            words = 5 + 2 * kind.ndim
-            slots.append(f"%a{n} = alloca i64, i64 {words}")
-            reads.append(f"%c{n} = bitcast i64* %a{n} to i8*")
-            reads.append(f"%e{n} = call i32 @numba_adapt_ndarray(i8* %p{n}, i8* %c{n})")
-            reads.append(f"%b{n} = or i32 {bad}, %e{n}")
-            bad = f"%b{n}"
-            for word in range(words):
-                form = passed[len(values)]
-                place = f"%w{n}.{word}"
-                reads.append(f"{place} = getelementptr i64, i64* %a{n}, i64 {word}")
-                reads.append(f"{place}.t = bitcast i64* {place} to {form}*")
-                reads.append(f"{place}.v = load {form}, {form}* {place}.t")
-                values.append(f"{form} {place}.v")
+            reads.append(f"%e{n} = call i32 @PyObject_IsInstance(i8* %p{n}, i8* @PyArray_Type)")
+            reads.append(f"%b{n} = and i32 {good}, %e{n}")
+            good = f"%b{n}"
+            forms = passed[len(values) : len(values) + 5 + 2 * kind.ndim]
+            lines, words = _array_words(n, kind)
+            fields += lines
+            for place, (form, word) in enumerate(zip(forms, words, strict=True)):
+                if place == ADDRESS:
+                    fields.append(f"%w{n} = inttoptr i64 {word} to {form}")
+                    word = f"%w{n}"
+                values.append(f"{form} {word}")
         else:
             read, narrow = _NUMBERS[kind]
             reads.append(f"%v{n} = call {read}(i8* %p{n})")
@@ -184,7 +218,8 @@ def entry_text(
         opened="\n".join(opened),
         whole=whole,
         reads="\n".join(reads),
-        bad=bad,
+        good=good,
+        fields="\n".join(fields),
         success=_RESULTS[result],
         passed=", ".join(values),
     )

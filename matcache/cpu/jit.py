@@ -11,7 +11,6 @@ of garbage stays off meanwhile: it would look at millions of objects that all li
 # mypy: allow-untyped-defs, allow-untyped-calls
 
 import gc
-import hashlib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -25,8 +24,7 @@ from numba.core.typed_passes import NoPythonBackend
 from .code_files import kept
 from .passes import KernelLowering, PlaceLowering, TypedProgram
 from .sized import Sizes, compile_sized
-
-FOLDER = Path(__file__).parent
+from .sources import FOLDER, sources
 
 
 class KnownCalls:
@@ -180,12 +178,3 @@ def kernel(
         return made
 
     return decorate
-
-
-@cache
-def sources(folder: Path) -> str:
-    """Return a digest of all files of this folder, and of another one."""
-    whole = b"".join(path.read_bytes() for path in sorted(folder.glob("*.py")))
-    if folder != FOLDER:
-        whole += sources(FOLDER).encode()
-    return hashlib.blake2b(whole, digest_size=8).hexdigest()

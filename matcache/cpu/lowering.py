@@ -19,8 +19,10 @@ from numba.np.arrayobj import load_item, store_item
 
 from .access import address, part
 from .entry import entry_text, has_entry
+from .ready import bind_objects
 
 _WIDE = {True: types.intp, False: types.uintp}  # the type of an index by its sign
+bind_objects()
 RAISE = ir.Raise | ir.StaticRaise | ir.DynamicRaise
 
 

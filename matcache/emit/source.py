@@ -9,10 +9,9 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
-
-import numba
 
 FORMAT = 1  # raise it when helpers of generated text change
 
@@ -23,7 +22,7 @@ def cache_folder() -> Path:
         base = Path(own)
     else:
         base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "blocklearn"
-    return base / f"kernels-{FORMAT}-numba-{numba.__version__}"
+    return base / f"kernels-{FORMAT}-numba-{version('numba')}"
 
 
 def load_source(text: str, fingerprint: str) -> ModuleType:
@@ -36,7 +35,7 @@ def load_source(text: str, fingerprint: str) -> ModuleType:
     name = f"blocklearn_kernel_{digest}"
     path = kernel_folder() / f"{name}.py"
     if not _holds(path, text):
-        _write(path, text)
+        write_whole(path, text.encode())
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -57,12 +56,12 @@ def _holds(path: Path, text: str) -> bool:
         return False
 
 
-def _write(path: Path, text: str) -> None:
-    """Write the whole file or nothing. If the machine stops meanwhile, `_holds` finds it cut."""
+def write_whole(path: Path, content: bytes) -> None:
+    """Write the whole file or nothing. If the machine stops meanwhile, it may be cut."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
         os.replace(temporary, path)  # another process may have written the same bytes
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

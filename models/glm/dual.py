@@ -29,14 +29,19 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from blocklearn.matcache.cpu.dual_ascent import ASCENTS, FEW, LINE, WIDTH, ascend, ascend_softmax
-from blocklearn.matcache.cpu.dual_losses import (
+from blocklearn.matcache.cpu.fitting import (
+    ASCENTS,
+    FEW,
     HINGE,
     HUBER,
+    LINE,
     LOGISTIC,
     QUANTILE,
     SQUARED,
     SQUARED_HINGE,
+    WIDTH,
+    ascend,
+    ascend_softmax,
 )
 from blocklearn.matcache.cpu.pool import Pool
 from blocklearn.optimizers.dual_ascent import NOISE, square_of_constant

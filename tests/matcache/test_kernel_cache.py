@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from blocklearn.matcache import MatCache, exp, from_array, named, total
-from blocklearn.matcache.cpu import code_files, jit
+from blocklearn.matcache.cpu import code_files, jit, sources
 from blocklearn.matcache.emit import source as codefiles
 from tests.support.often import rarely
 
@@ -152,11 +152,12 @@ def test_a_kernel_is_compiled_anew_when_a_file_of_helpers_changes(
     for folder in own, other:
         (tmp_path / folder).mkdir(parents=True, exist_ok=True)
     path.write_text("def run(x):\n    return x + 1\n")
-    monkeypatch.setattr(jit, "FOLDER", tmp_path / "room/cpu")
+    for module in jit, sources:
+        monkeypatch.setattr(module, "FOLDER", tmp_path / "room/cpu")
     misses = []
     for helper in ("3", "3", "4"):
         (tmp_path / other / "helpers.py").write_text(f"x = {helper}\n")
-        jit.sources.cache_clear()
+        sources.sources.cache_clear()
         spec = importlib.util.spec_from_file_location("one_kernel", path)
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
@@ -166,7 +167,7 @@ def test_a_kernel_is_compiled_anew_when_a_file_of_helpers_changes(
         assert found(2) == 3
         misses.append(sum(found.stats.cache_misses.values()))
     assert misses == [1, 0, 1]
-    jit.sources.cache_clear()
+    sources.sources.cache_clear()
 
 
 def test_savers_at_once_do_not_exchange_their_code(tmp_path: Path) -> None:

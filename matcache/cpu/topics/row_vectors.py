@@ -20,7 +20,7 @@ from numba import types
 from numba.core import cgutils
 
 from ..compiled import Kernel, compiled
-from ..jit import sources
+from ..sources import sources
 from .draws import FRESH, Sweep
 from .vectors import LANES, instruction, prefetch
 
