@@ -17,6 +17,9 @@ READING = 40  # products of a Hessian that take as long as reading a number in a
 # column in all sums over columns, of one target and of several. Two numbers multiplied in X X'.
 SPARSE_READING, SUMMING, MULTIPLYING = 200, (1000, 3000), 40
 CURVED = 3  # factors of X X' that a target of a curved loss takes, about
+# Losses whose steps by products with X are many, and the share of the time of other reasons for
+# factors of X X' up to which these are faster for them.
+SLOW, SOON = ("poisson", "tweedie", "huber"), 1 / 512
 # Of fewer dense rows than columns: times of a number in X X', of one of the cube of rows in all
 # factors of a target, of a step by a product with X, and of a number of X in it, once and for each
 # target; the share of the time of factors for which products are tried, if they are not too few.
@@ -43,18 +46,23 @@ def worth_hessian(rows: int, columns: int) -> bool:
     return products <= START + PASSES * READING * rows * columns
 
 
-def worth_row_products(X: Any, targets: int, link: LinkName) -> bool:
+def worth_row_products(X: Any, targets: int, link: LinkName, *, odd: bool) -> bool:
     """Return whether products of sparse rows, and their factors, are worth time and memory.
 
+    odd: whether the problem does not suit products with X whatever their number.
+
     >>> X = sp.eye_array(1000, 2000, format="csr")
-    >>> worth_row_products(X, 2, "quantile"), worth_row_products(X, 2, "huber")
+    >>> worth_row_products(X, 2, "quantile", odd=True), worth_row_products(X, 2, "huber", odd=True)
     (True, False)
+    >>> worth_row_products(X[:100], 1, "huber", odd=False)
+    True
     """
     rows, columns = X.shape
-    if rows > columns or 16 * (rows + 1) ** 2 > MOST_HESSIAN:
+    if rows > columns or 16 * (rows + 1) ** 2 > MOST_HESSIAN or not (odd or link in SLOW):
         return False
     summing = SUMMING[targets > 1] * columns
     most = START + PASSES * targets * (SPARSE_READING * X.nnz + summing)
+    most *= 1.0 if odd else SOON
     products = rows**3 * (1 if link == "linear" or link in KINKED else CURVED * targets)
     if products > most:
         return False

@@ -127,7 +127,7 @@ class NewtonProblem:
         rows, columns = self.X.shape
         if sp.issparse(self.X):
             odd = self.kinked or uneven(self.weights, self.loss.link)
-            return odd and worth_row_products(self.X, self.Y.shape[1], self.loss.link)
+            return worth_row_products(self.X, self.Y.shape[1], self.loss.link, odd=odd)
         return bool(rows <= columns and worth_hessian(columns, rows))
 
     @property

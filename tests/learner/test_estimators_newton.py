@@ -237,18 +237,37 @@ def test_sparse_rows_of_very_unequal_weights_are_solved_in_few_passes(loss: Any)
         warnings.simplefilter("error", ConvergenceWarning)
         found = bl.GLMRegressor(loss, **how, max_iter=25).fit(sparse, y, weights)
     assert NewtonProblem.of(found, sparse, y, weights).wide
-    assert not NewtonProblem.of(found, sparse, y, np.ones(60)).wide
+    assert NewtonProblem.of(found, sparse, y, np.ones(60)).wide == (loss != "squared_error")
     np.testing.assert_allclose(found.coef_, wanted.coef_, atol=1e-4 * abs(wanted.coef_).max())
     assert found.fit(sparse, y, np.zeros(60) + (np.arange(60) < 2)).n_iter_ <= 25
 
 
 @pytest.mark.parametrize(
-    ("loss", "wide"), [("quantile", True), ("poisson", False), ("squared_error", False)]
+    ("loss", "most"),
+    [("quantile", 400), ("poisson", 125), ("huber", 125), ("squared_error", 0), ("gamma", 0)],
 )
-def test_products_of_sparse_rows_are_for_interior_points(loss: Any, wide: bool) -> None:
-    X, y = sp.eye_array(40, 400, format="csr"), np.arange(40)
-    assert NewtonProblem.of(bl.GLMRegressor(loss), X, y).wide == wide
-    assert not NewtonProblem.of(bl.GLMRegressor(loss), sp.eye_array(401, 400).tocsr(), y).wide
+def test_few_sparse_rows_are_square_ones_where_products_with_x_would_be_many(
+    loss: Any, most: int
+) -> None:
+    X, y = sp.eye_array(401, 400, format="csr"), np.arange(1, 402)
+    for rows in 40, 125, 126, 400, 401:
+        wide = NewtonProblem.of(bl.GLMRegressor(loss), X[:rows], y[:rows]).wide
+        assert wide == (rows <= most), rows
+
+
+def test_huber_losses_of_few_sparse_rows_in_units_of_their_own_converge() -> None:
+    rng, size = np.random.default_rng(3), (80, 900)
+    X = sp.csr_array(
+        sp.random_array(size, density=0.02, rng=rng)
+        @ sp.diags_array(10.0 ** rng.uniform(-2, 2, 900))
+    )
+    y = np.asarray(X @ rng.normal(size=900))
+    found = bl.GLMRegressor("huber", alpha=1e-3).fit(X, y / y.std())
+    W, b = found.coef_.astype(float), float(found.intercept_[0])
+    R = np.clip(X @ W + b - y / y.std(), -1.0, 1.0) / 80
+    start = np.clip(-y / y.std() + np.median(y / y.std()), -1.0, 1.0) / 80
+    assert found.n_iter_ < 20
+    assert np.linalg.norm(X.T @ R + 1e-3 * W) < 1e-3 * np.linalg.norm(X.T @ start)
 
 
 def test_streams_are_refused() -> None:
