@@ -88,6 +88,15 @@ class DenseColumns:
         found[self._silent] = 0.0
         return found
 
+    def scores(self, rows: NDArray[np.integer], W: Array) -> Array:
+        """Return the product of some rows and W [features x k]."""
+        W = np.where(self._silent[:, None], 0.0, W)
+        found = np.zeros((self._X.shape[0], W.shape[1]))
+        with one_thread():
+            for some in self._chunks():
+                found += (np.asarray(self._given(some), np.float64) - self.centre[some]) @ W[some]
+        return np.asarray(found[rows])
+
     def _given(self, some: slice) -> Numbers:
         x = self._X[:, some]
         return x.toarray() if isinstance(x, sp.csc_array) else x

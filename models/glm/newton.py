@@ -29,19 +29,17 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from blocklearn.matcache.cpu.blas import one_thread
 from blocklearn.matcache.cpu.pool import Pool
 
 from .conjugate_gradients import ConjugateGradients, worth_products
-from .curves import Array, Loss, best_constants, mean_bends
+from .curves import Array, best_constants, mean_bends
 from .dense_sums import DenseSums
 from .first_matrices import Diagonal, FirstMatrix, Hessians, Standing
 from .row_products import RowProducts, SquareSums
-from .row_sums import AtScores, Numbers, RowSums, Targets
-from .sparse_sums import SparseSums
+from .row_sums import AtScores, RowSums
 
 MEMORY = 10  # pairs (step, change of the gradient)
 BYTES = 8 * (2 * MEMORY + 12)  # that a solver takes for each number of W
@@ -50,7 +48,6 @@ ROUNDING = 1e-6, 1e-12  # of a sum of losses, where products are float32 and whe
 ROUGH = 1e-4  # of the gradient's norm, relative to the first: above, products may be float32
 LEAST = 1e-12  # the same: below is rounding
 GAIN = 1e-20  # of the objective: a step that gains less is the last
-FAR = 4.0, 0.5  # deviations from 0 to the mean of a column that is centred; with a diagonal
 CONSTANT = 1e-7  # a column that varies less, relative to its size, is constant
 TRIALS = 40  # shorter steps in a row
 
@@ -61,6 +58,7 @@ class NewtonSolver:
     theta: the weights and the intercepts of columns less their centre, [features + 1 x k].
     converged: whether a further pass would gain nothing.
     mean, variance: of columns, with the weights of rows; known after the first pass.
+    first_trial: theta after the first step, if that is downhill; None: as the matrix says.
     """
 
     def __init__(
@@ -74,7 +72,7 @@ class NewtonSolver:
     ) -> None:
         """Start at W = 0, with b the best constants, or near them (huber).
 
-        sums: see `sums_of`. l2: of the mean loss. diagonal: a Hessian is not worth its time.
+        sums: see `sums.py`. l2: of the mean loss. diagonal: a Hessian is not worth its time.
         products: of conjugate gradients, after which another solver takes over.
         """
         self._sums, loss, link = sums, sums.loss, sums.loss.link
@@ -102,6 +100,7 @@ class NewtonSolver:
         self._rough, self._trial = False, self.theta
         self._pairs: list[tuple[Array, Array, Array]] = []
         self._steps, self._tries = np.ones(problems), np.zeros(problems)
+        self.first_trial: Array | None = None
 
     @property
     def converged(self) -> bool:
@@ -121,10 +120,18 @@ class NewtonSolver:
     @property
     def b(self) -> NDArray[np.float32]:
         """The intercepts [k] that belong to the rounded weights."""
-        b = self.theta[-1]
-        if self._sums.centre is not None:
-            b = b - self._sums.centre @ self.W.astype(np.float64)
-        return np.asarray(b, np.float32)
+        theta = np.vstack([self.W, self.theta[-1:]])
+        return np.asarray(self._uncentred(theta), np.float32)
+
+    def _uncentred(self, theta: Array) -> Array:
+        """Return the intercepts for columns as they are."""
+        centre = self._sums.centre
+        return np.asarray(theta[-1] if centre is None else theta[-1] - centre @ theta[:-1])
+
+    @property
+    def last_trial(self) -> tuple[Array, Array]:
+        """The weights and the intercepts that the next pass would try, for columns as they are."""
+        return self._trial[:-1], self._uncentred(self._trial)
 
     def passes(self, most: int, tolerance: float, threads: int) -> Iterator[int]:
         """Make passes until all columns have converged; yield the number of each, from 1.
@@ -234,6 +241,9 @@ class NewtonSolver:
         """Set the next trials, in new directions where the last ones were accepted."""
         if self._taken.any():
             direction = self._direction()
+            if self.first_trial is not None:
+                given, self.first_trial = self.first_trial - self.theta, None
+                direction = np.where(self._dot(given, self._g) < 0.0, given, direction)
             slope = self._dot(direction, self._g)
             old = not self._taken.all()
             self._along = np.where(self._taken, direction, self._along) if old else direction
@@ -274,22 +284,3 @@ class NewtonSolver:
     def _dot(self, a: Array, b: Array) -> Array:
         """Return products of columns; of a softmax, whose columns are one problem, their sum."""
         return np.array([np.vdot(a, b)]) if self._together else np.einsum("fk,fk->k", a, b)
-
-
-def sums_of(
-    X: Numbers | sp.csr_array,
-    Y: Targets,
-    weights: Array | None,
-    loss: Loss,
-    *,
-    intercept: bool,
-    diagonal: bool,
-) -> RowSums:
-    """Return the sums over rows that a solver needs.
-
-    X: [n x features], dense, or sparse as in `SparseSums`. Y: [n x k], dense or sparse; softmax: of
-    the k classes. weights: [n], not all 0; None: 1. intercept, diagonal: as in `NewtonSolver`.
-    """
-    if isinstance(X, sp.csr_array):
-        return SparseSums(X, Y, weights, loss, centred=intercept)
-    return DenseSums(X, Y, weights, loss, far=FAR[diagonal] if intercept else np.inf)

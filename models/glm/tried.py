@@ -15,7 +15,8 @@ from .wide_rows import WideSolver
 class TriedSolver:
     """Solves for W and b, pass by pass, as `NewtonSolver`.
 
-    The last solver begins anew: the first one leaves where it has hardly come nearer.
+    The first step of the last solver of log losses ends where the first solver has come. Of other
+    losses it begins anew: from there squared hinges and a softmax take more passes as often as not.
     """
 
     def __init__(self, first: NewtonSolver, last: Callable[[], WideSolver]) -> None:
@@ -57,5 +58,7 @@ class TriedSolver:
                 break
         if made < most:
             self._now = self._last()
+            if self._first.link == "logistic":
+                self._now.found = self._first.last_trial
             for number in self._now.passes(most - made, tolerance, threads):
                 yield made + number

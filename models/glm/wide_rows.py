@@ -37,6 +37,7 @@ class WideSolver:
     """Solves for W and b, pass by pass, as `NewtonSolver`.
 
     mean, variance: of columns, with the weights of rows; known after the first pass.
+    found: W and b of another solver, where the first step ends; for dense rows.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class WideSolver:
         self._Y, self._weights, self._loss = Y, weights, loss
         self._l2, self._intercept = l2, intercept
         self._known: tuple[Array, NDArray[np.float32]] | None = None  # V with b, and their W
+        self.found: tuple[Array, Array] | None = None
 
     @property
     def converged(self) -> bool:
@@ -97,7 +99,16 @@ class WideSolver:
         self._rows, self._corner = order[:rank], L[:rank] + np.diag(np.diagonal(L) == 0.0)
         X = np.empty_like(L)
         X[order] = L
-        self._inner = self._square(X, K)
+        self._inner, columns = self._square(X, K), self._columns
+        if (
+            self.found
+            and isinstance(self._inner, NewtonSolver)
+            and isinstance(columns, DenseColumns)
+        ):
+            W, b = self.found
+            V = columns.scores(self._rows, W)
+            triangular("solve", self._corner, V, left=True, lower=True, turned=False)
+            self._inner.first_trial = np.vstack([V, b + columns.centre @ W])
         yield from self._inner.passes(most, tolerance, threads)
 
     def _square(self, X: Array, K: Array) -> NewtonSolver | InteriorSolver:

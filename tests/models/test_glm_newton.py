@@ -13,8 +13,9 @@ from blocklearn.models.glm.curves import CURVES, Loss
 from blocklearn.models.glm.dense_sums import DenseSums
 from blocklearn.models.glm.first_matrices import Hessians, Standing
 from blocklearn.models.glm.links import LINKS
-from blocklearn.models.glm.newton import NewtonSolver, sums_of
+from blocklearn.models.glm.newton import NewtonSolver
 from blocklearn.models.glm.rows import Labels, Links, losses
+from blocklearn.models.glm.sums import sums_of
 
 N, FEATURES = 300, 5
 RNG = np.random.default_rng(0)

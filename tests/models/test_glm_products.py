@@ -12,8 +12,9 @@ from blocklearn.matcache.cpu.pool import Pool
 from blocklearn.models.glm import dense_sums, row_sums, sparse_sums
 from blocklearn.models.glm.curves import CURVES, Loss
 from blocklearn.models.glm.dense_sums import DenseSums
-from blocklearn.models.glm.newton import NewtonSolver, sums_of
+from blocklearn.models.glm.newton import NewtonSolver
 from blocklearn.models.glm.sparse_sums import SparseSums
+from blocklearn.models.glm.sums import sums_of
 from blocklearn.models.glm.used_columns import UsedColumns, used_columns
 
 RNG = np.random.default_rng(0)

@@ -17,7 +17,8 @@ from blocklearn.learner.estimators import GLMClassifier, GLMRegressor
 from blocklearn.learner.estimators.newton import NewtonProblem
 from blocklearn.matcache.cpu.lapack import pivoted_cholesky
 from blocklearn.models.glm.curves import CURVES, Loss
-from blocklearn.models.glm.newton import NewtonSolver, sums_of
+from blocklearn.models.glm.newton import NewtonSolver
+from blocklearn.models.glm.sums import sums_of
 from blocklearn.models.glm.tried import TriedSolver
 from blocklearn.models.glm.wide_rows import WideSolver
 
@@ -274,16 +275,45 @@ def test_independent_columns_need_few_products(link: Any, dtype: Any) -> None:
         )
 
 
-def test_square_rows_follow_products_that_were_not_enough() -> None:
-    """They begin anew, so theirs is the result."""
-    mix = np.random.default_rng(2).normal(size=(400, 400))
-    X = WIDE @ (mix * np.exp(-np.arange(400) / 20.0))
+MIXED = WIDE @ (
+    np.random.default_rng(2).normal(size=(400, 400)) * np.exp(-np.arange(400) / 20.0)[:, None]
+)
+
+
+@pytest.mark.parametrize("far", [0.0, 30.0])
+def test_square_rows_of_log_losses_start_where_products_have_come(far: float) -> None:
+    X = MIXED + far * (np.arange(400) % 7 == 0)
     some, none = tried(X, 40)[0], tried(X, 0)[0]
     assert some._now is not some._first and some._first.spent and some.converged
-    np.testing.assert_array_equal(some.W, none.W)
-    np.testing.assert_array_equal(some.b, none.b)
+    W, b = some._first.last_trial
+    first = WideSolver(X, some._now._Y, None, Loss("logistic"), l2=1e-2, intercept=True)  # type: ignore[union-attr]
+    first.found = W, b
+    step = first.passes(2, 1e-8, 1)
+    next(step)
+    next(step)
+    np.testing.assert_allclose(X @ first.W + first.b, X @ W + b, atol=1e-4)
+    for name in ("W", "b", "mean", "variance"):
+        np.testing.assert_allclose(getattr(some, name), getattr(none, name), rtol=1e-4, atol=2e-5)
     last, numbers = tried(X, 40, most=3)
     assert numbers == [1, 2, 3] and not last.converged
+
+
+@pytest.mark.parametrize("link", ["softmax", "squared_hinge"])
+def test_square_rows_of_other_losses_begin_anew(link: Any) -> None:
+    some, none = tried(MIXED, 40, link)[0], tried(MIXED, 0, link)[0]
+    assert some._now is not some._first and some._first.spent
+    np.testing.assert_array_equal(some.W, none.W)
+    np.testing.assert_array_equal(some.b, none.b)
+
+
+def test_a_first_trial_that_is_uphill_is_not_taken() -> None:
+    X, Y = WIDE, (WIDE[:, :1] > 0.0).astype(float)
+    ends = []
+    for found in None, (-WIDE.T @ (Y - 0.5), np.zeros(1)):
+        solver = WideSolver(X, Y, None, Loss("logistic"), l2=1e-2, intercept=True)
+        solver.found = found
+        ends.append([solver.W for _ in solver.passes(3, 1e-8, 1)][-1])
+    np.testing.assert_array_equal(*ends)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
