@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,11 +55,17 @@ class DualProblem(Problem):
             return "needs an L2 penalty alone (alpha > 0, l1_ratio=0)"
         if resolve(estimator.device) != "cpu":
             return 'runs on device="cpu"'
-        if not np.isfinite(self.X.data).all():
+        if not (np.isfinite(self._squares) or np.isfinite(self.X.data).all()):
             return "takes X of float32, and X has larger values"
         if not (np.isfinite(self.weights) & (self.weights >= 0.0)).all() or not self.weights.any():
             return "takes weights of rows that are not negative"
         return None
+
+    @cached_property
+    def _squares(self) -> float:
+        """The sum of all squares of X: if it is finite, so are all numbers."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float(np.dot(self.X.data, self.X.data))
 
     @property
     def suits(self) -> bool:
@@ -68,7 +75,7 @@ class DualProblem(Problem):
             return False
         if self.link == "hinge":  # no other solver has its optimum
             return True
-        squares = float(np.dot(self.X.data, self.X.data)) / rows  # of the length of a row
+        squares = self._squares / rows  # of the length of a row
         total = float(self.weights.sum(dtype=np.float64))
         most = SLOW_NUMBERS if self.link in NUMBERS else 4.0 * SLOW
         return bool(squares <= most * self.l2 * total)

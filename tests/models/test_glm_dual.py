@@ -17,6 +17,8 @@ from blocklearn.optimizers import dual_programs
 
 pytest.importorskip("sklearn", reason="needs scikit-learn")
 
+from blocklearn.learner.estimators.dual import DualProblem
+
 RNG = np.random.default_rng(0)
 N = 1200
 X = sp.random_array((N, 20), density=0.3, rng=RNG, format="csr").astype(np.float32)
@@ -247,6 +249,16 @@ def test_the_penalty_is_that_of_logistic_regression() -> None:
         wanted = LogisticRegression(tol=1e-8, **more).fit(X, y, weights)
         found = bl.GLMClassifier(tol=1e-8, random_state=0, **more).fit(X, y, weights)
         np.testing.assert_allclose(found.coef_, wanted.coef_, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("largest", [1e25, 1e39])
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast:RuntimeWarning")
+def test_numbers_whose_squares_are_too_large_are_no_obstacle(largest: float) -> None:
+    X = sp.csr_array([[largest], [-1.0], [1.0], [2.0]])
+    problem = DualProblem.of(X, np.array([1, 0, 1, 0]), np.ones(4), 1.0, "logistic")
+    why = problem.obstacle(bl.GLMClassifier(solver="dual"))
+    assert why == (None if largest == 1e25 else "takes X of float32, and X has larger values")
+    assert not problem.suits
 
 
 def test_what_dual_ascent_cannot_solve_says_so() -> None:
