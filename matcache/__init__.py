@@ -112,6 +112,7 @@ if TYPE_CHECKING:
     from .operations.local import local as local
     from .operations.local import local_table as local_table
     from .operations.masked import masked_product as masked_product
+    from .operations.nonnegative import nonnegative_steps as nonnegative_steps
     from .operations.normal_equations import add_outer as add_outer
     from .operations.normal_equations import packed_columns as packed_columns
     from .operations.normal_equations import solve_rows as solve_rows

@@ -1,10 +1,11 @@
-"""Factorise non-negative data by multiplicative updates: X ~ W H.T.
+"""Factorise non-negative data: X ~ W H.T.
 
-Per pass: Lee, Seung, *Algorithms for non-negative matrix factorization*, NIPS 2000. Block by block,
-forgetting older ones: Lefèvre, Bach, Févotte, *Online algorithms for NMF with the Itakura-Saito
-divergence*, WASPAA 2011. Regularised: Hoyer 2002 (L1); the exact minimiser of the majoriser (L2 of
-the KL loss). Differs from scikit-learn's MiniBatchNMF: the Frobenius loss remembers X.T W and
-W.T W, which do not depend on H, not the terms of the update.
+Frobenius loss, by coordinate descent: Cichocki, Phan, *Fast local algorithms for large scale
+nonnegative matrix and tensor factorizations*, IEICE Trans. E92-A (2009). KL loss, by multiplicative
+updates: Lee, Seung, *Algorithms for non-negative matrix factorization*, NIPS 2000; L2 by the exact
+minimiser of the majoriser. Block by block, forgetting older ones: Lefèvre, Bach, Févotte, *Online
+algorithms for NMF with the Itakura-Saito divergence*, WASPAA 2011. Differs from scikit-learn's
+MiniBatchNMF: the Frobenius loss remembers X.T W and W.T W, which do not depend on H.
 
 Longer than 300 lines: both losses share the statistics, and their start.
 """
@@ -30,9 +31,11 @@ from blocklearn.matcache import (
     Rows,
     Table,
     colsum,
+    from_array,
     full,
     gram,
     maximum,
+    nonnegative_steps,
     rowsum,
     sddmm,
     total,
@@ -51,7 +54,6 @@ from .rules import (
     FLOOR,
     frobenius_losses,
     frobenius_step,
-    frobenius_steps,
     kl_losses,
     kl_step,
     kl_steps,
@@ -142,6 +144,7 @@ class NMF(Model):
         self.resting_parts = RestingParts(self, self.H, self.pull) if rests else None
         self.W = self.row_state("W", shapes, K, 1.0)
         self.guess = self.scratch("W of new rows", shapes.rows, K)
+        self.identity = from_array(self.cache, np.eye(K, dtype=np.float32), "identity")
         self.keep = self.number("what is kept of the statistics")
         keep_weights(self, self.term_weights, shapes)
 
@@ -228,7 +231,8 @@ class NMF(Model):
     def solve(self, X: Matrix, W: Mat, H: Table, sums: Row, iters: int) -> None:
         """Update W [rows x K] `iters` times, with H fixed. X, H, sums: as `parts` returns them."""
         if not self._kl:
-            frobenius_steps((X @ H).mat(), W, gram(H), self.l1_W, self.l2_W, iters)
+            G = gram(H) + self.l2_W * self.identity
+            nonnegative_steps(W, X @ H - self.l1_W, G, iters)
         elif X.pattern is not None:
             kl_steps(X, W, H, sums + self.l1_W, self.l2_W, iters)
         else:
@@ -243,7 +247,7 @@ class NMF(Model):
         elif self._kl:
             H <<= kl_step(1.0, self.pull, self.push + l1, l2)
         else:
-            frobenius_steps(self.pull, H, self.push, l1, l2, self.steps)
+            nonnegative_steps(H, self.pull - l1, self.push + l2 * self.identity, self.steps)
 
     def improve_with_terms(self, l1: Number, l2: Number) -> None:
         """Update H, as `improve` does, with the terms of mixins: see `split_terms.py`.
@@ -268,7 +272,7 @@ class NMF(Model):
 
     def weights_of(self, X: Matrix, H: Table, sums: Row) -> Mat:
         """Return W [rows x K] of new rows. The loss is convex in W, so any start will do."""
-        self.guess <<= 1.0
+        self.guess <<= 1.0 if self._kl else 0.0
         self.solve(X, self.guess, H, sums, SCORE_ITERATIONS)
         return self.guess
 

@@ -2,8 +2,9 @@
 
 X ~ P = W H.T.
 
-Frobenius loss ||X - P||^2 / 2: Lee, Seung, NIPS 2000, eq. 4; with L1: Hoyer, NNSP 2002. KL loss
-sum X log(X / P) - X + P: Lee, Seung, eq. 5, as the minimiser of the majoriser, L2 included.
+Frobenius loss ||X - P||^2 / 2, with terms of mixins: Lee, Seung, NIPS 2000, eq. 4; with L1: Hoyer,
+NNSP 2002. KL loss sum X log(X / P) - X + P: Lee, Seung, eq. 5, as the minimiser of the majoriser,
+L2 included.
 """
 
 from __future__ import annotations
@@ -42,13 +43,6 @@ def kl_step(w: Rows, ratio: Rows, slope: Row, l2: Number) -> Rows:
 def frobenius_step(XH: Rows, W: Rows, G: Table, l1: Rows | Number, l2: Number) -> Rows:
     """Return W [n x K] moved once, given XH = X @ H [n x K] and G = H.T @ H [K x K]."""
     return maximum(W * (XH / maximum(W @ G + l2 * W + l1, TINY)), FLOOR)
-
-
-@rowwise
-def frobenius_steps(XH: Rows, W: Rows, G: Table, l1: Number, l2: Number, iters: Number) -> None:
-    """Update W [n x K], given XH = X @ H [n x K] and G = H.T @ H [K x K]; H likewise."""
-    for _ in repeat(iters):
-        W <<= frobenius_step(XH, W, G, l1, l2)
 
 
 @rowwise

