@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -21,6 +20,7 @@ from blocklearn.optimizers import Optimizer
 from ..training.inputs.texts import refuse_texts
 from .base import MOST, Array, LearnerEstimator, Tensors, in_chunks, rows_of
 from .constraints import AMOUNT, ANYTHING, FRACTION, Rule, check_parameters
+from .dense_scores import dense_scores
 from .dual import DualProblem, by_dual
 from .gaps import refuse_gaps
 from .newton import by_newton
@@ -92,6 +92,12 @@ class LinearEstimator(LinearParameters, LearnerEstimator):
         learner = super()._predictor(block_rows, model)
         learner.data.targets = int(np.size(self.intercept_))
         return learner
+
+    def _predictions(self, X: Any, model: Any = None, *, side: int = 0) -> Array:
+        model = self._model() if model is None else model
+        plain = self._linear and model.output == "score" and resolve(self.device) == "cpu"
+        found = dense_scores(X, *self._tensors(1).values()) if plain else None
+        return super()._predictions(X, model, side=side) if found is None else found
 
     def to_learner(self) -> Learner:
         """Return a learner that predicts means of targets (probabilities)."""
@@ -258,7 +264,10 @@ class LinearEstimator(LinearParameters, LearnerEstimator):
 
     def _own(self, model: Model, data: Any) -> Optimizer | None:
         """Return the model's own optimizer for the data."""
-        shapes = replace(shapes_of(*data[:2]), on_gpu=resolve(self.device) != "cpu")
+        X, Y = data[:2]
+        (rows, columns), targets = X.shape, 1 if Y.ndim == 1 else Y.shape[1]
+        on_gpu, dense = resolve(self.device) != "cpu", not sp.issparse(X)
+        shapes = Shapes(rows, columns, rows, targets, dense=dense, on_gpu=on_gpu)
         return model.optimizer_for(shapes, ())
 
     def _paced(self, data: Any) -> Optimizer | None:
@@ -288,10 +297,3 @@ class LinearEstimator(LinearParameters, LearnerEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def shapes_of(X: Any, Y: Any) -> Shapes:
-    """Return the shapes of data that decide which optimizer suits a model."""
-    rows, columns = X.shape
-    targets = 1 if Y.ndim == 1 else Y.shape[1]
-    return Shapes(rows, columns, rows, targets, dense=not sp.issparse(X))

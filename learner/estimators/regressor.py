@@ -14,7 +14,7 @@ from blocklearn import optimizers
 from blocklearn.answers import constructor_answered
 from blocklearn.models import GLM, Target
 from blocklearn.models.glm.dual_problem import NUMBERS, Link
-from blocklearn.models.glm.links import LINKS, LinkName
+from blocklearn.models.glm.links import LINKS, LinkName, itself
 from blocklearn.optimizers import Optimizer
 
 from .base import Array
@@ -124,7 +124,8 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
         The result is float32 if X is, else float64.
         """
         X = self._check(X)
-        found = self._predictions(X, self._model("mean"))
+        same = LINKS[self._links()[self.loss]].mean is itself
+        found = self._predictions(X, self._model("score" if same else "mean"))
         found = found.astype(np.float32 if X.dtype == np.float32 else np.float64, copy=False)
         return found.ravel() if self.coef_.ndim == 1 else found
 

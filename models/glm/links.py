@@ -117,6 +117,11 @@ class Link:
         return self.range == (0.0, 1.0)
 
 
+def itself(eta: Rows, at: At) -> Rows:
+    """Return the scores, which are the means."""
+    return +eta
+
+
 def _exponential(eta: Rows) -> Rows:
     return exp(minimum(eta, LARGEST))
 
@@ -282,7 +287,7 @@ def softmax_label(eta: Rows, at: At) -> Rows:
 
 LINKS: dict[str, Link] = {
     "linear": Link(
-        mean=lambda eta, at: +eta,
+        mean=itself,
         loss=lambda eta, y, at: _squared_error(eta, y, at) / 2.0,
         residual=lambda eta, y, at: eta - y,
         measure=_squared_error,
@@ -299,7 +304,7 @@ LINKS: dict[str, Link] = {
         dual=_logistic_dual,
     ),
     "hinge": Link(
-        mean=lambda eta, at: +eta,
+        mean=itself,
         loss=_hinge_loss,
         residual=_hinge_residual,
         measure=_hinge_loss,
@@ -308,7 +313,7 @@ LINKS: dict[str, Link] = {
         dual=_hinge_dual,
     ),
     "squared_hinge": Link(
-        mean=lambda eta, at: +eta,
+        mean=itself,
         loss=_squared_hinge_loss,
         residual=_squared_hinge_residual,
         measure=_squared_hinge_loss,
@@ -334,7 +339,7 @@ LINKS: dict[str, Link] = {
         dual=_softmax_dual,
     ),
     "huber": Link(
-        mean=lambda eta, at: +eta,
+        mean=itself,
         loss=_huber_loss,
         residual=_huber_residual,
         measure=_huber_loss,
@@ -343,7 +348,7 @@ LINKS: dict[str, Link] = {
         dual=_huber_dual,
     ),
     "quantile": Link(
-        mean=lambda eta, at: +eta,
+        mean=itself,
         loss=_quantile_loss,
         residual=_quantile_residual,
         measure=_quantile_loss,

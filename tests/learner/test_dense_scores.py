@@ -1,0 +1,70 @@
+"""Scores of dense rows by a plain product: the bits of a learner, for any number of rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import blocklearn as bl
+from blocklearn.datasources import DataError
+from blocklearn.learner.estimators import dense_scores as module
+from blocklearn.learner.estimators.dense_scores import dense_scores
+
+Array = np.ndarray[Any, Any]
+
+
+def data(rows: int = 300, columns: int = 20) -> tuple[Array, Array]:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(rows, columns))
+    return X, np.argmax(X[:, :3] + rng.normal(size=(rows, 3)), axis=1)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_scores_have_the_bits_of_a_learner(classes: int) -> None:
+    X, y = data()
+    found = bl.GLMClassifier(n_jobs=1).fit(X, np.minimum(y, classes - 1))
+    scores = found.decision_function(X)
+    learner = found.to_learner()
+    learner.model.output = "score"
+    np.testing.assert_array_equal(scores, learner.predict(X).reshape(scores.shape))
+    wanted = X @ np.atleast_2d(found.coef_).T.astype(np.float64) + found.intercept_
+    np.testing.assert_allclose(scores, wanted.reshape(scores.shape), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "quantile", "huber", "poisson"])
+def test_means_of_a_regressor_are_those_of_a_learner(loss: str) -> None:
+    X, y = data()
+    found = bl.GLMRegressor(loss, n_jobs=1).fit(X, y.astype(np.float64))
+    learner = found.to_learner()
+    np.testing.assert_array_equal(found.predict(X).astype(np.float32), learner.predict(X).ravel())
+
+
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("columns", [1, 20])
+def test_a_row_has_the_same_bits_among_others(
+    k: int, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(k)
+    X = rng.normal(size=(1000, columns))
+    W, b = rng.normal(size=(columns, k)).astype(np.float32), np.ones((1, k), np.float32)
+    whole = dense_scores(X, W, b)
+    assert whole is not None and whole.dtype == np.float32
+    np.testing.assert_allclose(whole, X @ W + b, rtol=1e-3, atol=1e-5)
+    one = dense_scores(X[:1], W, b)
+    assert one is not None and one.tobytes() == whole[:1].tobytes()
+    monkeypatch.setattr(module, "AT_ONCE", 1)  # a chunk at a time
+    parts = dense_scores(X, W, b)
+    assert parts is not None and parts.tobytes() == whole.tobytes()
+
+
+def test_numbers_beyond_float32_and_other_coefficients_are_refused() -> None:
+    X, y = data()
+    found = bl.GLMClassifier().fit(X, y > 0)
+    X[1, 2] = 1e39
+    with pytest.raises(DataError, match=r"row 1, column 2 is 1e\+39"):
+        found.predict(X)
+    found.coef_ = found.coef_[:, :7]
+    with pytest.raises(ValueError, match="does not fit its parameters"):
+        found.predict(data()[0])
