@@ -15,7 +15,6 @@ from .synonyms import meant, nearest, spelled_alike
 
 P = ParamSpec("P")
 R = TypeVar("R")
-C = TypeVar("C", bound=type)
 
 TRAINING = {
     "blocklearn.Learner(model, train=(X, Y))": "targets",
@@ -145,9 +144,3 @@ def answered(function: Callable[P, R]) -> Callable[P, R]:
         return function(*args, **given)
 
     return checked
-
-
-def constructor_answered(kind: C) -> C:
-    """Return a class whose constructor answers an unknown parameter, as `answered` does."""
-    kind.__init__ = answered(kind.__init__)  # type: ignore[misc]
-    return kind

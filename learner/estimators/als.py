@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from blocklearn.answers import constructor_answered, shown
+from blocklearn.answers import shown
 from blocklearn.models import ALS as ALSModel
 
 from ..recommendation.recommend import as_csr
 from .base import Array, Tensors
+from .constructor import estimator
 from .factors import FactorEstimator
 from .parameters import configured
 from .scikit import check_is_fitted
@@ -26,8 +27,7 @@ WEIGHTS = {
 MOST_ROWS = 2**31  # of users or items
 
 
-@constructor_answered
-@dataclass(eq=False, repr=False)
+@estimator
 class ALS(FactorEstimator):
     """Factorise X [users x items] by alternating least squares.
 

@@ -36,7 +36,7 @@ CHUNK = 128  # rows of one product with a dense matrix; its bits may depend on t
 
 
 class LearnerEstimator(CommonParameters, CallbackSupportMixin, BaseEstimator):
-    """Base class of estimators. Each is a dataclass: its fields are its parameters.
+    """Base class of estimators. Their fields are their parameters: see `constructor.py`.
 
     Learned state is in public attributes. Predictions take their numbers from them, as they are at
     each call. Learners that predict, or make one more pass, are kept for the next call, but threads

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 from scipy.special import expit, softmax
 
-from blocklearn.answers import constructor_answered, shown
+from blocklearn.answers import shown
 from blocklearn.models import GLM, Target
 from blocklearn.models.glm.dual_problem import Link
 from blocklearn.models.glm.links import HINGES, LinkName
@@ -17,6 +17,7 @@ from blocklearn.models.glm.links import HINGES, LinkName
 from .base import Array
 from .classes import Classes, refuse_mixture
 from .constraints import AMOUNT, Rule, check_parameters, one_of
+from .constructor import estimator
 from .dual import DualProblem
 from .linear import LinearEstimator
 from .row_weights import times_class_weights, weights_of, with_weights
@@ -33,8 +34,7 @@ def has_probabilities(estimator: GLMClassifier) -> bool:
     return estimator.loss == "log_loss"
 
 
-@constructor_answered
-@dataclass(eq=False, repr=False)
+@estimator
 class GLMClassifier(ClassifierMixin, LinearEstimator):
     """Linear classifier for two classes, several classes, or any number of labels per row.
 

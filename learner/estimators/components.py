@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any
 
 import numpy as np
 
-from blocklearn.answers import constructor_answered
 from blocklearn.models import Components as ComponentsModel
 
 from .base import Array, Tensors
+from .constructor import estimator
 from .graphs import GraphEstimator
 from .parameters import configured
 
 
-@constructor_answered
-@dataclass(eq=False, repr=False)
+@estimator
 class ConnectedComponents(GraphEstimator):
     """Find the connected components of a graph.
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, Literal, Self
 
 import numpy as np
 
-from blocklearn.answers import constructor_answered
 from blocklearn.models import KMeans as KMeansModel
 
 from ..training.inputs.texts import refuse_texts
 from .base import Array, LearnerEstimator, Tensors
+from .constructor import estimator
 from .parameters import configured
 from .scikit import (
     ClassNamePrefixFeaturesOutMixin,
@@ -24,8 +24,7 @@ from .scikit import (
 )
 
 
-@constructor_answered
-@dataclass(eq=False, repr=False)
+@estimator
 class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, LearnerEstimator):
     """Cluster rows by their nearest centres, dense or sparse.
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, Literal, Self
 
 import numpy as np
 
-from blocklearn.answers import constructor_answered
 from blocklearn.models import LDA
 from blocklearn.models.lda.learned_priors import START
 from blocklearn.models.lda.topic_priors import prior_of_topics
@@ -17,14 +16,14 @@ from blocklearn.optimizers import Optimizer, StreamingAverage
 
 from .base import Array, Tensors
 from .constraints import check_parameters
+from .constructor import estimator
 from .decomposition import Decomposition
 from .parameters import configured, plain, whole
 from .scikit import check_is_fitted, with_callbacks
 from .topics import TopicTables
 
 
-@constructor_answered
-@dataclass(eq=False, repr=False)
+@estimator
 class LatentDirichletAllocation(TopicTables, Decomposition):
     """Find topics of documents that are given as word counts X [documents x words].
 

@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from blocklearn.answers import constructor_answered
 from blocklearn.models import FM, GLM, BlockSize, Model
 from blocklearn.optimizers import Optimizer
 
 from .base import Array, Tensors, rows_of
 from .classifier import GLMClassifier
+from .constructor import estimator
 from .linear import GRADIENTS, LinearEstimator
 from .moments import Moments
 from .parameters import Solver
@@ -24,8 +24,17 @@ from .units import IN_UNITS_OF_Y, Units, usable
 STEPS = 50  # of a pass
 
 
+@dataclass(eq=False, repr=False)
 class Machine(LinearEstimator):
     """Linear estimator whose scores have a weight for each pair of features, too."""
+
+    n_components: int = 8
+    _: KW_ONLY
+    fields: Sequence[int] | None = None
+    init_scale: float = 0.1
+    alpha: float | None = 1e-5
+    solver: Solver = "adagrad"
+    max_iter: int = 10
 
     SOLVERS = GRADIENTS
     _kind: ClassVar[type[GLM]] = FM
@@ -76,8 +85,7 @@ class Machine(LinearEstimator):
         return super()._tensors(rows) | {"factors": np.asarray(self.factors_, np.float32)}
 
 
-@constructor_answered
-@dataclass(eq=False, repr=False)
+@estimator
 class FMClassifier(Machine, GLMClassifier):
     """Factorization machine for two classes, several classes, or any number of labels per row.
 
@@ -114,18 +122,11 @@ class FMClassifier(Machine, GLMClassifier):
     1.0
     """
 
-    n_components: int = 8
     _: KW_ONLY
-    fields: Sequence[int] | None = None
-    init_scale: float = 0.1
     loss: str = "log_loss"
-    alpha: float = 1e-5
-    solver: Solver = "adagrad"
-    max_iter: int = 10
 
 
-@constructor_answered
-@dataclass(eq=False, repr=False)
+@estimator
 class FMRegressor(Machine, GLMRegressor):
     """Factorization machine for one number or count, or many at once.
 
@@ -149,11 +150,5 @@ class FMRegressor(Machine, GLMRegressor):
     True
     """
 
-    n_components: int = 8
     _: KW_ONLY
-    fields: Sequence[int] | None = None
-    init_scale: float = 0.1
     loss: str = "squared_error"
-    alpha: float = 1e-5
-    solver: Solver = "adagrad"
-    max_iter: int = 10

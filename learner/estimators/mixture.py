@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from blocklearn.answers import constructor_answered
 from blocklearn.models import GaussianMixture as MixtureModel
 
 from ..training.inputs.texts import refuse_texts
 from .base import MOST, Array, LearnerEstimator, Tensors
 from .constraints import Rule, one_of
+from .constructor import estimator
 from .parameters import configured
 from .scikit import (
     HAS_CALLBACKS,
@@ -29,8 +29,7 @@ FORMS = {"full": "full", "diag": "diagonal", "spherical": "spherical"}
 KEPT = ("covariances", "log_determinants", "counts")
 
 
-@constructor_answered
-@dataclass(eq=False, repr=False)
+@estimator
 class GaussianMixture(DensityMixin, LearnerEstimator):
     """Describe rows by k normal distributions, dense or sparse.
 

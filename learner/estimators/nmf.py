@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
 
-from blocklearn.answers import constructor_answered
 from blocklearn.models import NMF as NMFModel
 
 from .base import Array, Tensors
 from .constraints import AMOUNT, Rule
+from .constructor import estimator
 from .decomposition import Decomposition
 from .parameters import configured
 from .scikit import check_is_fitted, with_callbacks
@@ -21,8 +21,7 @@ from .scikit import check_is_fitted, with_callbacks
 STATISTICS = ("pull", "push", "mass")  # further training continues from these and H
 
 
-@constructor_answered
-@dataclass(eq=False, repr=False)
+@estimator
 class NMF(Decomposition):
     """Factorise non-negative data: X [n x features] ~ W @ components_.
 

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 
-from blocklearn.answers import constructor_answered
 from blocklearn.models import PageRank as PageRankModel
 
 from .base import Array, LearnerEstimator, Tensors
+from .constructor import estimator
 from .graphs import validated_links
 from .parameters import configured
 from .row_weights import with_weights
 from .scikit import with_callbacks
 
 
-@constructor_answered
-@dataclass(eq=False, repr=False)
+@estimator
 class PageRank(LearnerEstimator):
     """Rank pages by the links that lead to them.
 

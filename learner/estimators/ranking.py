@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar, Literal
 
-from blocklearn.answers import constructor_answered
 from blocklearn.models import Ranking as RankingModel
 
 from .base import Array, Tensors
+from .constructor import estimator
 from .factors import FactorEstimator
 from .parameters import configured
 
 
-@constructor_answered
-@dataclass(eq=False, repr=False)
+@estimator
 class Ranking(FactorEstimator):
     """Rank the items that a user does not have, by a sampled softmax over X [users x items].
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
 
 from blocklearn import optimizers
-from blocklearn.answers import constructor_answered
 from blocklearn.models import GLM, Target
 from blocklearn.models.glm.dual_problem import NUMBERS, Link
 from blocklearn.models.glm.links import LINKS, LinkName, itself
@@ -19,6 +18,7 @@ from blocklearn.optimizers import Optimizer
 
 from .base import Array
 from .constraints import AMOUNT, Rule, check_parameters, one_of
+from .constructor import estimator
 from .dual import DualProblem
 from .linear import LinearEstimator
 from .moments import Moments, size_of_entries
@@ -35,8 +35,7 @@ LOOKED_AT = 10_000  # rows, evenly spaced
 USUAL = 1e-4  # weight of the penalty
 
 
-@constructor_answered
-@dataclass(eq=False, repr=False)
+@estimator
 class GLMRegressor(RegressorMixin, LinearEstimator):
     """Regression of one target or of many at once.
 

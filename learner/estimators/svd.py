@@ -5,19 +5,19 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 
-from blocklearn.answers import constructor_answered
 from blocklearn.models import SVD
 from blocklearn.models.svd import LEAST
 
 from ..training.inputs.texts import refuse_texts
 from .base import Array, LearnerEstimator, Tensors
 from .constraints import COUNT, Rule
+from .constructor import estimator
 from .parameters import configured
 from .scikit import (
     ClassNamePrefixFeaturesOutMixin,
@@ -98,8 +98,7 @@ class Directions(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LearnerEstim
         return tags
 
 
-@constructor_answered
-@dataclass(eq=False, repr=False)
+@estimator
 class TruncatedSVD(Directions):
     """Find the directions in which rows are largest: X [n x features] ~ Z @ components_.
 
@@ -156,8 +155,7 @@ class TruncatedSVD(Directions):
         return found | {"explained_variance_": variances, "explained_variance_ratio_": ratio}
 
 
-@constructor_answered
-@dataclass(eq=False, repr=False)
+@estimator
 class PCA(Directions):
     """Find the principal components of rows, dense or sparse.
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from blocklearn.answers import constructor_answered
 from blocklearn.models import Triangles as TrianglesModel
 
 from .base import Array, Tensors
+from .constructor import estimator
 from .graphs import GraphEstimator
 from .parameters import configured
 
 
-@constructor_answered
-@dataclass(eq=False, repr=False)
+@estimator
 class TriangleCount(GraphEstimator):
     """Count the triangles of a graph: three pages that all link to each other.
 

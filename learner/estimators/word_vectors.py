@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from blocklearn.answers import constructor_answered
 from blocklearn.datasources import all_words, read_sentences
 from blocklearn.models import Model
 from blocklearn.models import WordVectors as WordVectorsModel
 
 from .base import Array, LearnerEstimator, Tensors
+from .constructor import estimator
 from .parameters import configured, whole
 from .scikit import (
     ClassNamePrefixFeaturesOutMixin,
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from ..learner import Learner
 
 
-@constructor_answered
-@dataclass(eq=False, repr=False)
+@estimator
 class WordVectors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LearnerEstimator):
     """Learn a vector for each word from the words around it: skip-gram (word2vec).
 

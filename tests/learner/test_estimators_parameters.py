@@ -71,6 +71,13 @@ def test_types_of_parameters_are_known_to_tools(name: str) -> None:
     assert {*get_type_hints(kind.__init__)} == {*kind().get_params(), "return"}
 
 
+def test_signatures_begin_with_the_parameters_of_the_model() -> None:
+    shared = ["batch_size", "random_state", "n_jobs", "device"]
+    assert [*inspect.signature(bl.NMF).parameters][-4:] == shared
+    assert [*inspect.signature(bl.FMRegressor).parameters][:3] == ["n_components", "loss", "fields"]
+    assert [*inspect.signature(bl.FMRegressor).parameters][-4:] == shared
+
+
 def test_what_scikit_learn_takes_is_taken() -> None:
     class Regular(bl.GLMClassifier):  # type: ignore[misc]
         def __init__(self, C: float = 1.0, **more: Any) -> None:
