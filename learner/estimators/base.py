@@ -151,7 +151,7 @@ class LearnerEstimator(CommonParameters, CallbackSupportMixin, BaseEstimator):
         full_pass = learner.optimizer is not None and learner.optimizer.steps_by_pass
         for name, value in self._learned(state.tensors.__getitem__).items():
             setattr(self, name, value)
-        known = state.tensors if full_pass or self._units is not None else self._tensors(0)
+        known = state.tensors if full_pass else self._tensors(0)
         others = {k: v for k, v in state.tensors.items() if k not in known}
         self._keep_stream(State(others, state.position))
         self.n_iter_ = int(state.position["pass"])

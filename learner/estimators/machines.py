@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -65,24 +65,42 @@ class Machine(LinearEstimator):
         targets = Moments.of(Y, np.asarray(weights, np.float64)).unit(centred=self.fit_intercept)
         return Units(np.zeros(X.shape[1]), np.ones(X.shape[1]), *targets)
 
+    def _fit(self, data: Any, told: dict[str, Any], optimizer: Optimizer | None = None) -> Self:
+        self._stream_units = self._units  # also for further rows
+        return super()._fit(data, told, optimizer)
+
+    def _go_on(self, data: Any, optimizer: Optimizer | None = None, of_rows: Any = None) -> Self:
+        if not self._has_begun():
+            self._stream_units = self._units_of(data, optimizer)
+        self._units = self._stream_units
+        try:
+            return super()._go_on(self._in_units(data), optimizer, of_rows)
+        finally:
+            self._units = None
+
     def _in_units(self, data: Any) -> Any:
         if self._units is None:
             return data
         X, Y, *weights = data
-        return (X, self._units.targets(Y), *weights)
+        return (X, self._units.targets(Y.toarray() if sp.issparse(Y) else Y), *weights)
 
     def _terms(self) -> tuple[()]:
         return ()  # the model's own penalties are for the units of `fit`
 
     def _learned(self, tensors: Tensors) -> dict[str, Any]:
         factors = tensors("factors")
-        if self._units is not None:  # products of two
-            spread = np.sqrt(self._units.spread, dtype=np.float32)
-            factors = factors * np.tile(spread, factors.shape[1] // spread.size)
-        return super()._learned(tensors) | {"factors_": factors}
+        return super()._learned(tensors) | {"factors_": factors * self._factor_unit(factors)}
 
     def _tensors(self, rows: int) -> dict[str, Array]:
-        return super()._tensors(rows) | {"factors": np.asarray(self.factors_, np.float32)}
+        factors = np.asarray(self.factors_, np.float32)
+        return super()._tensors(rows) | {"factors": factors / self._factor_unit(factors)}
+
+    def _factor_unit(self, factors: Array) -> Array:
+        """Return the unit of each column of factors, whose products of two are in those of Y."""
+        if self._units is None:
+            return np.ones(factors.shape[1], np.float32)
+        spread = np.sqrt(self._units.spread, dtype=np.float32)
+        return np.tile(spread, factors.shape[1] // spread.size)
 
 
 @estimator
@@ -131,9 +149,9 @@ class FMRegressor(Machine, GLMRegressor):
     """Factorization machine for one number or count, or many at once.
 
     Losses and `shape` are those of `GLMRegressor`, other parameters those of `FMClassifier`. For
-    "squared_error", "huber" and "quantile", `fit` divides targets by their deviations, so that
-    their units do not matter; penalties are those of targets of deviation 1. `partial_fit` takes
-    targets as they are.
+    "squared_error", "huber" and "quantile", targets are divided by their deviations, so that their
+    units do not matter; penalties are those of targets of deviation 1. The deviations are those of
+    `fit`, or of the first rows of `partial_fit`.
 
     Attributes
     ----------

@@ -114,6 +114,25 @@ def test_machines_do_not_feel_the_units_of_targets(container: Any, intercept: bo
     assert (np.std(again - found, axis=0) < 0.5 * np.std(found, axis=0))[0]
 
 
+@pytest.mark.parametrize("solver", ["adagrad", "adam"])
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+def test_further_rows_of_machines_are_in_the_units_of_the_first(
+    solver: str, container: Any
+) -> None:
+    """Whatever the units of targets, dense or sparse later: a stream, and rows after `fit`."""
+
+    def found(scale: float, later: Any) -> list[Any]:
+        targets = scale * np.column_stack([X[:, 0] * X[:, 1] + 3.0, X[:, 2]])
+        stream, after = (bl.FMRegressor(2, random_state=0, solver=solver) for _ in range(2))
+        for rows in (slice(0, 300), slice(300, 600)) * 3:
+            stream.partial_fit(X[rows], targets[rows])
+        after.fit(X, targets).partial_fit(X[:100], later(targets[:100]))
+        return [each.predict(X) / scale for each in (stream, after)]
+
+    for some, others in zip(found(1.0, np.asarray), found(1e5, container), strict=True):
+        np.testing.assert_allclose(others, some, atol=1e-3 * np.abs(some).max())
+
+
 def test_the_usual_penalty_of_sparse_targets_is_that_of_dense_ones() -> None:
     Y = np.column_stack([np.round(y), np.zeros(600)])
     dense, sparse = (bl.GLMRegressor("quantile").fit(X, each) for each in (Y, sp.csr_array(Y)))
