@@ -221,9 +221,11 @@ def read(path: Path, crew: Crew | None = None) -> Checkpoint:
     seal = seal_of(folder / MANIFEST)
     if manifest.get(PARTS) or manifest.get(PAGES):
         check_parts(crew or Crew(), folder / MANIFEST)
-        tensors |= open_parts(seal)
+        tensors |= open_parts(seal, manifest)
     found = Checkpoint(
-        state=State(tensors=tensors, position=manifest["position"], pages=open_logs(seal)),
+        state=State(
+            tensors=tensors, position=manifest["position"], pages=open_logs(seal, manifest)
+        ),
         scores=manifest["scores"],
         config=manifest["config"],
         fingerprint=manifest["fingerprint"],

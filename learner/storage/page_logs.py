@@ -16,7 +16,6 @@ is a row there, groups are int32, and row j is that of column j.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,7 +39,8 @@ GROUPS = "groups"
 PART = 4096  # groups in a file
 TWICE = 2
 
-OwnPart = tuple[NDArray[np.int32], Mapping[str, NDArray[Any]]]
+LoggedRows = tuple[NDArray[np.int32], Mapping[str, NDArray[Any]]]
+"""Columns of the data, and their rows of each table, by name."""
 
 
 @dataclass(frozen=True)
@@ -79,13 +79,11 @@ class PageLogs:
             yield columns[taken], {name: numbers[taken] for name, numbers in found.items()}
 
 
-def open_logs(seal: Seal) -> PageLogs | None:
-    """Return the logs of a checkpoint; None: it has none."""
-    path = Path(seal.path)
-    manifest = json.loads(path.read_bytes())
+def open_logs(seal: Seal, manifest: Mapping[str, Any]) -> PageLogs | None:
+    """Return the logs of a checkpoint with this manifest; None: it has none."""
     if manifest.get(PAGES) is None:
         return None
-    return PageLogs(path.parent, manifest[PAGES], manifest["files"], seal)
+    return PageLogs(Path(seal.path).parent, manifest[PAGES], manifest["files"], seal)
 
 
 def rows_of(groups: NDArray[np.int64], group: int, rows: int) -> NDArray[np.int64]:
@@ -148,11 +146,8 @@ class OwnLogs(NamedTuple):
     rows: int
 
 
-def write_own_logs(folder: Path, worker: int, parts: Iterable[OwnPart]) -> OwnLogs:
-    """Write the rows that belong to a worker into `folder`.
-
-    parts: columns of the data, and their rows of each table.
-    """
+def write_own_logs(folder: Path, worker: int, parts: Iterable[LoggedRows]) -> OwnLogs:
+    """Write the rows that belong to a worker into `folder`."""
     logs, rows = {}, 0
     for part, (columns, tables) in enumerate(parts):
         file = NAME.format(worker, part)

@@ -8,7 +8,6 @@ the number of all. Block j is in part j mod parts. Tokens are rows of one number
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -74,7 +73,7 @@ def check_part(folder: Path, file: str, manifest: Mapping[str, Any]) -> None:
         raise ModelFolderError(f"{error}. {TAKE}") from None
 
 
-def open_parts(seal: Seal) -> dict[str, PartedRows]:
+def open_parts(seal: Seal, manifest: Mapping[str, Any]) -> dict[str, PartedRows]:
     """Return the states in the parts of a checkpoint, if any, mapped and read-only, by name.
 
     Digests are not compared: see `check_part`.
@@ -82,7 +81,7 @@ def open_parts(seal: Seal) -> dict[str, PartedRows]:
     Raises ModelFolderError if a part is missing, or of other shapes than the manifest says.
     """
     path = Path(seal.path)
-    listed = json.loads(path.read_bytes()).get(PARTS) or {}
+    listed = manifest.get(PARTS) or {}
     parts = [
         read_tensors(path.parent / file, listed[file], mapped=True, compare=False)
         for file in sorted(listed)

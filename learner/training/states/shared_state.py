@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -74,4 +76,6 @@ def _opened(seal: Any, crew: Crew) -> tuple[dict[str, PartedRows], PageLogs | No
     """
     if seal is None or not all(crew.gather(Seal(*seal).fits())):
         return {}, None
-    return open_parts(Seal(*seal)), open_logs(Seal(*seal))
+    sealed = Seal(*seal)
+    manifest = json.loads(Path(sealed.path).read_bytes())
+    return open_parts(sealed, manifest), open_logs(sealed, manifest)
