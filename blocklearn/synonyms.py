@@ -32,6 +32,8 @@ link loss family objective loss_function;
 intercept fit_intercept bias use_bias biases use_biases;
 eval validation_data validation valid val test eval_set eval_data eval_X X_val X_test test_data
   held_out holdout heldout validation_split validation_fraction test_size;
+file text texts txt jsonl documents docs corpus;
+table csv tsv dataframe parquet;
 train X X_train train_data training_data dataset data corpus documents docs ratings;
 hooks callbacks callback;
 optimizer solver optim algorithm method updater;

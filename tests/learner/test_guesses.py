@@ -12,6 +12,7 @@ from blocklearn.answers import METHODS, MODELS, TRAINING
 from blocklearn.datasources import FileData, MatrixSource
 from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.configuration.config import RunConfig
+from blocklearn.learner.configuration.kinds import GROUPS as GROUPS_OF_KINDS
 from blocklearn.learner.configuration.yaml_config import Setting, resolve
 from blocklearn.learner.errors import ConfigError
 from blocklearn.learner.runs.inputs import open_data
@@ -42,6 +43,11 @@ def test_a_learner_names_the_parameter_that_is_meant(word: str, name: str) -> No
     with pytest.raises(TypeError) as caught:
         bl.Learner(bl.models.LDA(topics=2), X, **{word: 3})
     assert str(caught.value) == f"Learner: {word}=3: unknown parameter; did you mean {name}?"
+
+
+@pytest.mark.parametrize("word, name", [("text", "file"), ("csv", "table"), ("docs", "file")])
+def test_a_kind_of_data_is_the_one_that_reads_such_files(word: str, name: str) -> None:
+    assert nearest(word, GROUPS_OF_KINDS["data"].kinds) == name
 
 
 def test_a_word_without_meaning_lists_the_parameters() -> None:
