@@ -3,9 +3,13 @@
 Named here are kernels that other folders call for some of their data only.
 """
 
+import os
 from typing import TYPE_CHECKING
 
 from blocklearn.exports import on_demand
+
+if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+    raise ImportError("NUMBA_DISABLE_JIT: must be 0 or unset: kernels are nothing but compiled.")
 
 if TYPE_CHECKING:
     from .fitting import add_columns as add_columns

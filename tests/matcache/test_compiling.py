@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 import numba
 import pytest
 
+from blocklearn.matcache import cpu
 from blocklearn.matcache.cpu import backend, compiling, jit
 from blocklearn.matcache.cpu.backend import CPU
 from blocklearn.matcache.cpu.executor import RUNNERS
@@ -62,6 +64,12 @@ def in_children(monkeypatch: Any, work: Any) -> None:
     monkeypatch.setattr(
         compiling, "_take", lambda *given: None if os.getpid() == here else take(*given)
     )
+
+
+def test_kernels_without_a_compiler_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    with pytest.raises(ImportError, match="NUMBA_DISABLE_JIT: must be 0 or unset"):
+        importlib.reload(cpu)
 
 
 def test_code_that_children_compiled_is_loaded(wanted: Any, monkeypatch: Any) -> None:
