@@ -81,17 +81,21 @@ class RowStore:
         """Read these rows of the array in a `with` statement."""
         return nullcontext() if self.pages is None else self.pages.reading(*self._numbers_of(rows))
 
-    def reading_numbers(self, begin: Ids, end: Ids) -> AbstractContextManager[None]:
-        """Read numbers of the flat array, from `begin` to `end` of each range, in the same way."""
-        return nullcontext() if self.pages is None else self.pages.reading(begin, end)
+    def reading_numbers(self, starts: Ids, ranges: Ids) -> AbstractContextManager[None]:
+        """Read numbers of the flat array, from `starts[i]` to `starts[i + 1]` for each range i."""
+        if self.pages is None:
+            return nullcontext()
+        return self.pages.reading(starts[ranges], starts[ranges + 1])
 
     def writing(self, rows: Ids) -> AbstractContextManager[None]:
         """Change these rows of the array in a `with` statement."""
         return nullcontext() if self.pages is None else self.pages.writing(*self._numbers_of(rows))
 
-    def writing_numbers(self, begin: Ids, end: Ids) -> AbstractContextManager[None]:
+    def writing_numbers(self, starts: Ids, ranges: Ids) -> AbstractContextManager[None]:
         """Change numbers of the flat array, in the same way."""
-        return nullcontext() if self.pages is None else self.pages.writing(begin, end)
+        if self.pages is None:
+            return nullcontext()
+        return self.pages.writing(starts[ranges], starts[ranges + 1])
 
     def _numbers_of(self, rows: Ids) -> tuple[Ids, Ids]:
         begin = rows.astype(np.int64) * self._array.shape[1]
