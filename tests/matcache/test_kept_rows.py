@@ -15,8 +15,8 @@ from blocklearn.matcache.cpu.jit import kernel
 from blocklearn.matcache.cpu.topics.draws import AHEAD
 from blocklearn.matcache.cpu.topics.kept_rows import share_left
 from blocklearn.matcache.cpu.topics.row_vectors import (
-    chains_of,
-    parts_of,
+    CHAINS,
+    PARTS,
     run_sweep,
     sweep_of,
     vectors_of,
@@ -69,19 +69,18 @@ def drawn(
     old: type of such topics.
     """
     bits = 8 * np.dtype(old).itemsize
-    single, vectors = np.float32, vectors_of(k)
-    chains, width = chains_of(vectors), padded(k)
+    single, width = np.float32, padded(k)
     us = ((np.arange(DRAWS) + 0.5) / DRAWS).astype(single)
-    own, found = np.full(parts_of(vectors) * width, np.nan, single), np.zeros((chains, DRAWS), int)
-    words = np.zeros(chains + AHEAD, np.int32)
-    now, shares, u = np.zeros(chains, np.int32), np.zeros(chains, single), np.zeros(chains, single)
+    own, found = np.full(PARTS * width, np.nan, single), np.zeros((CHAINS, DRAWS), int)
+    words = np.zeros(CHAINS + AHEAD, np.int32)
+    now, shares, u = np.zeros(CHAINS, np.int32), np.zeros(CHAINS, single), np.zeros(CHAINS, single)
     draw_for_all(
         address_of_sweep(k, bits), us, together, np.int32(z), single(share), n.astype(single),
         scales.astype(single), table.astype(single), np.full((WORDS, 1), ETA, single),
-        np.full(chains, (z if before is None else before) % 2**bits, old), int(counted), own,
-        chains, np.zeros(chains, np.int64), words, now, shares, u, found,
+        np.full(CHAINS, (z if before is None else before) % 2**bits, old), int(counted), own,
+        CHAINS, np.zeros(CHAINS, np.int64), words, now, shares, u, found,
     )  # fmt: skip
-    return found, own[width : (1 + chains) * width].reshape(chains, width)
+    return found, own[width : (1 + CHAINS) * width].reshape(CHAINS, width)
 
 
 @pytest.mark.parametrize("together", [True, False])
@@ -160,21 +159,20 @@ def test_particles_have_the_exact_shares_by_their_weight(k: int, together: bool)
     """Their own weight is left out of the counts, and phi is what the table says."""
     rng, single, weight = np.random.default_rng(k), np.float32, 0.75
     phi, others, z = rng.uniform(0.1, 1, (WORDS, k)), rng.integers(1, 64, k) / 16, k // 2
-    vectors = vectors_of(k)
-    chains, width = chains_of(vectors), padded(k)
+    width = padded(k)
     us = ((np.arange(DRAWS) + 0.5) / DRAWS).astype(single)
-    own, found = np.full(parts_of(vectors) * width, np.nan, single), np.zeros((chains, DRAWS), int)
+    own, found = np.full(PARTS * width, np.nan, single), np.zeros((CHAINS, DRAWS), int)
     n = others.astype(single)
     n[z] += weight
     draw_particles_for_all(
         address_of_sweep(k, 0), us, together, np.int32(z), single(weight), n,
-        phi.astype(single), own, chains, np.zeros(chains, np.int64),
-        np.zeros(chains + AHEAD, np.int32), np.zeros(chains, np.int32),
-        *np.zeros((2, chains), single), found,
+        phi.astype(single), own, CHAINS, np.zeros(CHAINS, np.int64),
+        np.zeros(CHAINS + AHEAD, np.int32), np.zeros(CHAINS, np.int32),
+        *np.zeros((2, CHAINS), single), found,
     )  # fmt: skip
     expected = others * phi[WORD] / (others @ phi[WORD])
     for new, after in zip(
-        found, own[width : (1 + chains) * width].reshape(chains, -1), strict=True
+        found, own[width : (1 + CHAINS) * width].reshape(CHAINS, -1), strict=True
     ):
         share_of = np.bincount(new, minlength=k) / DRAWS
         np.testing.assert_allclose(share_of, expected, atol=8 / DRAWS)

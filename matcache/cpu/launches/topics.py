@@ -24,7 +24,7 @@ from ..topics.gibbs import (
 )
 from ..topics.kept_lists import Columns, Lists, redraw_lists, widened
 from ..topics.kept_rows import TokensInWork, redraw_rows
-from ..topics.row_vectors import chains_of, parts_of, sweep_of, vectors_of, words_of
+from ..topics.row_vectors import CHAINS, PARTS, sweep_of, vectors_of, words_of
 from ..topics.tokens import MOVED, Phi, Tokens, Uniform, add_moved, count_tokens, move_counts
 from ..topics.vectors import LANES, padded
 
@@ -54,9 +54,9 @@ def _sample_topics(cache: MatCache, draws: Draws) -> None:
     numbers = draws.scratch("words and topics", np.int32, 2).data()  # one row in a plan
     weights, u = (draws.scratch(name, np.float32) for name in ("weights", "uniform numbers"))
     work = InWork(numbers[0], numbers[-1], weights.data()[0], u.data()[0])
-    shape = (threads, parts_of(vectors) * padded(k))
+    shape = (threads, PARTS * padded(k))
     counts = cache.result(("sampler counts", k), shape, np.float32, "counts")
-    chains = (threads, 5 * chains_of(vectors))
+    chains = (threads, 5 * CHAINS)
     state = cache.result(("sampler chains", chains), chains, np.int64, "chains")
     indptr, indices = pattern.offsets()
     values = X.slot.data()[0]
@@ -93,9 +93,9 @@ def _redraw_topics(cache: MatCache, draws: Redraws) -> None:
     vectors = vectors_of(k)
     uniform, words = _uniform(draws), draws.scratch("words", np.int32, AHEAD)
     now, shares = draws.scratch("topics", np.int32), draws.scratch("shares", np.float32)
-    shape = (backend.threads, parts_of(vectors) * padded(k))
+    shape = (backend.threads, PARTS * padded(k))
     counts = cache.result(("sampler counts of rows", k), shape, np.float32, "counts of rows")
-    chains = (backend.threads, 4 * chains_of(vectors))
+    chains = (backend.threads, 4 * CHAINS)
     state = cache.result(("sampler rows", chains), chains, np.int64, "rows in work")
     in_work = TokensInWork(*(slot.data()[0] for slot in (words, now, shares)))
     call: list[Any] = [_tokens(cache, draws), X.pattern.offsets()[1], _phi(draws), uniform, in_work]

@@ -25,19 +25,26 @@ AHEAD = 6  # tokens between fetching a word's row of the table, and drawing
 
 _F, _I32, _I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 _VF, _VI, _VB = (ir.VectorType(t, LANES) for t in (_F, _I32, ir.IntType(1)))
-_ZERO, _ONE = (ir.Constant(_VF, [x] * LANES) for x in (0.0, 1.0))
+_ZERO = ir.Constant(_VF, [0.0] * LANES)
 
 
 class Token(NamedTuple):
-    """Vectors that repeat the numbers of a token.
+    """The numbers of a token; the last four are vectors that repeat one.
 
-    present: its topic before the draw.
+    place: its number.
+    row: the address of its word's row of the table.
+    topic, present: its topic before the draw; negative for none.
+    u: a uniform number.
     weight: what it adds to the count of its topic.
     share: what is left of phi at its present topic without it; None: all.
     more: what its word's row of the table lacks, before the scales; None: the row is phi.
     """
 
+    place: Any
+    row: Any
+    topic: Any
     present: Any
+    u: Any
     weight: Any
     share: Any
     more: Any
@@ -98,12 +105,8 @@ class Sweep(Vectors, ABC):
         """Return total + n f."""
         return self.call("llvm.fma.v16f32", _VF, [_VF] * 3, [n, f, total])
 
-    def draw(self, c, step):
-        """Draw the topic of a token of chain c.
-
-        It is k with a probability proportional to n[k] phi[k], where the token itself is left out;
-        in [0, K) for any numbers, NaN included.
-        """
+    def token(self, c, step):
+        """Read a token of chain c, and ask for one that comes later."""
         b = self.b
         p = b.add(self.starts[c], step)
         word, z, own, u = (
@@ -111,35 +114,45 @@ class Sweep(Vectors, ABC):
         )
         row = self.row(word)
         self.ask_for(self.row(b.load(b.gep(self.words, [b.add(p, _I64(AHEAD))]))))
+        weight, share, more = own, None, None
         if not self.given:
-            own = b.select(b.icmp_signed("==", z, self.before(p)), own, _F(1.0))
-        token = self.token(word, self.splat(z, _VI), self.splat(own))
-        whole, state = self.summed(c, row, token)
+            share = b.select(b.icmp_signed("==", z, self.before(p)), own, _F(1.0))
+            share, weight = self.splat(share), _F(1.0)
+            more = b.gep(self.extra, [b.select(self.counted, b.sext(word, _I64), _I64(0))])
+            more = self.splat(b.select(self.counted, b.load(more), _F(0.0)))
+        return Token(p, row, z, self.splat(z, _VI), u, self.splat(weight), share, more)
+
+    def choose(self, c, token, whole, state):
+        """Choose the topic of a token, and store it.
+
+        It is k with a probability proportional to n[k] phi[k], where the token itself is left out;
+        in [0, K) for any numbers, NaN included.
+        """
+        b = self.b
         prefix = self.prefix(whole)
-        before = b.shuffle_vector(prefix, _ZERO, ir.Constant(_VI, [LANES, *range(LANES - 1)]))
-        t = self.splat(b.fmul(u, b.extract_element(prefix, _I32(LANES - 1))))
+        before = self.shifted(prefix, 1)
+        t = self.splat(b.fmul(token.u, b.extract_element(prefix, _I32(LANES - 1))))
         passed = b.and_(self.bits(b.fcmp_ordered("<=", prefix, t)), self.allowed)
         lane = self.call("llvm.ctpop.i32", _I32, [_I32], [passed])
         v = self.passed(c, state, b.fsub(t, before), lane)
         most = b.sub(b.trunc(self.last, _I32), b.zext(b.icmp_signed(">=", lane, self.tail), _I32))
         v = b.select(b.icmp_signed(">", v, most), most, v)  # never into the padding
         topic = b.add(b.shl(v, _I32(4)), lane)
-        b.store(topic, b.gep(self.now, [p]))
-        self.change(c, state, token, z, topic)
+        b.store(topic, b.gep(self.now, [token.place]))
+        return topic
+
+    def passed_bits(self, sums, left, lane):
+        """Return how many of these sums, but for the last, are `left` or less in a lane."""
+        b, v = self.b, _I32(0)
+        for running in sums[:-1]:
+            flags = self.bits(b.fcmp_ordered("<=", running, left))
+            v = b.add(v, b.and_(b.lshr(flags, lane), _I32(1)))
+        return v
 
     def before(self, p):
         """Return the topic of a token before all sweeps, which the table counts it at."""
         old = self.b.load(self.b.gep(self.old, [p]))
         return self.b.zext(old, _I32) if old.type.width < _I32.width else old
-
-    def token(self, word, present, own):
-        """Return a token of a word. own: its share, or its weight; see `Token`."""
-        if self.given:
-            return Token(present, own, None, None)
-        b = self.b
-        more = b.gep(self.extra, [b.select(self.counted, b.sext(word, _I64), _I64(0))])
-        more = self.splat(b.select(self.counted, b.load(more), _F(0.0)))
-        return Token(present, _ONE, own, more)
 
     def row(self, word):
         """Return the address of a word's row of the table."""
@@ -168,7 +181,7 @@ class Sweep(Vectors, ABC):
         """Take the counts of the documents."""
 
     @abstractmethod
-    def summed(self, c, row, token):
+    def summed(self, c, token):
         """Return sums of n phi by lane, and what `passed` and `change` need to know."""
 
     @abstractmethod
@@ -176,17 +189,23 @@ class Sweep(Vectors, ABC):
         """Return how many vectors of a lane have sums of `left` or less."""
 
     @abstractmethod
-    def change(self, c, state, token, z, topic):
-        """Count the token at its new topic instead of the present one, z."""
+    def change(self, c, state, token, topic):
+        """Count the token at its new topic instead of the present one."""
 
     @abstractmethod
     def end(self):
         """Leave the counts in their place."""
 
+    def turn(self, step):
+        """Let each document draw the topic of a token."""
+        for c in range(len(self.starts)):
+            token = self.token(c, step)
+            whole, state = self.summed(c, token)
+            self.change(c, state, token, self.choose(c, token, whole, state))
+
     def run(self):
         """Let the documents take turns."""
         self.begin()
         with cgutils.for_range(self.b, self.steps) as loop:
-            for c in range(len(self.starts)):
-                self.draw(c, loop.index)
+            self.turn(loop.index)
         self.end()

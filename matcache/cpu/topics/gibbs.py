@@ -162,7 +162,7 @@ def sample_rows(
     z: uint16 [saved sweeps x particles], the topics after each saved sweep.
     work: a record.
     sweep_at: the address of a kernel of `sweep_of`, for the number of topics.
-    scratch: float32 [threads x `parts_of` x padded(k)], see `run_sweep`.
+    scratch: float32 [threads x PARTS x padded(k)], see `run_sweep`.
     state: scratch int64 [threads x 5 x chains], of the rows in work.
 
     Some rows take turns, since one alone waits for itself. At the end of a row, its chain takes the

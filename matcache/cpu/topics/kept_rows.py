@@ -82,7 +82,7 @@ def redraw_rows(chunk, thread, bounds, tokens, indices, phi, uniform, work, swee
 
     tokens, phi, uniform, work: records.
     sweep_at: the address of a kernel of `sweep_of`, for the number of topics.
-    scratch: float32 [threads x `parts_of` x padded(k)], see `run_sweep`.
+    scratch: float32 [threads x PARTS x padded(k)], see `run_sweep`.
     state: scratch int64 [threads x 4 x chains], of the rows in work.
 
     Some rows take turns, since one alone waits for itself. At the end of a row, its chain takes

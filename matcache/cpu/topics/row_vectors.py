@@ -1,9 +1,9 @@
 """Vector instructions for the samplers of rows: several documents draw topics in turn.
 
 A draw waits for the one before it in its document, so several documents take a token each in turn.
-Their counts stay in registers, where topics are few vectors: the number of vectors is then a part
-of the code. So a sweep is a kernel of its own, which the samplers call by its address: they are
-compiled once for all numbers of topics.
+Their counts stay in registers, where topics are few vectors. The number of vectors is a part of the
+code, unless they are many. So a sweep is a kernel of its own, which the samplers call by its
+address: they are compiled once for all numbers of topics.
 """
 
 # Numba infers the types.
@@ -24,7 +24,10 @@ from ..sources import sources
 from .draws import FRESH, Sweep
 from .vectors import LANES, instruction, prefetch
 
-FEW = 10  # vectors of topics that stay in registers
+IN_REGISTERS = 4  # vectors of counts that stay in registers
+FEW = 10  # vectors of topics whose number is a part of the code
+CHAINS = 4  # documents that take turns
+PARTS = 1 + 2 * CHAINS  # rows of topics that a thread has: scales, counts of documents, and sums
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 _VF, _VI = ir.VectorType(ir.FloatType(), LANES), ir.VectorType(_I32, LANES)
@@ -33,19 +36,9 @@ _NONE = ir.Constant(_VI, [0] * LANES)
 
 
 def vectors_of(k: int) -> int:
-    """Return how many vectors k topics take; 0: too many for registers."""
+    """Return how many vectors k topics take; 0: too many to be a part of the code."""
     vectors = -(-k // LANES)
     return vectors if vectors <= FEW else 0
-
-
-def chains_of(vectors: int) -> int:
-    """Return how many documents take turns."""
-    return 4 if vectors <= 4 else 2
-
-
-def parts_of(vectors: int) -> int:
-    """Return how many rows of topics a thread has: scales, counts of documents, and sums."""
-    return 1 + 2 * chains_of(vectors)
 
 
 class InRegisters(Sweep):
@@ -78,9 +71,9 @@ class InRegisters(Sweep):
         for v in self.all:
             prefetch(self.b, self.b.gep(row, [self.b.shl(v, _I64(4))]), 3)
 
-    def summed(self, c, row, token):
+    def summed(self, c, token):
         """Return the sums of lanes; those up to each vector, and counts without the token."""
-        b, running = self.b, _ZERO
+        b, row, running = self.b, token.row, _ZERO
         sums: list[Any] = []
         without: list[Any] = []
         for v, scale, place in zip(self.all, self.scale, self.kept[c], strict=True):
@@ -92,14 +85,10 @@ class InRegisters(Sweep):
         return running, (sums, without)
 
     def passed(self, c, state, left, lane):
-        """Compare the sums of the lane, bit by bit."""
-        b, v = self.b, _I32(0)
-        for running in state[0][:-1]:
-            flags = self.bits(b.fcmp_ordered("<=", running, left))
-            v = b.add(v, b.and_(b.lshr(flags, lane), _I32(1)))
-        return v
+        """Compare the sums of the lane."""
+        return self.passed_bits(state[0], left, lane)
 
-    def change(self, c, state, token, z, topic):
+    def change(self, c, state, token, topic):
         """Count the token at its new topic."""
         wanted = self.splat(topic, _VI)
         for numbers, n, place in zip(self.numbers, state[1], self.kept[c], strict=True):
@@ -108,51 +97,90 @@ class InRegisters(Sweep):
 
 
 class InMemory(Sweep):
-    """Counts of documents stay in memory, for any number of topics."""
+    """Counts of documents stay in memory.
+
+    A draw changes two vectors of them alone. Documents do each step together: a processor lets
+    counts wait until it knows the places of all counts that were stored before.
+
+    vectors: of topics, which are a number of the code; 0: any number of topics.
+    """
+
+    def __init__(self, vectors, *given):
+        super().__init__(*given)
+        self.all = [_I64(v) for v in range(vectors)]
 
     def begin(self):
         """Make room for what loops add up."""
-        self.running = cgutils.alloca_once_value(self.b, _ZERO)
-        self.found = cgutils.alloca_once_value(self.b, _NONE)
+        if not self.all:
+            self.running = cgutils.alloca_once_value(self.b, _ZERO)
+            self.found = cgutils.alloca_once_value(self.b, _NONE)
 
     def end(self):
         """Do nothing: the counts are in their place."""
 
-    def summed(self, c, row, token):
-        """Return the sums of lanes; those up to each vector are stored."""
-        b = self.b
-        b.store(_ZERO, self.running)
+    def turn(self, step):
+        """Let each document draw the topic of a token."""
+        chains = range(len(self.starts))
+        tokens = [self.token(c, step) for c in chains]
+        found = [self.summed(c, tokens[c]) for c in chains]
+        topics = [self.choose(c, tokens[c], *found[c]) for c in chains]
+        for c in chains:
+            self.change(c, found[c][1], tokens[c], topics[c])
 
-        def add(v, x):
-            _, weighed = self.left(self.load(self.counts[c], v), self.topics(v), token)
+    def summed(self, c, token):
+        """Return the sums of lanes; those up to each vector, and counts without the token.
+
+        Counts are weighed where the token is, until it has a new topic.
+        """
+        b, counts = self.b, self.counts[c]
+        known = b.icmp_signed(">=", token.topic, _I32(0))
+        v = self.vector_of(b.select(known, token.topic, _I32(0)))
+        without, weighed = self.left(self.load(counts, v), self.topics(v), token)
+        self.store(weighed, counts, v)
+
+        def add(v, x, running):
             f = self.phi(x, self.load(self.scales, v), token)
-            return self.added(weighed, f, b.load(self.running))
+            return self.added(self.load(counts, v), f, running)
 
+        if self.all:
+            running, sums = _ZERO, []
+            for each in self.all:
+                read = self.ending if each is self.all[-1] else self.load
+                running = add(each, read(token.row, each), running)
+                sums.append(running)
+            return running, (sums, v, without)
+        b.store(_ZERO, self.running)
         with cgutils.for_range(b, self.last) as loop:
-            total = add(loop.index, self.load(row, loop.index))
+            total = add(loop.index, self.load(token.row, loop.index), b.load(self.running))
             b.store(total, self.running)
             self.store(total, self.sums[c], loop.index)
-        return add(self.last, self.ending(row, self.last)), None
+        whole = add(self.last, self.ending(token.row, self.last), b.load(self.running))
+        return whole, (None, v, without)
 
     def passed(self, c, state, left, lane):
         """Compare the sums of all lanes."""
         b = self.b
+        if self.all:
+            return self.passed_bits(state[0], left, lane)
         b.store(_NONE, self.found)
         with cgutils.for_range(b, self.last) as loop:
             smaller = b.fcmp_ordered("<=", self.load(self.sums[c], loop.index), left)
             b.store(b.sub(b.load(self.found), b.sext(smaller, _VI)), self.found)
         return b.extract_element(b.load(self.found), lane)
 
-    def change(self, c, state, token, z, topic):
+    def change(self, c, state, token, topic):
         """Count the token at its new topic, not at the one before."""
-        b = self.b
-        none = b.icmp_signed("<", z, _I32(0))
-        moves = (b.select(none, _I32(0), z), z, b.fsub), (topic, topic, b.fadd)
-        for at, wanted, operation in moves:
-            v = b.zext(b.lshr(at, _I32(4)), _I64)
-            n = self.load(self.counts[c], v)
-            here = b.icmp_signed("==", self.topics(v), self.splat(wanted, _VI))
-            self.store(b.select(here, operation(n, token.weight), n), self.counts[c], v)
+        b, counts = self.b, self.counts[c]
+        _, v, without = state
+        self.store(without, counts, v)
+        v = self.vector_of(topic)
+        n = self.load(counts, v)
+        here = b.icmp_signed("==", self.topics(v), self.splat(topic, _VI))
+        self.store(b.select(here, b.fadd(n, token.weight), n), counts, v)
+
+    def vector_of(self, topic):
+        """Return the number of a topic's vector."""
+        return self.b.zext(self.b.lshr(topic, _I32(4)), _I64)
 
 
 _TEXT = """\
@@ -200,10 +228,10 @@ def make_sweep(vectors: int, bits: int, alone: bool) -> Any:
     @instruction
     def sweep(typingctx, words):
         def codegen(context, b, sig, args):
-            many = chains_of(vectors)
             given = cgutils.unpack_tuple(b, args[0])
-            call = context, b, sig, given, 1 if alone else many, many, bits
-            (InRegisters(vectors, *call) if vectors else InMemory(*call)).run()
+            call = context, b, sig, given, 1 if alone else CHAINS, CHAINS, bits
+            kind = InRegisters if 0 < vectors <= IN_REGISTERS else InMemory
+            kind(vectors, *call).run()
             return context.get_dummy_value()
 
         return types.void(words), codegen

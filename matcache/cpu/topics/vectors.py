@@ -52,6 +52,9 @@ class Vectors:
 
     def __init__(self, context, builder, sig, args):
         self.context, self.b, self.sig, self.args = context, builder, sig, args
+        # LLVM must not know these zeros: it would shift lanes by an instruction twice as slow.
+        same = ir.InlineAsm(ir.FunctionType(_I32, [_I32]), "", "=r,0")
+        self.zeros = self.splat(builder.bitcast(builder.call(same, [_I32(0)]), _F))
 
     def pointer(self, number, offset):
         """Return the address of an element of an argument that is an array."""
@@ -89,11 +92,15 @@ class Vectors:
         every = ir.Constant(_VB, [True] * LANES)
         return self.b.call(gather, [places, _I32(4), every, _ZERO])
 
+    def shifted(self, x, by):
+        """Return x with each lane moved up by so many, behind zeros."""
+        order = [i - by if i >= by else LANES + i for i in range(LANES)]
+        return self.b.shuffle_vector(x, self.zeros, ir.Constant(_VI, order))
+
     def prefix(self, x):
         """Return sums of lanes, each of all up to it."""
-        for s in (1, 2, 4, 8):
-            shift = ir.Constant(_VI, [i - s if i >= s else LANES + i for i in range(LANES)])
-            x = self.b.fadd(x, self.b.shuffle_vector(x, _ZERO, shift))
+        for by in (1, 2, 4, 8):
+            x = self.b.fadd(x, self.shifted(x, by))
         return x
 
     def bits(self, flags):
