@@ -100,7 +100,7 @@ def _redraw_topics(cache: MatCache, draws: Redraws) -> None:
     in_work = TokensInWork(*(slot.data()[0] for slot in (words, now, shares)))
     call: list[Any] = [_tokens(cache, draws), X.pattern.offsets()[1], _phi(draws), uniform, in_work]
     bits = 8 * draws.old.dtype.itemsize
-    call += [draws.sweeps, draws.again, _gains(cache, draws.old, k), _sweep(cache, vectors, bits)]
+    call += [draws.sweeps, draws.again, _sweep(cache, vectors, bits)]
     call += [counts.data(), state.data().reshape(backend.threads, 4, -1)]
     work = Work(fixed=draws.topics.shape[1] * k)
     backend.run(redraw_rows, row_bounds(cache, rows, X.pattern, work), *call)
@@ -120,7 +120,7 @@ def _redraw_lists(cache: MatCache, draws: Redraws) -> None:
     lists = Lists(held.data()[0], counts.data()[0], *of_rows.data().reshape(3, -1))
     call: list[Any] = [_tokens(cache, draws), _columns(cache, X.pattern)]
     call += [_phi(draws), lists, uniform]
-    call += [draws.sweeps, draws.again, _gains(cache, draws.old, k), sums.data(), places.data()]
+    call += [draws.sweeps, draws.again, sums.data(), places.data()]
     work = Work(fixed=draws.topics.shape[1] * EACH)
     chunks = 1 << (backend.threads - 1).bit_length()  # more of them would share fewer words
     backend.run(redraw_lists, row_bounds(cache, rows, X.pattern, work, chunks), *call)
@@ -169,11 +169,11 @@ def _move_counts(
     call = [indptr, pattern.rows, indices, values.data()[0], first.data()[0], old.data()[0]]
     call += [topics.data()[0], counts.data()]
     threads = cache.backend.threads
-    room = cache.result(("moved entries", threads), (threads, MOVED), np.int32, "entries of a part")
-    call.append(room.data())
+    room = cache.result(("moved tokens", threads), (threads, 2 * MOVED), np.int32, "moved tokens")
+    moved = _gains(cache, old, totals.shape[1])
+    call += [moved, room.data().reshape(threads, 2, -1)]
     parts = worthwhile(EACH_MOVE * old.shape[1], 1 << (threads - 1).bit_length(), threads)
     cache.backend.run(move_counts, even_bounds(cache, parts, parts), *call)
-    moved = _gains(cache, old, totals.shape[1])
     cache.backend.call(add_moved, moved, totals.data())
 
 

@@ -28,7 +28,7 @@ from .list_vectors import (
     sum_word,
 )
 from .numbers import uniforms
-from .tokens import end_row, tokens_of
+from .tokens import tokens_of
 from .vectors import LANES, fetch, fetch_line
 
 AHEAD = 4  # entries between fetching the tokens and the list of one, and drawing them
@@ -251,7 +251,7 @@ def sweep_words(begin, end, sweep, tokens, columns, phi, u, scratch, lists):
 
 @kernel(places=True)
 def redraw_lists(chunk, thread, bounds, tokens, columns, phi, lists, uniform, sweeps, again,
-                 moved, scratch, places):  # fmt: skip
+                 scratch, places):  # fmt: skip
     """Draw new topics for the tokens of a chunk of rows: see `redraw_topics`.
 
     tokens, columns, phi, lists, uniform: records.
@@ -272,5 +272,3 @@ def redraw_lists(chunk, thread, bounds, tokens, columns, phi, lists, uniform, sw
                 start, size = tokens_of(d, tokens)
                 uniforms(uniform.u, start, size, sweep, uniform.row_ids[d, 0], uniform.key)
         sweep_words(begin, end, sweep, tokens, columns, phi, uniform.u, own, lists)
-    for d in range(begin, end):
-        end_row(d, tokens, tokens.topics, moved, thread)

@@ -13,7 +13,7 @@ import numpy as np
 from ..jit import helper, kernel
 from .numbers import grid_of, uniforms
 from .row_vectors import run_sweep
-from .tokens import end_row, tokens_of
+from .tokens import tokens_of
 from .vectors import LANES, fetch_line
 
 _f, _i32 = np.float32, np.int32
@@ -64,19 +64,22 @@ def begin_row(d, n, at, tokens, indices, phi, work):
             fetch_line(phi.table, np.int64(indices[i]) * k + np.int64(topics[p]))
     for p in range(start, start + size):
         topic = tokens.old[p] = topics[p]
-        work.now[p], work.shares[p] = _i32(-1), _f(1)
-        if topic < k:
-            work.now[p] = topic
+        known = topic < k
+        work.now[p] = _i32(topic) if known else _i32(-1)
+        if known:
             n[at + topic] += _f(1)
-            whole, own = phi.table[words[p], topic], phi.one[0, topic]
-            if phi.counted:
-                whole = (whole + phi.extra[words[p], 0]) * own
-            work.shares[p] = share_left(whole, own)
+    for p in range(start, start + size):
+        topic = min(_i32(topics[p]), _i32(k - 1))
+        whole, own = phi.table[words[p], topic], phi.one[0, topic]
+        if phi.counted:
+            whole = (whole + phi.extra[words[p], 0]) * own
+        left = share_left(whole, own)
+        work.shares[p] = left if topics[p] < k else _f(1)
     return start, size
 
 
 @kernel(places=True)
-def redraw_rows(chunk, thread, bounds, tokens, indices, phi, uniform, work, sweeps, again, moved,
+def redraw_rows(chunk, thread, bounds, tokens, indices, phi, uniform, work, sweeps, again,
                 sweep_at, scratch, state):  # fmt: skip
     """Draw new topics for the tokens of a chunk of rows: see `redraw_topics`.
 
@@ -107,7 +110,8 @@ def redraw_rows(chunk, thread, bounds, tokens, indices, phi, uniform, work, swee
                 if d >= 0:
                     start, size = tokens_of(d, tokens)
                     if sweep == (again if tokens.old[start] < k else sweeps):
-                        end_row(d, tokens, work.now, moved, thread)
+                        for p in range(start, start + size):
+                            tokens.topics[p] = work.now[p]
                         d = -1
                 if d < 0:
                     size, sweep = np.int64(0), 0

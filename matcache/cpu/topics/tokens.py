@@ -15,8 +15,8 @@ from ..jit import helper, kernel
 from .vectors import fetch_line
 
 BESIDE = 16  # columns that stay together
-MOVE_AHEAD = 12  # entries between fetching the counts of one, and moving them
-MOVED = 512  # entries whose own are listed at a time
+MOVE_AHEAD = 12  # tokens between fetching the counts of one, and moving it
+MOVED = 512  # tokens that are listed at a time
 _f, _i32 = np.float32, np.int32
 _plain = helper(places=True)
 
@@ -96,54 +96,50 @@ def tokens_of(d, tokens):
     return start, tokens.first[last] + np.int64(tokens.values[last]) - start
 
 
-@_plain
-def end_row(d, tokens, now, moved, thread):
-    """Store a row's topics `now`, and add to moved[thread] what each topic gains."""
-    start, size = tokens_of(d, tokens)
-    for p in range(start, start + size):
-        before, after = tokens.old[p], now[p]
-        if before != after:
-            tokens.topics[p] = after
-            moved[thread, after] += 1.0
-            if before < moved.shape[1]:
-                moved[thread, before] -= 1.0
-
-
 @kernel(places=True)
 def move_counts(chunk, thread, bounds, indptr, rows, indices, values, first, old, new, counts,
-                places):  # fmt: skip
+                moved, places):  # fmt: skip
     """Move the tokens of a part of the columns from their old topics to the new ones.
 
     bounds: [parts + 1], a power of two parts; columns take turns by BESIDE.
     old, new: [tokens], k or more for none.
     counts: float32 [columns x k], changed in place.
-    places: scratch int32 [threads x MOVED], of entries.
+    moved: float64 [threads x k], to which it adds what each topic gains.
+    places: scratch int32 [threads x 2 x MOVED], tokens and their words.
 
-    Each part reads all entries in the order of rows. It first lists its own among some, without a
-    branch, since a processor guesses half of them wrong. Those of a column are far apart, so counts
+    Each part reads all tokens in the order of rows. It first lists some that moved and are its own,
+    without a branch, since a processor guesses half of them wrong. Their counts are far apart, and
     are fetched ahead.
     """
-    k, begin, last, others = counts.shape[1], indptr[0], indptr[rows], bounds.size - 2
-    own = places[thread]
-    while begin < last:
+    k, others, gained = counts.shape[1], bounds.size - 2, moved[thread]
+    listed, words = places[thread, 0], places[thread, 1]
+    i, last = indptr[0], indptr[rows]
+    p, end = np.int64(0), np.int64(0)  # of the tokens of entry i - 1
+    while p < end or i < last:
         found = 0
-        for i in range(begin, min(begin + own.size, last)):
-            own[found] = _i32(i - begin)
-            found += (np.int64(indices[i]) // BESIDE) & others == chunk
+        while found < MOVED and (p < end or i < last):
+            if p == end:
+                p = first[i]
+                end = p + np.int64(values[i])
+                i += 1
+            word = indices[i - 1]
+            own = (np.int64(word) // BESIDE) & others == chunk
+            stop = min(end, p + MOVED - found)
+            while p < stop:
+                listed[found], words[found] = _i32(p), word
+                found += own & (old[p] != new[p])
+                p += 1
         for a in range(found):
-            ahead = begin + own[min(a + MOVE_AHEAD, found - 1)]
-            word, p = np.int64(indices[ahead]), first[ahead]
-            fetch_line(counts, word * k + np.int64(new[p]))
-            fetch_line(counts, word * k + np.int64(old[p]))
-            i = begin + own[a]
-            word = np.int64(indices[i])
-            for p in range(first[i], first[i] + np.int64(values[i])):
-                before, after = old[p], new[p]
-                if before != after:
-                    counts[word, after] += _f(1)
-                    if before < k:
-                        counts[word, before] -= _f(1)
-        begin += own.size
+            ahead = min(a + MOVE_AHEAD, found - 1)
+            at, coming = np.int64(words[ahead]) * k, listed[ahead]
+            fetch_line(counts, at + np.int64(new[coming]))
+            fetch_line(counts, at + np.int64(old[coming]))
+            word, before, after = np.int64(words[a]), old[listed[a]], new[listed[a]]
+            counts[word, after] += _f(1)
+            gained[after] += 1.0
+            if before < k:
+                counts[word, before] -= _f(1)
+                gained[before] -= 1.0
 
 
 @kernel(places=True)
