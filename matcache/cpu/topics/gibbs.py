@@ -17,7 +17,7 @@ import numpy as np
 
 from ...operations.sampling import CAP
 from ..jit import helper, kernel
-from .numbers import grid_of, uniforms
+from .numbers import begin_counts, grid_of, sum_of, uniforms
 from .row_vectors import run_sweep
 from .vectors import LANES
 
@@ -113,16 +113,12 @@ class InWork(NamedTuple):
 
 
 @_plain
-def prepare(d, n, at, indptr, indices, values, first, alpha, work):
+def prepare(d, n, at, indptr, indices, values, first, alpha, alpha_sum, work):
     """Write down the particles of row d, and its counts; return the first one and the end.
 
     n[at : at + padded(k)]: alpha, on a grid whose float32 sums are exact.
     """
-    k, words, weights = alpha.shape[1], work.words, work.weights
-    total = _f(0)
-    for j in range(k):
-        total += alpha[0, j]
-    size = np.int64(0)
+    words, weights, total, size = work.words, work.weights, alpha_sum, np.int64(0)
     for i in range(indptr[d], indptr[d + 1]):
         count = particles(values[i])
         size += count
@@ -141,8 +137,7 @@ def prepare(d, n, at, indptr, indices, values, first, alpha, work):
                 weights[p] = weight
                 work.topics[p] = _i32(-1)
                 p += 1
-    for j in range((k + LANES - 1) // LANES * LANES):
-        n[at + j] = max(_f(np.rint(alpha[0, j] / grid)), _f(1)) * grid if j < k else _f(0)
+    begin_counts(n, at, alpha, grid)
     return start, start + size
 
 
@@ -177,6 +172,7 @@ def sample_rows(
     for c in range(many):
         chains[AT, c] = chains[STOP, c] = 0
         chains[ROW, c] = -1
+    alpha_sum = sum_of(alpha)
     row, end, live = bounds[chunk], bounds[chunk + 1], 1
     while live > 0:
         live, steps = 0, np.int64(2**62)
@@ -193,7 +189,16 @@ def sample_rows(
                     d, sweep, start, stop = -1, 0, np.int64(0), np.int64(0)
                     while start == stop and row < end:
                         start, stop = prepare(
-                            row, own, (1 + c) * width, indptr, indices, values, first, alpha, work
+                            row,
+                            own,
+                            (1 + c) * width,
+                            indptr,
+                            indices,
+                            values,
+                            first,
+                            alpha,
+                            alpha_sum,
+                            work,
                         )
                         d = row if start < stop else -1
                         row += 1

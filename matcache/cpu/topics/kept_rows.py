@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..jit import helper, kernel
-from .numbers import grid_of, uniforms
+from .numbers import begin_counts, grid_of, sum_of, uniforms
 from .row_vectors import run_sweep
 from .tokens import tokens_of
 from .vectors import LANES, fetch_line
@@ -42,7 +42,7 @@ class TokensInWork(NamedTuple):
 
 
 @_plain
-def begin_row(d, n, at, tokens, indices, phi, work):
+def begin_row(d, n, at, tokens, indices, phi, alpha_sum, work):
     """Write a row's tokens down, and its counts into n; return its first token and their number.
 
     n[at : at + padded(k)]: tokens by topic, plus alpha on a grid whose float32 sums are exact.
@@ -52,12 +52,7 @@ def begin_row(d, n, at, tokens, indices, phi, work):
     start, size = tokens_of(d, tokens)
     if size == 0:
         return start, size
-    total = _f(size)
-    for j in range(k):
-        total += alpha[0, j]
-    grid = grid_of(total)
-    for j in range((k + LANES - 1) // LANES * LANES):
-        n[at + j] = max(_f(np.rint(alpha[0, j] / grid)), _f(1)) * grid if j < k else _f(0)
+    begin_counts(n, at, alpha, grid_of(alpha_sum + _f(size)))
     for i in range(tokens.indptr[d], tokens.indptr[d + 1]):
         for p in range(tokens.first[i], tokens.first[i] + np.int64(tokens.values[i])):
             words[p] = indices[i]
@@ -101,6 +96,7 @@ def redraw_rows(chunk, thread, bounds, tokens, indices, phi, uniform, work, swee
     for c in range(many):
         chains[AT, c] = chains[STOP, c] = 0
         chains[ROW, c] = -1
+    alpha_sum = sum_of(phi.alpha)
     row, end, live = bounds[chunk], bounds[chunk + 1], 1
     while live > 0:
         live, steps = 0, np.int64(2**62)
@@ -117,7 +113,7 @@ def redraw_rows(chunk, thread, bounds, tokens, indices, phi, uniform, work, swee
                     size, sweep = np.int64(0), 0
                     while size == 0 and row < end:
                         start, size = begin_row(
-                            row, own, (1 + c) * width, tokens, indices, phi, work
+                            row, own, (1 + c) * width, tokens, indices, phi, alpha_sum, work
                         )
                         d = row if size > 0 else -1
                         row += 1

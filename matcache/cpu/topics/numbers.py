@@ -9,6 +9,7 @@ import numpy as np
 
 from ..jit import helper
 from ..random import philox
+from .vectors import LANES
 
 _f, _i32, _u32, _u64 = np.float32, np.int32, np.uint32, np.uint64
 _plain = helper(places=True)
@@ -21,6 +22,25 @@ def grid_of(total):
     float32 sums of its multiples are exact up to 2 * total.
     """
     return _f(math.ldexp(1.0, math.frexp(max(total, _f(1e-30)))[1] - 23))
+
+
+@_plain
+def sum_of(alpha):
+    """Return the sum of alpha [1 x k], in order."""
+    total = _f(0)
+    for j in range(alpha.shape[1]):
+        total += alpha[0, j]
+    return total
+
+
+@_plain
+def begin_counts(n, at, alpha, grid):
+    """Set n[at : at + padded(k)] to alpha [1 x k], rounded to a power of 2, and zeros behind it."""
+    k, steps = alpha.shape[1], _f(1) / grid  # exact
+    for j in range(k):
+        n[at + j] = max(_f(np.rint(alpha[0, j] * steps)), _f(1)) * grid
+    for j in range(k, (k + LANES - 1) // LANES * LANES):
+        n[at + j] = _f(0)
 
 
 @_plain

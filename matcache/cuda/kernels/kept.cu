@@ -25,9 +25,10 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK, RESIDENT) redraw_topics(i
     }
     const i64 longest = most(size);
     if (longest == 0) continue;
-    float total = (float)size;  // in order, as on the CPU
+    float total = 0.0f;  // in order, as on the CPU
 #pragma unroll 16
     for (int k = 0; k < K; ++k) total += alpha[k];
+    total += (float)size;
     for (i64 i = p + BL_LANE; size > 0 && i < q; i += BL_LANES)
       for (i64 n = first[i]; n < first[i] + particles(values[i]); ++n) words[n] = indices[i];
     Counts counts;
