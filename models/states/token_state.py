@@ -157,9 +157,11 @@ def take_tokens(
     """Copy the tokens of rows `ids`, one row after another, from `store` to `into`."""
     place = 0
     for i in range(ids.size):
-        for token in range(offsets[ids[i]], offsets[ids[i] + 1]):
-            into[place] = store[token]
-            place += 1
+        row = store[offsets[ids[i]] : offsets[ids[i] + 1]]
+        here = into[place : place + row.size]
+        for j in range(row.size):  # slices from 0, so that the compiler vectorises the copy
+            here[j] = row[j]
+        place += row.size
 
 
 @kernel
@@ -172,6 +174,8 @@ def put_tokens(
     """Copy the tokens of rows `ids` back from `found` to `store`."""
     place = 0
     for i in range(ids.size):
-        for token in range(offsets[ids[i]], offsets[ids[i] + 1]):
-            store[token] = found[place]
-            place += 1
+        row = store[offsets[ids[i]] : offsets[ids[i] + 1]]
+        here = found[place : place + row.size]
+        for j in range(row.size):
+            row[j] = here[j]
+        place += row.size
