@@ -68,6 +68,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def every_block_is_scored(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which rows are scored before they are trained on does not depend on the clock."""
     monkeypatch.setattr("blocklearn.learner.training.scoring.SHARE", math.inf)
+    monkeypatch.setattr("blocklearn.learner.training.scoring.FIRST", 0.0)
 
 
 @pytest.fixture

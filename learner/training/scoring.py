@@ -129,23 +129,28 @@ def _of_all(score: Score, rows: int, crew: Crew) -> Iterator[tuple[Score, int]]:
 
 
 SHARE = 0.01  # of the time of training that scores may take
+FIRST = 5.0  # seconds of training before the first score: one of an untrained model tells nothing
 
 
 class TrainingScores:
     """Scores a block of the first replica now and then, before it is trained on.
 
-    The scores do not affect training. Which blocks are scored depends on time.
+    The scores do not affect training. Which blocks are scored depends on time. A run that is over
+    before the first score is due has one from the beginning of its last pass.
     """
 
     def __init__(self, progress: Progress) -> None:
-        """Write scores to `progress`, from the first block on."""
+        """Write scores to `progress`."""
         self._progress = progress
-        self._due = -math.inf
+        self._due = time.perf_counter() + FIRST
         self._tally: Tally | None = None
 
     def due(self, program: Program, side: int) -> bool:
         """Return whether a score of the present block is due."""
-        return side == 0 and program.complete and time.perf_counter() >= self._due
+        if side or not program.complete:
+            return False
+        last = program.intakes[side].numbers["pass_"] + 1 >= self._progress.passes
+        return (last and self._tally is None) or time.perf_counter() >= self._due
 
     def take(self, program: Program, score: Callable[[], Score], rows: int) -> None:
         """Score a block of so many rows."""

@@ -143,8 +143,9 @@ def test_time_of_replicas_is_their_mean(said_time: None) -> None:
 
 @pytest.fixture
 def one_block_is_scored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first, before it is trained on; the next one only after a very long time."""
+    """The first of the last pass, before it is trained on; another only after a very long time."""
     monkeypatch.setattr("blocklearn.learner.training.scoring.SHARE", 1e-12)
+    monkeypatch.setattr("blocklearn.learner.training.scoring.FIRST", 1e12)
 
 
 def run(folder: Path, **settings: Any) -> tuple[bl.Learner, list[dict[str, Any]]]:
@@ -178,8 +179,9 @@ def test_train_events_divide_the_run(tmp_path: Path, one_block_is_scored: None) 
         == {"perplexity", "elbo_per_token", *QUALITY}
         == learner.progress.scores.keys()
     )
-    assert scores_of(train[0]).keys() == {"perplexity", "elbo_per_token"}  # of rows to train on
-    assert scores_of(train[1]) == {}
+    scored = [n for n, event in enumerate(train) if scores_of(event)]
+    assert scored == [10]  # the first block of the last pass, before it is trained on
+    assert scores_of(train[10]).keys() == {"perplexity", "elbo_per_token"}
 
 
 def test_resident_memory_grows_with_what_is_in_memory() -> None:
@@ -355,8 +357,8 @@ def test_scalars_are_those_of_the_events(tmp_path: Path, one_block_is_scored: No
     assert [(s, t) for s, t, _ in held_out] == [(s, t) for s, t, _ in expected]
     np.testing.assert_allclose([v for *_, v in held_out], [v for *_, v in expected], rtol=1e-6)
     assert [(s, t) for s, t, _ in found if t.startswith("training/")] == [
-        (40, "training/perplexity"),
-        (40, "training/elbo_per_token"),
+        (440, "training/perplexity"),
+        (440, "training/elbo_per_token"),
     ]
     steps = [step for step, tag, _ in found if tag == "speed/rows_per_s"]
     assert steps == [event["rows"] for event in events if event["event"] == "train"]

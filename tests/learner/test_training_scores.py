@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -98,15 +98,18 @@ def test_the_time_that_it_takes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     clock = [0.0]
     taken: list[float] = []
 
+    class Intake:
+        numbers: ClassVar = {"pass_": 0}
+
     class Plain:
-        complete, model = True, bl.models.LDA(topics=2)
+        complete, model, intakes = True, bl.models.LDA(topics=2), (Intake,)
 
     def score() -> Any:
         clock[0] += 1.0
         return {}
 
     monkeypatch.setattr("time.perf_counter", lambda: clock[0])
-    scores = TrainingScores(bl.Progress(1, 1))
+    scores = TrainingScores(bl.Progress(2, 1))
     replica: Any = Plain()
     while clock[0] < 1000:
         if scores.due(replica, side=0):
@@ -114,7 +117,28 @@ def test_the_time_that_it_takes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> N
             scores.take(replica, score, rows=0)
         clock[0] += 0.5
     assert 9 <= len(taken) <= 11
+    assert taken[0] == 5.0
     assert not scores.due(replica, side=1)
+
+
+def test_a_short_run_scores_the_first_block_of_its_last_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("blocklearn.learner.training.scoring.FIRST", 1e9)
+    monkeypatch.setattr("blocklearn.learner.training.scoring.SHARE", 1e-12)
+    scored: list[tuple[int, int]] = []
+    take = TrainingScores.take
+
+    def noted(self: TrainingScores, *given: Any) -> None:
+        take(self, *given)
+        scored.append((self._progress.pass_, self._progress.block))
+
+    monkeypatch.setattr(TrainingScores, "take", noted)
+    for passes in (3, 1):
+        model = bl.models.KMeans(clusters=3)
+        data = labelled(dense=True)[0]
+        bl.Learner(model, data, passes=passes, block_rows=50, threads=1).fit()
+    assert scored == [(2, 0), (0, 0)]
 
 
 def test_scored_blocks_are_replayed_in_later_trainings() -> None:
