@@ -29,7 +29,8 @@ class FiniteCheck:
     Sizes alone decide which blocks are checked, never the clock or the place where a run was
     stopped. So the load of a machine does not decide whether a run diverges. The check covers
     parameters and the state of rows: of the present block, and of all rows at the end of a pass. It
-    does not cover the state of optimizers, where an infinite number may have a meaning.
+    does not cover the state of optimizers, where an infinite number may have a meaning, nor
+    parameters that cannot diverge.
 
     If tables lie in files, every block is checked, and of these tables the rows that occur in it:
     no others have changed.
@@ -79,7 +80,8 @@ def blocks_between(replica: Replica, shapes: Sequence[BlockShape]) -> int:
     if isinstance(replica.files, TableFiles):
         return 1
     model = replica.model
-    arrays = [*model.parameters.values(), *(state.rows for _, state in _states(model))]
+    checked = (mat for name, mat in model.parameters.items() if name not in model.always_finite)
+    arrays = [*checked, *(state.rows for _, state in _states(model))]
     looked = sum(mat.slot.nbytes for mat in arrays)
     if isinstance(replica.files, SpreadTables):
         looked += FAR * replica.files.far_bytes(tables_of(replica))
@@ -124,12 +126,13 @@ def _since(progress: Progress, end: int | None) -> str:
 def learnt(replica: Replica, *, whole: bool) -> Iterator[tuple[str, bool]]:
     """Yield whether parameters and states of rows are finite, by name, without padding.
 
-    Tables in files are left out.
+    Tables in files are left out, and `always_finite`.
 
     whole: whether states are of all rows; otherwise of the present block.
     """
     model, finite, files = replica.model, replica.cache.backend.finite, replica.files
-    apart = files.tables.keys() if isinstance(files, TableFiles) else ()
+    in_files = files.tables.keys() if isinstance(files, TableFiles) else set()
+    apart = in_files | model.always_finite
     for name, mat in model.parameters.items():
         if name not in apart:
             yield name, finite(mat.slot.data())

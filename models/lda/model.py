@@ -126,6 +126,9 @@ class LDA(LDASettings):
             self.rests["lambda"] = self.priors.eta
         self.needs_optimizer = self.kept is None or self.kept.start > 0
         self.changes_occurring = not self.needs_optimizer
+        if self.kept is not None:  # whole numbers, and means of them
+            means = set() if self.kept.start else {"lambda"}
+            self.always_finite = {"counts", "totals"} | means
         keep_weights(self, self.term_weights, shapes)
         self.split_key = named(self.cache, "key of the split of held-out tokens", (1, 3), np.int64)
 

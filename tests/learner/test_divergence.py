@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,9 +16,16 @@ from safetensors.numpy import load_file
 import blocklearn as bl
 from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.errors import DivergedError
-from blocklearn.learner.training.divergence import BLOCK_BYTES, CHECK_BYTES, blocks_between
+from blocklearn.learner.training.divergence import (
+    BLOCK_BYTES,
+    CHECK_BYTES,
+    blocks_between,
+    learnt,
+)
+from blocklearn.learner.training.replicas.replica import Replica
 from blocklearn.matcache import colsum, exp
 from tests.support.beside import CONFIGS
+from tests.support.corpora import planted
 
 
 class Sums(bl.Model):
@@ -197,3 +204,22 @@ def test_the_command_stops_with_76_and_keeps_what_was_good(
     for path in (tmp_path / "run" / "checkpoints").glob("*/state.safetensors"):
         tensors = load_file(path)
         assert all(np.isfinite(tensors[name]).all() for name in ("W", "intercept"))
+
+
+def test_counts_of_kept_topics_are_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole numbers and means of them cannot diverge, and are most of what a check would read."""
+    looked: list[str] = []
+
+    def noted(replica: Replica, *, whole: bool) -> Iterator[tuple[str, bool]]:
+        for name, finite in learnt(replica, whole=whole):
+            looked.append(name)
+            yield name, finite
+
+    monkeypatch.setattr("blocklearn.learner.training.divergence.learnt", noted)
+    names = []
+    for more in ({"fresh_passes": 0}, {"fresh_passes": 1}):
+        model = bl.models.LDA(topics=4, assignments="kept", **more)
+        bl.Learner(model, planted(documents=60)[0], passes=2, threads=1).fit()
+        names.append(set(looked))
+        looked.clear()
+    assert names == [{"averaged"}, {"averaged", "lambda"}]
