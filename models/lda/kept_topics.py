@@ -32,7 +32,10 @@ from ..errors import ModelConfigError
 from ..inputs import Block, Shapes
 
 FLOOR = 1e-15  # of phi
-WEIGHT = 2.0  # of late passes: the mean weighs pass t by about t^WEIGHT
+WEIGHT = 2.0  # of late passes: the mean weighs pass t by about t^WEIGHT, after many passes
+EARLY, PASSES = 80.0, 10.0
+"""Where no pass came before, WEIGHT is larger by EARLY / (PASSES + t) in pass t: topics settle
+slowly then, and what they were before would stay in the mean."""
 BEGUN = 4.0  # passes that topics count as in the mean if they come from fresh assignments
 MANY_TOKENS = 5.0  # for each word and topic, from which phi is known well enough to sweep again
 SWEEPS = 3  # of a pass, then: within a block a sweep costs half of one in another pass
@@ -143,12 +146,14 @@ class KeptTopics:
 
         It is the mean of the counts after t passes, weighted by about t^2: most of it is of the
         last 40 % of the passes, whenever training ends. Shamir, Zhang, ICML 2013 (polynomial
-        decay).
+        decay). Where no pass came before, the first ones are forgotten sooner.
         """
         averaged = self.averaged
         begun = where(total(self.totals) > 0.0, 1.0, 0.0)
         averaged <<= averaged + begun
-        rate = begun * (WEIGHT + 1.0) / (WEIGHT + maximum(averaged, 1.0))
+        early = 0.0 if self.start else EARLY
+        weight = WEIGHT + early / (averaged + PASSES)
+        rate = begun * (weight + 1.0) / (weight + maximum(averaged, 1.0))
         lam <<= lam + rate * (self.counts + eta - lam)
 
 

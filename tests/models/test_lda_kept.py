@@ -76,6 +76,21 @@ def test_counts_are_exact_after_every_block_and_lambda_is_their_mean(sampler: st
     np.testing.assert_allclose(lam, mean, rtol=1e-5)
 
 
+def test_the_mean_forgets_early_passes_where_none_came_before(sampler: str) -> None:
+    passes: list[Any] = []
+
+    class Look(bl.Hook):
+        def pass_end(self, learner: Any, progress: Any) -> None:
+            passes.append(learner.parameter("counts").astype(np.float64))
+
+    lam = learner(hooks=[Look()], passes=5, warm_up=0, fresh_passes=0).fit().parameter("lambda")
+    mean = np.zeros_like(passes[0])
+    for t, found in enumerate(passes, 1):
+        weight = 2.0 + 80.0 / (10.0 + t)
+        mean += (weight + 1.0) / (weight + t) * (found + 0.05 - mean)
+    np.testing.assert_allclose(lam, mean, rtol=1e-5)
+
+
 def test_topics_of_skewed_data_do_not_collapse(sampler: str) -> None:
     """Words of three groups, of which documents have 75, 20 and 5 %.
 
