@@ -141,12 +141,12 @@ def write(
         apart = {name for arrays in written.parts.values() for name in arrays}
         every = checkpoint.state.tensors
         tensors = {name: every[name] for name in every.keys() - apart}
-        pages, known = written.pages, written.files
+        pages, known = written.pages, dict(written.files)
         if tables is not None and pages is None:
             before = tables.saved
             pages = told["pages"] = write_logs(staging, tables, before)
             older = {} if before is None else before.digests
-            known = {file: older[file] for file in pages["logs"] if file in older}
+            known = known | {file: older[file] for file in pages["logs"] if file in older}
         content = {
             "position": checkpoint.state.position,
             "scores": {name: finite(value) for name, value in checkpoint.scores.items()},
