@@ -21,7 +21,7 @@ from blocklearn.matcache import (
     Mat,
     Merge,
 )
-from blocklearn.optimizers import Meaning, Optimizer, Term
+from blocklearn.optimizers import AtRest, Meaning, Optimizer, Term
 
 from .block_size import BlockSize
 from .earlier import earlier_needs, take_earlier
@@ -225,6 +225,22 @@ class Model(Matrices):
         ever: True: those that may need it after any number of blocks, not only now.
         """
         return []
+
+    @property
+    def at_rest(self) -> Mapping[str, AtRest]:
+        """Parameters whose rows `settle` changes in closed form, each row by itself; by name."""
+        return {}
+
+    @property
+    def derived(self) -> Sequence[str]:
+        """Parameters that follow from others by `derive`, where rows are `at_rest`."""
+        return ()
+
+    def derive(self) -> None:
+        """Make the parameters that are `derived`, when all rows of the others are exact."""
+
+    def settled_elsewhere(self) -> None:
+        """Note that all rows of `at_rest` were brought up to date, as by `settle`."""
 
     def resumed(self) -> None:
         """Make what follows from parameters that were set, or merged, from elsewhere."""

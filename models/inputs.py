@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -65,12 +66,15 @@ class Setting(NamedTuple):
     few_occur: whether most columns of the data occur in no single block.
     lent: names of the parameters that lie in the file of a saved model.
     rows_in_files: tables of so many rows lie in files, and are drawn row by row; None: none do.
+    elsewhere: whether several workers have the rows of these tables, and bring blocks those that
+        they read: see `AtRest.known`.
     """
 
     trains: bool = True
     few_occur: bool = False
     lent: Collection[str] = ()
     rows_in_files: int | None = None
+    elsewhere: bool = False
 
 
 class Needs(NamedTuple):
@@ -198,16 +202,33 @@ class Block:
         return replace(self, X=self.X.reading(tables))
 
 
+ROOM = 2**17  # numbers that a kernel makes at a time
+
+
 @dataclass(frozen=True)
 class Drawn:
     """Initial numbers of a parameter whose rows may be made one by one: see `Randomness.drawn`.
 
-    table: all rows, as an expression or in NumPy.
+    table: all rows, as an expression or in NumPy; a number: all rows, before they are set.
     rows: makes the rows of these numbers, float32, equal to those of the table to rounding.
     """
 
-    table: Table | NDArray[np.float32]
+    table: Table | NDArray[np.float32] | float
     rows: Callable[[NDArray[np.int64]], NDArray[np.float32]]
+
+
+def by_kernel(make: Callable[[Table], Table], numbers: NDArray[np.float32]) -> None:
+    """Replace numbers [rows x columns] by what a kernel makes of them, element by element."""
+    with closing(MatCache(threads=1)) as cache:
+        room = named(cache, "numbers", (1, ROOM))
+        room <<= 0.0
+        flat = numbers.reshape(-1)
+        for start in range(0, flat.size, ROOM):
+            some = flat[start : start + ROOM]
+            room.shown()[0, : some.size] = some
+            found = named(cache, "made", (1, ROOM))
+            found <<= make(room)
+            some[:] = found.shown()[0, : some.size]
 
 
 class Randomness:
@@ -227,17 +248,23 @@ class Randomness:
         self._stream += 1
         return random(self._cache, (rows, columns), self._key, self._stream)
 
-    def drawn(self, rows: int, columns: int, make: Callable[[Table], Table]) -> Drawn:
+    def drawn(
+        self, rows: int, columns: int, make: Callable[[Table], Table], *, fused: bool = False
+    ) -> Drawn:
         """Return initial numbers of a parameter whose rows may be made one by one.
 
         make: computes them from uniform numbers, element by element.
+        fused: whether it adds products: kernels may round a product and a sum at once.
         """
         table, stream = make(self.uniform(rows, columns)), self._stream
 
         def some(numbers: NDArray[np.int64]) -> NDArray[np.float32]:
             uniform = np.empty((len(numbers), columns), np.float32)
             cpu.uniform_rows(self._numbers, stream, numbers, uniform)
-            return np.asarray(make(uniform), np.float32)
+            if not fused:
+                return np.asarray(make(uniform), np.float32)
+            by_kernel(make, uniform)
+            return uniform
 
         return Drawn(table, some)
 

@@ -36,6 +36,7 @@ OPTIMIZERS: Mapping[str, type[Optimizer]] = Kinds(
 if TYPE_CHECKING:
     from .adagrad import AdaGrad as AdaGrad
     from .adam import Adam as Adam
+    from .base import AtRest as AtRest
     from .base import Optimizer as Optimizer
     from .conjugate_gradient import ConjugateGradient as ConjugateGradient
     from .dual_ascent import DualAscent as DualAscent

@@ -34,16 +34,44 @@ class OwnRows(Protocol):
 
 
 class AtRest(Protocol):
-    """A parameter whose rows rest, so that copies of them can be brought up to date elsewhere."""
+    """A parameter whose rows rest, so that copies of them can be brought up to date elsewhere.
 
-    def settle_elsewhere(self, ids: NDArray[np.int32], rows: NDArray[Any], now: float) -> None:
-        """Bring copies of rows up to date, as `settle` does at this time.
+    sums: [1 x columns], the column sums of `terms`, which follow from all rows.
+    known: whether `sums` are right. They are not where the rows lie elsewhere, until they are set.
+    """
 
-        ids: their numbers. rows: [ids x columns].
+    known: bool
+
+    @property
+    def sums(self) -> Mat:
+        """See above."""
+
+    @property
+    def clock(self) -> NDArray[np.float64]:
+        """What tells how far rows are behind that no block has read since the last `settle`."""
+
+    def settle_elsewhere(
+        self, at: NDArray[np.int32], rows: NDArray[Any], clock: NDArray[np.float64]
+    ) -> None:
+        """Bring copies of rows up to date, as `settle` does at this clock.
+
+        at: their numbers in the table. rows: [at x columns].
         """
 
-    def wake_elsewhere(self, ids: NDArray[np.int32], rows: NDArray[Any], now: float) -> None:
-        """Do the same with rows that no block has read since the last `settle`."""
+    def wake_elsewhere(
+        self,
+        ids: NDArray[np.int32],
+        rows: NDArray[Any],
+        clock: NDArray[np.float64],
+        seen: NDArray[np.float64] | None = None,
+    ) -> None:
+        """Do the same with rows that no block has read since the last `settle`.
+
+        seen: [ids x 1], the state `.seen` of these rows, where they come from a saved state.
+        """
+
+    def terms(self, rows: NDArray[Any]) -> NDArray[np.float32]:
+        """Return what `sums` adds up, of copies of rows."""
 
 
 class Optimizer(Fields):
@@ -128,13 +156,14 @@ class Optimizer(Fields):
         """Whether the next `begin` changes all rows of parameters and state, on sparse data too."""
         return False
 
-    def let_rest(self, values: Mapping[str, Mat]) -> dict[str, Mat]:
+    def let_rest(self, values: Mapping[str, Mat], *, elsewhere: bool = False) -> dict[str, Mat]:
         """Let rows of parameters rest while their features do not occur, if the optimizer can.
 
         Their updates are then a `SparseEstimate` each. Called after `attach`. Returns the column
         sums of the parameters that rest, by name, which the optimizer keeps up to date.
 
         values: the estimate of a row that does not occur [features x 1 or columns], by parameter.
+        elsewhere: whether rows lie elsewhere, but for those of a few blocks: see `AtRest.known`.
         """
         return {}
 

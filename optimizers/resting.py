@@ -39,11 +39,12 @@ class Resting:
     rest: [features x 1 or columns], the estimate of a row whose feature does not occur.
     seen: float64 [features x 1], time of the clock when a row was last exact.
     sums: [1 x columns], column sums of w, all rows up to date.
+    known: see `AtRest`.
     """
 
-    def __init__(self, name: str, w: Mat, rest: Mat) -> None:
-        """Make the state."""
-        self.w, self.rest = w, rest
+    def __init__(self, name: str, w: Mat, rest: Mat, now: Mat, *, elsewhere: bool = False) -> None:
+        """Make the state. now: the clock. elsewhere: see `Optimizer.let_rest`."""
+        self.w, self.rest, self._now, self._elsewhere = w, rest, now, elsewhere
         rows, columns = w.shape
         self.seen = named(w.cache, f"optimizer.{name}.seen", (rows, 1), np.float64)
         self.sums = named(w.cache, f"optimizer.{name}.sums", (1, columns), w.dtype)
@@ -52,6 +53,9 @@ class Resting:
 
     def restart(self) -> None:
         """Start the clock at 0: all rows of w are up to date."""
+        self.known = not self._elsewhere
+        if self._elsewhere:
+            return
         self.seen <<= 0.0
         self.sums <<= colsum(self.w)
 
@@ -64,20 +68,40 @@ class Resting:
         wake_rows(None, self.w, self.rest, self.seen, now)
         self.seen <<= 0.0
 
-    def wake_elsewhere(self, ids: NDArray[np.int32], rows: NDArray[Any], now: float) -> None:
+    @property
+    def clock(self) -> NDArray[np.float64]:
+        """See `AtRest`."""
+        return np.array(self._now.shown()[0], np.float64)
+
+    def terms(self, rows: NDArray[Any]) -> NDArray[np.float32]:
+        """See `AtRest`."""
+        return rows
+
+    def wake_elsewhere(
+        self,
+        ids: NDArray[np.int32],
+        rows: NDArray[Any],
+        clock: NDArray[np.float64],
+        seen: NDArray[np.float64] | None = None,
+    ) -> None:
         """Bring copies of rows up to date, with the bits of `wake_all`.
 
-        ids: their numbers. rows: [ids x columns], as they were when the clock was at 0.
+        ids: their numbers. rows: [ids x columns], as they were at the times `seen`; None: at 0.
         """
-        self._elsewhere(ids, rows, np.zeros((len(ids), 1)), now)
+        times = np.zeros((len(ids), 1)) if seen is None else seen
+        self._wake_copies(ids, rows, times, float(clock[0]))
 
-    def settle_elsewhere(self, ids: NDArray[np.int32], rows: NDArray[Any], now: float) -> None:
+    def settle_elsewhere(
+        self, at: NDArray[np.int32], rows: NDArray[Any], clock: NDArray[np.float64]
+    ) -> None:
         """Bring copies of rows up to date, as they are now, with the bits of `wake_all`."""
-        self._elsewhere(ids, rows, self.seen.shown()[ids], now)
+        self._wake_copies(at, rows, self.seen.shown()[at], float(clock[0]))
 
-    def _elsewhere(
+    def _wake_copies(
         self, ids: NDArray[np.int32], rows: NDArray[Any], seen: NDArray[Any], now: float
     ) -> None:
+        if not now:
+            return
         if self._room is None:
             self._room = Room(self.w.shape[1], self.rest.shape[1])
         rest = self.rest.shown()

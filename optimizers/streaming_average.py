@@ -48,10 +48,11 @@ class StreamingAverage(StatisticsOptimizer):
         self._time = 0.0  # of the clock
         self._resting: dict[str, Resting] = {}
 
-    def let_rest(self, values: Mapping[str, Mat]) -> dict[str, Mat]:
+    def let_rest(self, values: Mapping[str, Mat], *, elsewhere: bool = False) -> dict[str, Mat]:
         """Let rows rest: see `resting.py`."""
         for name, value in values.items():
-            p = self._resting[name] = Resting(name, self.parameters[name], value)
+            w = self.parameters[name]
+            p = self._resting[name] = Resting(name, w, value, self._now, elsewhere=elsewhere)
             self.state |= {f"{name}.seen": p.seen, f"{name}.sums": p.sums}
         return {name: p.sums for name, p in self._resting.items()}
 
@@ -119,7 +120,7 @@ class StreamingAverage(StatisticsOptimizer):
 
     def settled_elsewhere(self, ids: NDArray[np.int32]) -> None:
         """See `Optimizer.settled_elsewhere`."""
-        for seen in opened([p.seen for p in self._resting.values()]):
+        for seen in opened([p.seen for p in self._resting.values()]) if ids.size else ():
             seen[ids] = 0.0
         self._set_clock(0.0)
 
@@ -151,8 +152,9 @@ class StreamingAverage(StatisticsOptimizer):
                 "for their updates, but here rows do not wait. Continue with the same block_rows, "
                 "data and mixins."
             )
-        if "time" not in paused:  # no row rested then
-            for p in self._resting.values():
+        for p in self._resting.values():
+            p.known = True
+            if "time" not in paused:  # no row rested then
                 p.restart()
 
     def _set_clock(self, time: float) -> None:

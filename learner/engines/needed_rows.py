@@ -14,17 +14,18 @@ Tables may be larger than memory. Then they are a `Scratch`: it has the rows of 
 two merges, side by side, and owners keep all others.
 
 Rows may rest: then they change while no block reads them, in closed form, and each replica has a
-clock. At a merge an owner brings all of its rows to these clocks.
+clock. At a merge an owner brings all of its rows to these clocks. Sums over all rows follow from
+the rows of owners, in the order in which one process adds them up: see `whole_sums.py`.
 
 Rows of a block lie far apart in a table. So a worker reads and writes them in ascending order, and
-an owner has its own side by side. Tables in files have rows in places of their own: see `Places`.
+an owner has its own side by side.
 
 Zhao, Canny 2014, "Kylix: A Sparse Allreduce for Commodity Clusters", without adding on the way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
@@ -38,25 +39,32 @@ from .crew import Crew, bounds
 from .dealt import Dealt, bounds_of, split
 from .owned_rows import OwnedRows, OwnPart
 from .row_loops import Ids, Keys
-from .row_places import Arrays, LaidRows, Places, Scratch, width
+from .row_places import Arrays, LaidRows, Scratch, width
 from .sparse_merging import Swap
+from .whole_sums import column_sums
 
 PIECE = 2**22
 """Numbers that all workers gather at a time."""
+
+
+Clock = NDArray[np.float64]
 
 
 class Rest(Protocol):
     """Brings copies of rows up to date that rest while their column does not occur."""
 
     @property
-    def now(self) -> float:
-        """The clock of this worker, 0 after a merge."""
+    def now(self) -> Clock:
+        """The clock of this worker."""
 
-    def settle(self, ids: Ids, rows: NDArray[np.float32]) -> None:
-        """Bring rows up to date that this worker has read. rows: of all tables, side by side."""
+    def settle(self, at: Ids, rows: NDArray[np.float32]) -> None:
+        """Bring rows up to date that this worker has read.
 
-    def wake(self, ids: Ids, rows: NDArray[np.float32], now: float) -> None:
-        """Bring rows to this time that a worker has not read since the last merge."""
+        at: their places in the tables. rows: of all tables, side by side.
+        """
+
+    def wake(self, ids: Ids, rows: NDArray[np.float32], now: Clock) -> None:
+        """Bring rows to this clock that a worker has not read since the last merge."""
 
 
 class Came(NamedTuple):
@@ -77,8 +85,7 @@ class NeededRows:
     - rows: of each table.
     - swap: `Exchange.exchange`, or one with the same meaning.
     - rest: brings rows up to date that rest while no block reads them; None: they do not change.
-    - places: of the rows in the tables; None: row r is in place r.
-    - scratch: the same, where rows have places only between two merges.
+    - scratch: the tables have rows only between two merges; None: row r is always in place r.
     - pieces: in how many a merge exchanges rows, which bounds its memory.
     - pool: whose threads share what `arrive` and `merge` do, but not `ask`: a block may train then.
 
@@ -92,7 +99,6 @@ class NeededRows:
         rows: int,
         swap: Swap,
         rest: Rest | None = None,
-        places: Places | None = None,
         scratch: Scratch | None = None,
         *,
         pieces: int = 1,
@@ -100,13 +106,13 @@ class NeededRows:
     ) -> None:
         self._crew, self._swap, self._rest = crew, swap, rest
         self._scratch, self._pool = scratch, pool or Pool(1)
-        self._laid = LaidRows(scratch or places, self._pool)
-        self.owned = OwnedRows(crew, rows, LaidRows(scratch or places), scratch)
+        self._laid = LaidRows(scratch, self._pool)
+        self.owned, self._count = OwnedRows(crew, rows, LaidRows(scratch), scratch), rows
         self._ranges = bounds(-(-rows // crew.size), pieces)  # of own rows, alike on all workers
         self._read = np.zeros(-(-rows // 8), np.uint8)  # bits, since the last merge
         self._wanted: list[Ids] = []  # the rows that each fetch since then was the first to read
         self._asked: list[Keys] = []  # own rows that workers have fetched since then
-        self.behind = False
+        self.behind = scratch is not None and rest is not None  # owners draw all rows
 
     def begin(self, tables: Arrays) -> None:
         """Make ready for the blocks until the next merge: scratch forgets all rows.
@@ -119,13 +125,33 @@ class NeededRows:
         self._scratch.begin_anew()
         self.behind = True
 
-    def keep(self, tables: Arrays, parts: Iterable[OwnPart] | None) -> None:
-        """Hold own rows of a state; other workers hold theirs. parts: None: scratch has them."""
-        if parts is None:
-            self.owned.hold_placed(tables)
-        else:
-            self.owned.set(tables, parts)
+    def keep(self, tables: Arrays, parts: Iterable[OwnPart]) -> None:
+        """Hold own rows of a state, which are up to date; other workers hold theirs.
+
+        parts: those which differ from their first values.
+        """
+        self.owned.set(tables, parts)
+        if self._rest is not None:
+            for numbers in self.owned.hold_others(tables):
+                rows = self.owned.rows[numbers]
+                self._rest.wake(self.owned.ids_of(numbers), rows, self._rest.now)
+                self.owned.rows[numbers] = rows
         self.behind = True
+
+    def column_sums(
+        self,
+        tables: Arrays,
+        columns: slice,
+        terms: Callable[[NDArray[np.float32]], NDArray[np.float32]],
+    ) -> NDArray[np.float32]:
+        """Return sums [1 x columns] over all rows, as merged; all workers call it.
+
+        columns: of a table, where rows of all lie side by side.
+        terms: makes what is added up of copies of its rows.
+        """
+        self.owned.hold_all(tables)
+        own = self.owned.rows[:, columns]
+        return column_sums(self._crew, self._swap, own, self._count, terms)
 
     def fetch(self, tables: Arrays, ids: Ids) -> None:
         """Bring rows up to date that the next block reads. ids: each once, ascending."""
@@ -168,15 +194,16 @@ class NeededRows:
         Rows that rest change without being read, so all are merged.
         """
         read, keys = np.sort(np.concatenate(self._wanted)), np.sort(np.concatenate(self._asked))
-        now = None if self._rest is None else self._rest.now
-        clocks = [0.0] * self._crew.size if now is None else self._crew.gather(now)
-        times, kinds = np.unique(clocks, return_inverse=True)
+        now = [] if self._rest is None else self._rest.now.tolist()
+        clocks = np.array(self._crew.gather(now))
+        times, kinds = np.unique(clocks, axis=0, return_inverse=True)
+        kinds = kinds.reshape(-1)
         for first, end in pairwise(self._ranges):
             low, high = np.searchsorted(read, [first * self._crew.size, end * self._crew.size])
             given = self._given(tables, read[low:high])
             low, high = np.searchsorted(keys, [first << 32, end << 32])
             heads = bounds_of(np.bincount(keys[low:high] & row_sums.LOW, minlength=kinds.size))
-            for changing in self._changing(tables, keys[low:high], times.tolist(), first, end):
+            for changing in self._changing(tables, keys[low:high], times, first, end):
                 numbers, some, before = changing
                 row_sums.merge(self._pool, numbers, some, heads, given, kinds, before)
         self._forget([read])
@@ -187,14 +214,17 @@ class NeededRows:
         """Give rows that blocks have read to their owners; return what all give to this worker."""
         dealt = Dealt.to(self._crew.size, read)
         rows = np.empty((read.size, width(tables)), np.float32)
-        self._laid.take(tables, self._laid.at(read), rows, dealt.places)
+        at = self._laid.at(read)
+        self._laid.take(tables, at, rows, dealt.places)
         if self._rest is not None:
-            self._rest.settle(dealt.by_owner, rows)
+            by_owner = np.empty_like(at)
+            by_owner[dealt.places] = at
+            self._rest.settle(by_owner, rows)
         found = self._swap(split(rows, dealt.bounds))
         return np.concatenate(found).reshape(-1, rows.shape[1])
 
     def _changing(
-        self, tables: Arrays, keys: Keys, times: list[float], first: int, end: int
+        self, tables: Arrays, keys: Keys, times: Clock, first: int, end: int
     ) -> Iterator[tuple[Ids, Keys, NDArray[np.float32]]]:
         """Yield own rows that a merge changes, some at a time: see `row_sums.merge`.
 
@@ -206,7 +236,8 @@ class NeededRows:
             numbers = (keys >> 32).astype(np.int32)
             yield numbers[np.diff(numbers, prepend=-1) > 0], keys, self.owned.rows[None]
             return
-        step, end = max(1, PIECE // width(tables)), min(end, self.owned.count)
+        step = max(1, PIECE // width(tables) // len(times))
+        end = min(end, self.owned.count)
         for start in range(first, end, step):
             numbers = np.arange(min(step, end - start), dtype=np.int32)
             self.owned.hold(tables, numbers + np.int32(start))
@@ -224,17 +255,20 @@ class NeededRows:
         """Give all workers the rows that have changed. After `merge`, before the next `fetch`.
 
         Scratch gets all that differ from their first values, owner by owner in ascending order.
+        Where rows rest, it gets all in the order of their numbers.
         """
         if self._scratch is not None:
             self._scratch.begin_anew()
+            if self._rest is not None:
+                self.owned.hold_all(tables)
         held = self.owned.held
         step = max(1, PIECE // self._crew.size // width(tables))
         for start in range(0, max(self._crew.gather(held.size)), step):
             some = held[start : start + step]
             ids = np.concatenate(self._crew.pooled(self.owned.ids_of(some)))
             rows = np.concatenate(self._crew.pooled(self.owned.rows[some]))
-            places = np.arange(ids.size, dtype=np.int32)
-            self._laid.put(tables, self._laid.at(ids), rows, places)
+            given = np.argsort(ids).astype(np.int32)
+            self._laid.put(tables, self._laid.at(ids[given]), rows, given)
         if self._scratch is not None:
             self._scratch.complete()
             self.owned.free()

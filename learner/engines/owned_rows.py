@@ -76,6 +76,21 @@ class OwnedRows:
             numbers = ids // np.int32(self._crew.size)
             self.rows[numbers], self._held[numbers] = rows, True
 
+    def hold_all(self, tables: Arrays) -> None:
+        """Hold all own rows: those of scratch, and of others the first values."""
+        self.hold_placed(tables)
+        for _ in self.hold_others(tables):
+            pass
+
+    def hold_others(self, tables: Arrays) -> Iterator[Ids]:
+        """Hold the first values of rows that are not held, and yield their numbers, some each."""
+        step = max(1, PIECE // width(tables))
+        for start in range(0, self.count, step):
+            found = np.flatnonzero(~self._held[start : start + step]).astype(np.int32)
+            if found.size:
+                self.hold(tables, found + np.int32(start))
+                yield found + np.int32(start)
+
     def parts(self, tables: Arrays) -> Iterator[OwnPart]:
         """Yield own rows, some at a time: of scratch all that differ from their first values."""
         numbers = np.arange(self.count, dtype=np.int32)

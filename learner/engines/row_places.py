@@ -1,4 +1,4 @@
-"""Where rows of tables lie, if not in the order of their numbers."""
+"""Where rows of tables lie, if not in the order of their numbers: in scratch, between merges."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Arrays = Sequence[NDArray[np.float32]]
 Loop = Callable[[NDArray[np.float32], Ids, int, NDArray[np.float32], Ids], Any]
 
 
-class Places(Protocol):
-    """Where rows of tables lie, if not in the order of their numbers; see `PlacedTables`.
+class Scratch(Protocol):
+    """Places in which rows lie only until the next merge: what they have is lost then.
 
-    group: rows that are a page.
+    group: rows that are a page. See `TableFiles`.
     """
 
     group: int
@@ -35,10 +35,6 @@ class Places(Protocol):
 
     def checked(self, groups: Ids) -> AbstractContextManager[None]:
         """Compare these pages, and read them in a `with` statement."""
-
-
-class Scratch(Places, Protocol):
-    """Places in which rows lie only until the next merge: what they have is lost then."""
 
     @property
     def placed(self) -> Ids:
@@ -57,12 +53,12 @@ class Scratch(Places, Protocol):
 class LaidRows:
     """Moves rows between tables and an array in which those of all tables lie side by side.
 
-    - places: of the rows in the tables; None: row r is in place r.
+    - scratch: places of the rows in the tables; None: row r is in place r.
     - pool: whose threads share the rows; None: one thread does all.
     """
 
-    def __init__(self, places: Places | None, pool: Pool | None = None) -> None:
-        self._places, self._pool = places, pool or Pool(1)
+    def __init__(self, scratch: Scratch | None, pool: Pool | None = None) -> None:
+        self._places, self._pool = scratch, pool or Pool(1)
 
     def at(self, ids: Ids) -> Ids:
         """Return the places of rows in the tables."""

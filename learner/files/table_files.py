@@ -37,6 +37,9 @@ class TableFiles(PlacedTables):
     """Files for the tables of one learner, whose pages are spread over one or several folders.
 
     It holds the folders from the first table to `release`.
+
+    shared: whether rows belong to several workers: then the files have rows of some blocks, or all.
+    sent: names of the tables whose rows these workers exchange.
     """
 
     setting = "table_folder"
@@ -60,6 +63,8 @@ class TableFiles(PlacedTables):
         self._tables: dict[str, PagedArray] = {}
         self.live = LivePages(self.lock)  # a row is drawn before another thread can ask for it
         self.asked = PageCount()  # pages that blocks have asked for
+        self.shared = False
+        self.sent: Sequence[str] = ()
         self._drawing = True  # whether rows are drawn when they begin
 
     @property
@@ -153,9 +158,9 @@ class TableFiles(PlacedTables):
         self.saved = None
 
     def first_rows(self, columns: NDArray[np.int32]) -> NDArray[Any]:
-        """Return the first values of these rows, of all tables, side by side."""
+        """Return the first values of these rows, of all tables that are `sent`, side by side."""
         ids = columns.astype(np.int64)
-        found = [self.first(name, ids) for name in self._tables]
+        found = [self.first(name, ids) for name in self.sent]
         return np.hstack([np.broadcast_to(rows, (len(ids), rows.shape[1])) for rows in found])
 
     def complete(self) -> None:

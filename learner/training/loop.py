@@ -148,7 +148,7 @@ class Training:
             if progress.stop and progress.block < progress.blocks:
                 return
             first += source.blocks
-        self._team.each(Replica.end_pass)
+        self._team.end_pass()
         self._team.each(Replica.finish)
         self._meter.pause()
         self._check.now(self._team, progress)

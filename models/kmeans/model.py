@@ -10,7 +10,8 @@ and a centre without rows stays where it is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -39,11 +40,11 @@ from blocklearn.matcache.notation.functions import TINY
 
 from ..base import Model
 from ..block_size import BlockSize
-from ..inputs import Block, Needs, Randomness, Shapes
+from ..inputs import Block, Drawn, Needs, Randomness, Shapes
 from ..score import Score, Sum
 from ..term_weights import TermWeights, keep_weights, weighed
 from .scaled import ScaledCentres
-from .start import columns_in, first_centres, rows_to_draw_from
+from .start import columns_in, first_centres, rows_among, rows_to_draw_from
 
 
 @rowwise
@@ -76,6 +77,7 @@ class KMeans(Model):
     """
 
     scores_new_rows: ClassVar[bool] = True
+    reads_occurring: ClassVar[bool] = True
     prediction_columns: ClassVar[Sequence[str] | None] = ("cluster",)
     block_size: ClassVar[BlockSize] = BlockSize(16, most=4096)  # faster; centres are hardly worse
     kind: Literal["kmeans"] = "kmeans"
@@ -103,11 +105,16 @@ class KMeans(Model):
     def allocate(self, shapes: Shapes, rng: Randomness) -> None:
         """Create the centres, from a sample of the rows, and the statistics."""
         d, k = shapes.columns, self.clusters
-        self.centres = self.parameter("centres", d, k)
-        if shapes.sample is not None:
+        if shapes.sample is None:
+            self.centres = self.parameter("centres", d, k)
+        else:
             occur, X = columns_in(shapes.sample.X)
             first = first_centres(X, shapes.sample.weights, k, rng.seed, self.spherical)
-            self.centres.set_rows(occur, first.T[: len(occur)])
+            first = first.T[: len(occur)]
+            drawn = Drawn(0.0, partial(rows_among, occur, first))
+            self.centres = self.parameter("centres", d, k, drawn)
+            if d != self.setting.rows_in_files:
+                self.centres.set_rows(occur, first)
         self.counts = self.parameter("counts", 1, k)
         if self.update_centres == "batch":
             self.sums, self.members = self.statistic("sums", d, k), self.statistic("members", 1, k)
@@ -189,6 +196,16 @@ class KMeans(Model):
         if self.scaled is None or not (ever or self.scaled.scaled):
             return []
         return [self.centres, self.scaled.scales, self.scaled.squares]
+
+    @property
+    def at_rest(self) -> Mapping[str, ScaledCentres]:
+        """The centres, if each block changes only the rows that occur in it."""
+        return {} if self.scaled is None else {"centres": self.scaled}
+
+    def settled_elsewhere(self) -> None:
+        """Note that the centres are exact."""
+        if self.scaled is not None:
+            self.scaled.scales <<= 1.0
 
     def resumed(self) -> None:
         """Measure the centres, which may be those of a saved model, or means of replicas."""

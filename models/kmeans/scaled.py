@@ -10,6 +10,11 @@ of the block, of which the new centre c' has g.c' = a g.c + s g.g:
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
 from blocklearn.matcache import Mat, Matrix, Row, Rows, colsum, maximum, sqrt
 from blocklearn.matcache.notation.functions import TINY
 
@@ -22,15 +27,16 @@ class ScaledCentres:
     """The scales and squared lengths of centres [columns x k].
 
     scales: [1 x k]. squares: [1 x k], of `scales * centres`.
+    known: see `AtRest`.
     """
 
     def __init__(self, model: Model, centres: Mat) -> None:
         """Make the state: centres are as they are."""
         k = centres.shape[1]
-        self._centres = centres
+        self._centres, self._elsewhere = centres, model.setting.elsewhere
         self.scales = model.parameter("scales", 1, k, 1.0, merge="same", saved=False)
         self.squares = model.parameter("squares", 1, k, merge="same", saved=False)
-        self.squares <<= colsum(centres * centres)
+        self.measure()
 
     def products(self, X: Matrix) -> Mat:
         """Return x.c of every centre [rows x k]."""
@@ -67,5 +73,38 @@ class ScaledCentres:
         self.measure()
 
     def measure(self) -> None:
-        """Compute the squared lengths of exact centres."""
-        self.squares <<= colsum(self._centres * self._centres)
+        """Compute the squared lengths of exact centres, unless their rows lie elsewhere."""
+        self.known = not self._elsewhere
+        if self.known:
+            self.squares <<= colsum(self._centres * self._centres)
+
+    @property
+    def sums(self) -> Mat:
+        """See `AtRest`."""
+        return self.squares
+
+    @property
+    def clock(self) -> NDArray[np.float64]:
+        """See `AtRest`."""
+        return np.array(self.scales.shown()[0], np.float64)
+
+    def settle_elsewhere(
+        self, at: NDArray[np.int32], rows: NDArray[Any], clock: NDArray[np.float64]
+    ) -> None:
+        """Make copies of rows exact, with the bits of `settle`."""
+        rows *= clock.astype(np.float32)
+
+    def wake_elsewhere(
+        self,
+        ids: NDArray[np.int32],
+        rows: NDArray[Any],
+        clock: NDArray[np.float64],
+        seen: NDArray[np.float64] | None = None,
+    ) -> None:
+        """Do the same: all rows are behind alike."""
+        self.settle_elsewhere(ids, rows, clock)
+
+    def terms(self, rows: NDArray[Any]) -> NDArray[np.float32]:
+        """Return squares, with the bits of `measure`."""
+        squares: NDArray[np.float32] = rows * rows
+        return squares

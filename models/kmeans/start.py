@@ -59,6 +59,19 @@ def first_centres(
     return dense(rows[chosen]).astype(np.float32)
 
 
+def rows_among(columns: Numbers, rows: Array, wanted: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Return the rows of the wanted columns, float32; zeros for columns that are not there.
+
+    columns: ascending, one for each of the rows.
+    """
+    found = np.zeros((len(wanted), rows.shape[1]), np.float32)
+    at = np.searchsorted(columns, wanted)
+    at[at == len(columns)] = 0
+    there = columns[at] == wanted if len(columns) else np.zeros(len(wanted), bool)
+    found[there] = rows[at[there]]
+    return found
+
+
 def columns_in(X: Array | sp.csr_array) -> tuple[Numbers, Array | sp.csr_array]:
     """Return the columns that occur in X, all if X is dense, and X without the others."""
     if isinstance(X, np.ndarray):

@@ -102,15 +102,14 @@ class LDA(LDASettings):
         self.kept = kept_topics(self, wanted, shapes, K, before, self.kept_sweeps)
         self.fresh = fresh_topics(self, self.kept, shapes.total_rows)
         level = 1.0 if self.kept is None or self.kept.start else FIRST_TOKENS
-        noise = level * (0.8 + 0.4 * rng.uniform(V, K))
+        drawn = rng.drawn(V, K, lambda uniform: level * (0.8 + 0.4 * uniform), fused=True)
         seeds = None
         if self.seeds:
             seeds = seed_table(self.seeds, shapes.names, V, K, self.seed_weight)
         given = Given(self.alpha, self.eta, seeds)
         self.priors = TopicPriors(self, shapes, K, given, by_block=by_block)
-        if self.priors.own is not None:
-            noise = noise + self.priors.own
-        self.lam = self.parameter("lambda", V, K, noise)
+        own = self.priors.own
+        self.lam = self.parameter("lambda", V, K, drawn if own is None else drawn.table + own)
         self.theta = self.scratch("theta", shapes.rows, K)
         self.scale = self.number("documents in the corpus per document of the block", 1.0)
         self.replicas = self.number("topics of a token", 1.0)
@@ -124,6 +123,7 @@ class LDA(LDASettings):
             self.notes.append("alpha and eta are not learned, and stay: they need kept assignments")
         if self.kept is None and self.eta != "auto":
             self.rests["lambda"] = self.priors.eta
+            self.rests_alike = isinstance(self.eta, float)
         self.needs_optimizer = self.kept is None or self.kept.start > 0
         self.changes_occurring = not self.needs_optimizer
         if self.kept is not None:  # whole numbers, and means of them

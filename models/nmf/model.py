@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from annotated_types import Ge, Lt
@@ -45,7 +45,7 @@ from blocklearn.matcache.notation.functions import TINY
 from ..base import Merge, Model
 from ..block_size import BlockSize
 from ..errors import ModelConfigError
-from ..inputs import Block, Needs, Randomness, Shapes
+from ..inputs import Block, Drawn, Needs, Randomness, Shapes
 from ..relevance import relevant_words
 from ..score import Score, Sum
 from ..term_weights import TermWeights, keep_weights, weighed
@@ -77,6 +77,7 @@ class NMF(Model):
 
     nonnegative: ClassVar[bool] = True
     scores_new_rows: ClassVar[bool] = True
+    reads_occurring: ClassVar[bool] = True
     row_states: ClassVar[Mapping[str, int]] = {"W": 0}
     takes_terms: ClassVar[Sequence[str]] = ("H",)
     needs: ClassVar[Needs] = Needs(value_sums=True, initial=True)  # H starts at the data's scale
@@ -131,13 +132,17 @@ class NMF(Model):
         if self.online:  # updates of H must cost no more than those of W
             self.steps = min(self.inner, max(1, self.inner * shapes.rows // columns))
         scale = 2.0 * math.sqrt(mean_of(shapes) / K)
-        self.H = self.parameter("H", columns, K, maximum(scale * rng.uniform(columns, K), FLOOR))
+        drawn = rng.drawn(columns, K, lambda u: larger(scale * u, FLOOR))
+        self.H = self.parameter("H", columns, K, drawn)
         merge: Merge = "mean" if self.online else "sum"  # decayed sums do not add up
         weight = scale / 2.0 if self._kl else scale**2 / 4.0  # frobenius sums squares of weights
         trace = TRACE * weight if self.online else 0.0
-        pull = self.H if self._kl else full(self.H, rowsum(self.H))
+        if self._kl:
+            pull = Drawn(trace * self.H, lambda rows: np.float32(trace) * drawn.rows(rows))
+        else:
+            pull = trace * full(self.H, rowsum(self.H))
         # frobenius: X.T W and W.T W; KL: H * (X / P).T W and the column sums of W
-        self.pull = self.parameter("pull", columns, K, trace * pull, merge=merge)
+        self.pull = self.parameter("pull", columns, K, pull, merge=merge)
         self.push = self.parameter("push", 1 if self._kl else K, K, trace, merge=merge)
         self.mass = self.parameter("mass", 1, 1, merge=merge)  # weight of the rows in these sums
         rests = self.few_occur and self._kl and self.online and not self.l2_H
@@ -198,6 +203,26 @@ class NMF(Model):
             if self.sums_at_rest and (ever or self.sums_at_rest.behind)
             else []
         )
+
+    @property
+    def at_rest(self) -> Mapping[str, RestingParts]:
+        """The sum that decays, of which H follows."""
+        return {"pull": self.sums_at_rest} if self.sums_at_rest else {}
+
+    @property
+    def derived(self) -> Sequence[str]:
+        """H, where it follows from sums whose rows rest."""
+        return ["H"] if self.sums_at_rest else []
+
+    def derive(self) -> None:
+        """Make H."""
+        if self.sums_at_rest:
+            self.sums_at_rest.derive(self.slope)
+
+    def settled_elsewhere(self) -> None:
+        """Note that the sums are exact."""
+        if self.sums_at_rest:
+            self.sums_at_rest.settled_elsewhere()
 
     def resumed(self) -> None:
         """Make H of its sums, which may be those of a saved model, or means of replicas."""
@@ -339,6 +364,12 @@ TRACE = 1.0  # pseudo-rows; the KL of held-out rare words is up to 4 % lower tha
 SCORE_ITERATIONS = 50  # the loss is then within 1e-5 of its minimum, relative
 SHOWN = 1e-15  # smaller weights are predicted as 0
 SCALES = 1e-12, 1e12  # of the data's mean: squares and products of W and H stay within float32
+
+
+def larger(numbers: Any, least: float) -> Any:
+    """Return a table or an array whose numbers are `least` at least."""
+    known = isinstance(numbers, np.ndarray)
+    return np.maximum(numbers, np.float32(least)) if known else maximum(numbers, least)
 
 
 def mean_of(shapes: Shapes) -> float:

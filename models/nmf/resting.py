@@ -7,6 +7,11 @@ apart: the sum is `scale * pull`. Column sums of H follow from those of `pull`.
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
 from blocklearn.matcache import (
     Mat,
     Matrix,
@@ -47,26 +52,29 @@ class RestingParts:
     """The sums of an NMF whose rows rest: `scale * pull` [columns x K], and what goes with them.
 
     blocks: since H was exact.
+    sums: [1 x K], column sums of `scale * pull`.
+    known: see `AtRest`.
     """
 
     def __init__(self, model: Model, H: Mat, pull: Mat) -> None:
         """Make the state: H and `pull` are as they are."""
         self._H, self._pull, K = H, pull, H.shape[1]
+        self._elsewhere = model.setting.elsewhere
         self._scale = model.parameter("scale", 1, 1, 1.0, merge="same", saved=False)
         self._blocks = model.parameter("blocks", 1, 1, merge="same", saved=False)
-        self._sums = model.parameter("sums", 1, K, merge="same", saved=False)
-        self._sums <<= colsum(pull)
+        self.sums = model.parameter("sums", 1, K, merge="same", saved=False)
+        self._add_up()
 
     def of(self, X: Matrix, push: Row) -> tuple[Matrix, Table, Row]:
         """Return X, the rows of H for its columns, and the column sums of H."""
         found = local(X)
         H = local_table(found, self._H.shape[1], "parts (scratch)")
         parts_of(found.T, H, self._pull, self._scale, push)
-        return found, H, kl_step(1.0, self._sums, push, 0.0).mat()
+        return found, H, kl_step(1.0, self.sums, push, 0.0).mat()
 
     def add(self, ratio: Matrix, W: Mat, H: Table, keep: Number) -> None:
         """Keep a share of the sums, and add H * (ratio.T W)."""
-        scale, sums, blocks = self._scale, self._sums, self._blocks
+        scale, sums, blocks = self._scale, self.sums, self._blocks
         scale <<= scale * keep
         sums <<= keep * sums + colsum(products(ratio, W, H))
         add_pull(ratio.T, self._pull, H, W, scale)
@@ -80,18 +88,57 @@ class RestingParts:
     @property
     def changing(self) -> list[Mat]:
         """What `settle` changes."""
-        return [self._H, self._pull, self._scale, self._sums, self._blocks]
+        return [self._H, self._pull, self._scale, self.sums, self._blocks]
 
     def settle(self, push: Row) -> None:
         """Make H and the sums exact."""
         pull = self._pull
         pull <<= pull * self._scale
-        self._scale <<= 1.0
-        self._blocks <<= 0.0
+        self.settled_elsewhere()
         self.measure(push)
 
     def measure(self, push: Row) -> None:
-        """Make H and column sums of exact sums."""
-        self._sums <<= colsum(self._pull)
+        """Make H and column sums of exact sums, unless their rows lie elsewhere."""
+        self._add_up()
+        if self.known or self._H.cache.reserving:
+            self.derive(push)
+
+    def _add_up(self) -> None:
+        self.known = not self._elsewhere
+        if self.known:
+            self.sums <<= colsum(self._pull)
+
+    def derive(self, push: Row) -> None:
+        """Make H of exact sums."""
         H = self._H
         H <<= kl_step(1.0, self._pull, push, 0.0)
+
+    @property
+    def clock(self) -> NDArray[np.float64]:
+        """See `AtRest`."""
+        return np.array(self._scale.shown()[0], np.float64)
+
+    def settle_elsewhere(
+        self, at: NDArray[np.int32], rows: NDArray[Any], clock: NDArray[np.float64]
+    ) -> None:
+        """Make copies of rows exact, with the bits of `settle`."""
+        rows *= np.float32(clock[0])
+
+    def wake_elsewhere(
+        self,
+        ids: NDArray[np.int32],
+        rows: NDArray[Any],
+        clock: NDArray[np.float64],
+        seen: NDArray[np.float64] | None = None,
+    ) -> None:
+        """Do the same: all rows are behind alike."""
+        self.settle_elsewhere(ids, rows, clock)
+
+    def settled_elsewhere(self) -> None:
+        """Note that all rows are exact."""
+        self._scale <<= 1.0
+        self._blocks <<= 0.0
+
+    def terms(self, rows: NDArray[Any]) -> NDArray[np.float32]:
+        """See `AtRest`."""
+        return rows

@@ -104,21 +104,22 @@ class Needed:
 class Clocked:
     """Rows that rest, at a time after a merge: see `Rest` in `needed_rows.py`."""
 
-    now = -0.5
+    now = np.array([-0.5])
 
     def __init__(self, rows: int, width: int) -> None:
         cache = MatCache(threads=1)
+        now = scalar(cache, self.now[0])
         w, rest = named(cache, "w", (1, width)), named(cache, "rest", (rows, 1))
         rest <<= 0.05
-        self._resting = Resting("w", w, rest)
+        self._resting = Resting("w", w, rest, now)
         self._resting.seen = named(cache, "times", (rows, 1), np.float64)
-        self._resting.seen <<= self.now / 2
+        self._resting.seen <<= self.now[0] / 2
 
-    def settle(self, ids: Ids, rows: NDArray[Any]) -> None:
+    def settle(self, at: Ids, rows: NDArray[Any]) -> None:
         """Bring rows up to date that were read."""
-        self._resting.settle_elsewhere(ids, rows, self.now)
+        self._resting.settle_elsewhere(at, rows, self.now)
 
-    def wake(self, ids: Ids, rows: NDArray[Any], now: float) -> None:
+    def wake(self, ids: Ids, rows: NDArray[Any], now: NDArray[np.float64]) -> None:
         """Bring rows up to date that were not."""
         self._resting.wake_elsewhere(ids, rows, now)
 
@@ -129,7 +130,8 @@ def whole_settle_seconds(rows: int, width: int) -> float:
     w, rest = named(cache, "w", (rows, width)), named(cache, "rest", (rows, 1))
     w <<= 1.0
     rest <<= 0.05
-    resting, now = Resting("w", w, rest), scalar(cache, -0.5)
+    now = scalar(cache, -0.5)
+    resting = Resting("w", w, rest, now)
     for _ in range(ROUNDS + 1):
         begun = time.process_time()
         resting.wake_all(now)

@@ -58,14 +58,6 @@ def test_threads_of_a_worker_share_rows(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
-def test_rows_in_places_of_their_own_have_the_bits_of_numpy(workers: int) -> None:
-    """Another thread asks for them, which changes no table."""
-    cases = needed_cases.CASES
-    found = results(workers, lambda own: [needed_cases.by_places(case, own) for case in cases])
-    needed_cases.check(found, cases)
-
-
-@pytest.mark.parametrize("workers", [1, 2, 5])
 def test_rows_that_last_until_a_merge_have_the_bits_of_numpy(workers: int) -> None:
     """Tables are NaN where no row was put since: owners have what all learned."""
     cases = needed_cases.CASES

@@ -13,21 +13,27 @@ from blocklearn.learner.files.table_files import TableFiles
 from blocklearn.learner.files.table_rows import TableRows
 
 MODELS: dict[str, tuple[Any, Any]] = {
-    "blocks": ("glm", {"kind": "adagrad", "rate": 0.5}),
-    "rows": ("glm", {"kind": "adagrad", "rate": 0.5, "step_per": "row"}),
-    "ftrl": ("glm", {"kind": "ftrl", "l1": 0.01}),
-    "adam": ("glm", "adam"),
+    "blocks": ({"kind": "glm"}, {"kind": "adagrad", "rate": 0.5}),
+    "rows": ({"kind": "glm"}, {"kind": "adagrad", "rate": 0.5, "step_per": "row"}),
+    "ftrl": ({"kind": "glm"}, {"kind": "ftrl", "l1": 0.01}),
+    "adam": ({"kind": "glm"}, "adam"),
     "factors": ({"kind": "fm", "factors": 3}, {"kind": "adagrad", "rate": 0.5}),
     "vb": ({"kind": "lda", "topics": 3, "inference": "vb"}, None),
     "cvb0": ({"kind": "lda", "topics": 3, "inference": "cvb0", "alpha": "auto"}, None),
+    "kmeans": ({"kind": "kmeans", "clusters": 3}, None),
+    "directions": ({"kind": "kmeans", "clusters": 3, "spherical": True}, None),
+    "nmf": ({"kind": "nmf", "components": 3, "loss": "kullback-leibler", "l1_H": 0.01}, None),
 }
+
+
+WITHOUT_TARGETS = ("lda", "kmeans", "nmf")
 
 
 def data_of(name: str) -> Any:
     """Nine blocks of ten rows, some of them empty; most columns occur in no block."""
     X = sp.random(90, 400, 0.01, format="csr", dtype=np.float32, random_state=0)
     y = (np.random.default_rng(1).random(90) < 0.5).astype(np.float32)
-    return X if name in ("vb", "cvb0") else (X, y)
+    return X if MODELS[name][0]["kind"] in WITHOUT_TARGETS else (X, y)
 
 
 def made(name: str, **given: Any) -> bl.Learner:

@@ -4,11 +4,11 @@
 
 First a linear model of 20 million features, then a factorization machine, then an NMF with a state
 of 10 million rows, then 200 topics of 2 million words, then 50 parts of as many words by NMF, then
-ALS of 20 million users and 2 million items; factors, states, topics and parts lie in files of the
-folder. Rows are drawn while they are read. Last comes a linear model on a block dataset, dense and
-not compressed. Each model has a child in a control group of its own (root, cgroup v1 or v2), which
-prints rows per second, memory, and bytes read and written in every pass; of ALS, every so many
-seconds.
+64 centres of 4 million columns by k-means, then ALS of 20 million users and 2 million items;
+factors, states, topics, parts and centres lie in files of the folder. Rows are drawn while they are
+read. Last comes a linear model on a block dataset, dense and not compressed. Each model has a child
+in a control group of its own (root, cgroup v1 or v2), which prints rows per second, memory, and
+bytes read and written in every pass; of ALS, every so many seconds.
 
     python -m tests.support.large_tables --workers 2 --only factors --folder /var/tmp/tables
 
@@ -39,8 +39,8 @@ from blocklearn.learner.memory import disk_traffic
 from scripts.benchmarks.memory_limit import control_group, forget, join, most
 
 BLOCK, ENTRIES, WORDS = 4096, 20, 2000
-TABLES = ("features", "factors", "rows", "words", "parts", "ratings", "blocks")
-OF_WORKERS = ("features", "factors", "words")
+TABLES = ("features", "factors", "rows", "words", "parts", "centres", "ratings", "blocks")
+OF_WORKERS = ("features", "factors", "words", "parts", "centres")
 FACTORS = 16  # of a factorization machine
 EACH, RANK, RATINGS_BLOCK = 5, 32, 32_768  # ratings of a user; factors; rows of a block
 DENSE, DENSE_BLOCK = 1000, 8192  # columns and rows of a stored block
@@ -93,26 +93,26 @@ def rss_anon() -> int:
     return int(re.search(r"RssAnon:\s+(\d+)", Path("/proc/self/status").read_text())[1]) << 10  # type: ignore[index]
 
 
-def batches(rows: int, columns: int, targets: int) -> Iterator[Any]:
+def batches(rows: int, columns: int, targets: int, block: int) -> Iterator[Any]:
     """Rows of ENTRIES ones in random columns; the same ones in every pass."""
     rng = np.random.default_rng(0)
-    ones = np.ones(BLOCK * ENTRIES, np.float32)
+    ones = np.ones(block * ENTRIES, np.float32)
     starts = np.arange(0, ones.size + 1, ENTRIES)
-    labels = (np.arange(BLOCK) % 2).astype(np.float32)[:, None] if targets else None
-    for start in range(0, rows, BLOCK):
-        step = rng.integers(1, columns // ENTRIES, (BLOCK, ENTRIES), dtype=np.int32)
+    labels = (np.arange(block) % 2).astype(np.float32)[:, None] if targets else None
+    for start in range(0, rows, block):
+        step = rng.integers(1, columns // ENTRIES, (block, ENTRIES), dtype=np.int32)
         indices = np.cumsum(step, axis=1, dtype=np.int32) - 1  # ascending, below `columns`
-        X = sp.csr_array((ones, indices.ravel(), starts), shape=(BLOCK, columns))
-        count = min(BLOCK, rows - start)
+        X = sp.csr_array((ones, indices.ravel(), starts), shape=(block, columns))
+        count = min(block, rows - start)
         yield (X[:count], labels[:count]) if labels is not None else X[:count]
 
 
-def source(rows: int, columns: int, targets: int = 0) -> IterableSource:
+def source(rows: int, columns: int, targets: int = 0, block: int = BLOCK) -> IterableSource:
     """These rows as blocks, of known sizes."""
     shape = BlockShape(
-        rows=BLOCK, columns=columns, nnz=BLOCK * ENTRIES, total_rows=rows, targets=targets
+        rows=block, columns=columns, nnz=block * ENTRIES, total_rows=rows, targets=targets
     )
-    return IterableSource(lambda pass_: batches(rows, columns, targets), shape)
+    return IterableSource(lambda pass_: batches(rows, columns, targets, block), shape)
 
 
 class Ratings(IterableSource):
@@ -186,6 +186,9 @@ def train(
     if workers > 1:
         hooks = [Report(group), Saving(folder / "saved")]
         options |= {"engine": "mpi", "workers": workers, "threads": 1, "hooks": hooks}
+        if table in ("words", "parts", "centres"):
+            options["sync_every"] = 1  # files then have the rows of one block
+    wide = source(16_384, size, block=1024) if workers > 1 else source(40_960, size)
     if table in ("features", "factors"):
         model = bl.models.GLM() if table == "features" else bl.models.FM(factors=FACTORS)
         kept = folder if workers > 1 or table == "factors" else None
@@ -201,11 +204,13 @@ def train(
         learner = bl.Learner(als, data, row_folder=folder, **options)
     elif table == "parts":
         nmf = bl.models.NMF(components=50, loss="kullback-leibler")
-        learner = bl.Learner(nmf, source(40_960, size), table_folder=folder, **options)
+        learner = bl.Learner(nmf, wide, table_folder=folder, **options)
+    elif table == "centres":
+        kmeans = bl.models.KMeans(clusters=64)
+        learner = bl.Learner(kmeans, wide, table_folder=folder, **options)
     elif table == "words":
-        data = source(40_960, size)
         lda = bl.models.LDA(topics=200, inference="vb")
-        learner = bl.Learner(lda, data, table_folder=folder, **options)
+        learner = bl.Learner(lda, wide, table_folder=folder, **options)
     else:
         data = source(size, WORDS)
         learner = bl.Learner(bl.models.NMF(components=8), data, row_folder=folder, **options)
@@ -221,6 +226,7 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--words", type=int, default=2_000_000)
     parser.add_argument("--parts", type=int, default=2_000_000, help="words of NMF")
+    parser.add_argument("--centres", type=int, default=4_000_000, help="columns of k-means")
     parser.add_argument("--ratings", type=int, default=20_000_000, help="users")
     parser.add_argument("--blocks", type=int, default=12, help="gigabytes")
     parser.add_argument("--workers", type=int, default=1, help=f"of MPI, for {OF_WORKERS}")

@@ -16,7 +16,7 @@ from tests.support import exchange_cases, needed_cases
 from tests.support.filed_workers import filed
 from tests.support.workers import few_travel
 
-FILED = ["factors", "vb"]
+FILED = ["factors", "vb", "kmeans", "nmf"]
 
 
 def main(out: Path, *names: str) -> None:

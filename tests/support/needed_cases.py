@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from itertools import product
 from threading import get_ident
 from typing import Any, NamedTuple
@@ -67,66 +68,13 @@ CASES = [
 ]
 
 
-class Shuffled:
-    """Places of rows that differ from worker to worker: row r lies in place `order[r]`."""
-
-    def __init__(self, rows: int, rank: int) -> None:
-        self.order = np.random.default_rng(rank).permutation(rows).astype(np.int32)
-        self._thread = get_ident()
-        self.changed = 0
-
-    def places_of(self, columns: NDArray[np.int32]) -> NDArray[np.int32]:
-        """See `Places`."""
-        return self.order[columns]
-
-    @contextmanager
-    def changing(self, rows: NDArray[np.int32]) -> Iterator[None]:
-        """See `Places`: each row once, by the thread that trains."""
-        assert get_ident() == self._thread and len(np.unique(rows)) == len(rows)
-        self.changed += len(rows)
-        yield
-
-
-def by_places(case: Case, own: Exchange) -> list[bytes]:
-    """Do what `by_workers` does, with tables whose rows lie in places of their own."""
-    places = Shuffled(case.rows, own.rank)
-    rows = NeededRows(Crew(own), case.rows, own.exchange, None, places, pieces=2)
-    apart = [np.empty_like(table) for table in case.before()]
-    for table, given in zip(apart, case.before(), strict=True):
-        table[places.order] = given
-
-    def seen() -> Tables:
-        return [table[places.order] for table in apart]
-
-    found = []
-    with ThreadPoolExecutor(1) as other:
-        for merge in range(case.merges):
-            blocks = [*case.blocks(own.rank, merge)]
-            for ids in [*blocks, *[np.empty(0, np.int32)] * (case.rounds - len(blocks))]:
-                before, changed = seen(), places.changed
-                came = other.submit(rows.ask, apart, ids).result()
-                assert all(map(np.array_equal, before, seen()))
-                rows.arrive(apart, came)
-                assert places.changed - changed == (0 if came is None else came.at.size)
-                now = seen()
-                found.append(trained(now, ids, own.rank))
-                for table, numbers in zip(apart, now, strict=True):
-                    table[places.order] = numbers
-            found = found[: len(found) - case.rounds + len(blocks)]
-            rows.merge(apart)
-            if merge in case.gathered:
-                rows.gather(apart)
-                found.append(b"".join(table.tobytes() for table in seen()))
-    rows.gather(apart)
-    return [*found, b"".join(table.tobytes() for table in seen())]
-
-
 class Sheet:
     """Places given in the order of first use, and lost with all that rows have: see `Scratch`."""
 
     def __init__(self, first: Tables) -> None:
         self.tables, self._first = [np.full_like(table, np.nan) for table in first], first
         self._places: dict[int, int] = {}
+        self._thread = get_ident()
 
     @property
     def placed(self) -> NDArray[np.int32]:
@@ -134,12 +82,13 @@ class Sheet:
         return np.array([*self._places], np.int32)
 
     def places_of(self, columns: NDArray[np.int32]) -> NDArray[np.int32]:
-        """See `Places`."""
+        """See `Scratch`."""
         found = [self._places.setdefault(i, len(self._places)) for i in columns.tolist()]
         return np.array(found, np.int32)
 
     def changing(self, rows: NDArray[np.int32]) -> AbstractContextManager[None]:
-        """See `Places`."""
+        """See `Scratch`: each row once, by the thread that trains."""
+        assert get_ident() == self._thread and len(np.unique(rows)) == len(rows)
         return nullcontext()
 
     def begin_anew(self) -> None:
@@ -173,7 +122,8 @@ class Sheet:
 def by_scratch(case: Case, own: Exchange) -> list[bytes]:
     """Do what `by_workers` does, with tables that forget their rows at each merge.
 
-    They begin with rows that were given, or with first values.
+    They begin with rows that were given, or with first values. Another thread asks for rows, which
+    changes no table.
     """
     sheet = Sheet(case.before())
     if case.rounds > 1:
@@ -184,7 +134,11 @@ def by_scratch(case: Case, own: Exchange) -> list[bytes]:
         rows.begin(sheet.tables)
         blocks = [*case.blocks(own.rank, merge)]
         for ids in blocks:
-            rows.fetch(sheet.tables, ids)
+            with ThreadPoolExecutor(1) as other:
+                before = [table.copy() for table in sheet.tables]
+                came = other.submit(rows.ask, sheet.tables, ids).result()
+                assert all(map(partial(np.array_equal, equal_nan=True), before, sheet.tables))
+            rows.arrive(sheet.tables, came)
             at, seen = sheet.places_of(ids), []
             for table in sheet.tables:
                 seen.append(table[at].tobytes())

@@ -19,6 +19,7 @@ from blocklearn.optimizers import Optimizer
 
 from ...engines.crew import Crew
 from ...files.placed_tables import PlacedTables
+from ...files.table_files import TableFiles
 from ..inputs.data import count_labels, count_tokens, sum_values
 from ..inputs.row_sample import take_rows
 from ..inputs.run_data import RunData
@@ -207,6 +208,8 @@ class Assembly:
             sample=take_rows(train, wanted) if train and wanted else None,
         )
         device = self.execution.devices[number]
+        if isinstance(self.files, TableFiles):
+            self.files.shared = self.workers > 1
         return Replica(
             parts,
             shapes,

@@ -85,7 +85,7 @@ def make_plan(
     rows += [
         Planned(f"{mat.label} while it is read", mat.shape, str(mat.dtype), mat.slot.nbytes,
                 copies=replicas, in_file=mat.label in tables)
-        for mat in replica.learned.copied(apart=apart)
+        for mat in ([] if replica.rows_elsewhere else replica.learned.copied(apart=apart))
     ]  # fmt: skip
     if keeps_best:
         rows += _of_best(replica, shares, replicas if apart else 1)

@@ -95,8 +95,11 @@ def in_order(replica: Replica) -> bool:
     """Return whether rows of tables must lie in the order of columns.
 
     So they must where rows rest: at the end of a pass all are brought up to date. So do tables on a
-    device and the host that are read or changed as a whole for every block.
+    device and the host that are read or changed as a whole for every block. Rows of several workers
+    are brought up to date by their owners, and files have those of some blocks.
     """
+    if replica.rows_elsewhere:
+        return False
     if isinstance(replica.files, SpreadTables) and not replica.reads_rows_alone:
         return True
     if replica.model.changes_occurring:  # and all rows at the end of a pass

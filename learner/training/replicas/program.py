@@ -24,6 +24,7 @@ from blocklearn.optimizers import Optimizer
 
 from ...files.lent_tables import LentTables
 from ...files.placed_tables import PlacedTables
+from ...files.table_files import TableFiles
 from ..settings.checks import (
     check_prediction,
     check_score,
@@ -104,6 +105,7 @@ class Program:
             few_occur,
             self.lent.arrays.keys(),
             self.shapes.columns if drawn_later else None,
+            self.rows_elsewhere,
         )
         self.model.attach(self.cache, setting)
         self.model.allocate(self.noted, Randomness(self.cache, self.seed))
@@ -120,8 +122,14 @@ class Program:
             if few_occur:  # rows that no mixin moves
                 moved = self.model.split_terms
                 rests = {name: mat for name, mat in self.model.rests.items() if name not in moved}
-                self.model.column_sums = self.optimizer.let_rest(rests)
+                elsewhere = self.rows_elsewhere
+                self.model.column_sums = self.optimizer.let_rest(rests, elsewhere=elsewhere)
         self.key = named(self.cache, "key of the block (seed, pass, block)", (1, 3), np.int64)
+
+    @property
+    def rows_elsewhere(self) -> bool:
+        """Whether rows of tables belong to several workers: see `TableFiles.shared`."""
+        return isinstance(self.files, TableFiles) and self.files.shared
 
     def _keep_rows(self, optimizer: Optimizer) -> None:
         """Make the states of rows that the optimizer keeps."""

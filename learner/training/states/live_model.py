@@ -254,7 +254,7 @@ class LiveModel:
                     state = replace(state, pages=NoPages(pages.shapes))
                 self._continue_from(state)
             self._unshared = None
-        if pages is not None and team.places_blocks:
+        if team.places_blocks:
             team.keep(pages)
 
     def _check_unchanged(self, state: State, *, moved: bool) -> None:

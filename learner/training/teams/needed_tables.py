@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from math import prod
 from typing import Any
 
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from blocklearn.datasources import HostBlock
 from blocklearn.matcache import Mat
 from blocklearn.matcache.merge import opened
-from blocklearn.optimizers import CombinationError, Optimizer
+from blocklearn.optimizers import AtRest, CombinationError
 
 from ...engines.choice import FEW, Choice
 from ...engines.cost import Needs, dense_seconds, needed_seconds, sparse_seconds
@@ -22,6 +21,7 @@ from ...engines.needed_rows import Came, NeededRows
 from ...engines.owned_rows import OwnPart
 from ...engines.row_places import Arrays, Scratch
 from ...files.table_files import TableFiles
+from ..replicas.names import OPTIMIZER
 from ..replicas.paged_tables import Pages, tables_of
 from ..replicas.replica import Replica
 from .lane import Errand, Lane
@@ -42,15 +42,19 @@ def needs_of(replica: Replica, workers: int, sync_every: int) -> Needs | None:
     if not vars(type(replica.model)).get("reads_occurring") or replica.mixins:
         return None
     rules = {replica.learned.rule(name) for name in tables_of(replica)} - {"same"}
-    merged, optimizer = merged_tables(replica), replica.optimizer
+    merged, optimizer, model = merged_tables(replica), replica.optimizer, replica.model
+    in_files = isinstance(replica.files, TableFiles)
+    rests = model.at_rest or (optimizer is not None and optimizer.rests)
     if (
         replica.cache.backend.kind != "cpu"
         or replica.shapes.sides > 1
         or rules != {"mean"}
         or {mat.dtype.str for mat in merged.values()} != {np.dtype(np.float32).str}
         or not replica.reads_rows_alone
-        or optimizer is None
-        or (optimizer.rests and optimizer.at_rest.keys() != merged.keys())
+        or (optimizer is None and not model.at_rest)
+        or (rests and at_rest_of(replica).keys() != merged.keys())
+        or (model.at_rest and not in_files)
+        or (in_files and not model.rests_alike)
     ):
         return None
     touched = min(replica.shapes.columns, sync_every * replica.intakes[0].shape.nnz)
@@ -59,8 +63,9 @@ def needs_of(replica: Replica, workers: int, sync_every: int) -> Needs | None:
 
 def merged_tables(replica: Replica) -> dict[str, Mat]:
     """Return the tables that are merged, by name."""
-    tables = tables_of(replica)
-    return {name: mat for name, mat in tables.items() if replica.learned.rule(name) == "mean"}
+    tables, derived = tables_of(replica), replica.model.derived
+    wanted = {name for name in tables if replica.learned.rule(name) == "mean"}.difference(derived)
+    return {name: mat for name, mat in tables.items() if name in wanted}
 
 
 def chosen_needs(
@@ -96,6 +101,7 @@ def _refusal(replica: Replica, setting: str) -> CombinationError:
     remedy = "Train with one worker"
     if vars(type(replica.model)).get("reads_occurring"):
         kept = "kept assignments" if replica.model.needs.tokens else "penalties, averages"
+        kept = kept if replica.model.rests_alike else "priors of single words"
         remedy = f"Leave out {kept}, mixins and a sync_weight below 1; or train with one worker"
     return CombinationError(
         f"{setting}: {title}{steps} cannot keep its tables in files of several workers: with these "
@@ -111,56 +117,65 @@ def needed_tables(
     return None if needs is None else NeededTables(replicas[0], crew, needs)
 
 
-class Resting:
-    """Brings copies of rows of tables up to date, all of which are `at_rest`: see `Rest`."""
+def at_rest_of(replica: Replica) -> Mapping[str, AtRest]:
+    """Return the tables whose rows rest, of the model or of the optimizer, by name."""
+    optimizer = replica.optimizer
+    return replica.model.at_rest if optimizer is None else optimizer.at_rest
 
-    def __init__(self, optimizer: Optimizer, tables: Mapping[str, Mat]) -> None:
-        self._optimizer, self._parts, start = optimizer, [], 0
-        for name, mat in tables.items():
-            columns = slice(start, start + mat.shape[1])
-            self._parts.append((optimizer.at_rest[name], columns))
-            start = columns.stop
+
+class Resting:
+    """Brings copies of rows of tables up to date, all of which rest: see `Rest`.
+
+    parts: each of them, with its columns where rows of all lie side by side.
+    """
+
+    def __init__(self, parts: Sequence[tuple[AtRest, slice]]) -> None:
+        self._parts = parts
 
     @property
-    def now(self) -> float:
+    def now(self) -> NDArray[np.float64]:
         """See `Rest`."""
-        return float(self._optimizer.pause()["time"])
+        return np.concatenate([part.clock for part, _ in self._parts])
 
-    def settle(self, ids: Ids, rows: NDArray[np.float32]) -> None:
+    def settle(self, at: Ids, rows: NDArray[np.float32]) -> None:
         """See `Rest`."""
-        for rest, columns in self._parts if self.now else ():
-            rest.settle_elsewhere(ids, rows[:, columns], self.now)
+        for part, columns in self._parts:
+            part.settle_elsewhere(at, rows[:, columns], part.clock)
 
-    def wake(self, ids: Ids, rows: NDArray[np.float32], now: float) -> None:
+    def wake(self, ids: Ids, rows: NDArray[np.float32], now: NDArray[np.float64]) -> None:
         """See `Rest`."""
-        for rest, columns in self._parts if now else ():
-            rest.wake_elsewhere(ids, rows[:, columns], now)
+        start = 0
+        for part, columns in self._parts:
+            size = part.clock.size
+            part.wake_elsewhere(ids, rows[:, columns], now[start : start + size])
+            start += size
 
 
 class NeededTables:
     """The tables of the only replica of a worker that `NeededRows` merges.
 
-    names: of these Mats.
+    names: of these Mats, and of those that follow from them.
     """
 
     def __init__(self, replica: Replica, crew: Crew, needs: Needs) -> None:
         tables = merged_tables(replica)
-        self.names, self._mats = tables.keys(), list(tables.values())
+        self._names, self._mats = list(tables), list(tables.values())
+        self.names = {*tables, *replica.model.derived}
         self._crew, self._lane = crew, Lane("blocklearn-needed-rows")
         swap = Choice(crew.exchange).swap(int(needs.touched * needs.row_bytes))
-        optimizer = replica.optimizer
-        assert optimizer is not None
-        self._optimizer = optimizer
-        rest = Resting(optimizer, tables) if optimizer.rests else None
+        self._model, self._optimizer = replica.model, replica.optimizer
+        self._rests = at_rest_of(replica)
+        beside = self._beside()
+        parts = [(part, beside[name]) for name, part in self._rests.items()]
         assert replica.files is None or isinstance(replica.files, TableFiles)
         self._files = files = replica.files
         self._learned = replica.learned
-        self._scratch = scratch = None if files is None or files.in_order else files
-        assert scratch is None or list(scratch.tables) == list(tables)
+        if files is not None:
+            files.sent = self._names
         pieces = 1 if files is None else -(-int(needs.touched) * needs.row_bytes // PIECE_BYTES)
-        columns = replica.shapes.columns
+        rest, columns = Resting(parts) if parts else None, replica.shapes.columns
         pool = replica.cache.backend.pool
-        self._rows = NeededRows(crew, columns, swap, rest, files, scratch, pieces=pieces, pool=pool)
+        self._rows = NeededRows(crew, columns, swap, rest, files, pieces=pieces, pool=pool)
 
     @property
     def behind(self) -> bool:
@@ -184,21 +199,25 @@ class NeededTables:
     def _beside(self) -> dict[str, slice]:
         """Return the columns of each table where rows of all lie side by side."""
         found, start = {}, 0
-        for name, mat in zip(self.names, self._mats, strict=True):
+        for name, mat in zip(self._names, self._mats, strict=True):
             found[name] = slice(start, start := start + mat.shape[1])
         return found
 
-    def keep(self, pages: Pages) -> None:
+    def keep(self, pages: Pages | None) -> None:
         """Keep own rows of a state, where blocks are given places; all workers call it.
 
-        pages: read by all workers but the leader, whose tables have all rows of the state.
+        pages: read by all workers but the leader, whose tables have all rows of the state; None:
+            all have them.
         """
-        assert self._scratch is not None
-        parts = None if self._crew.leads else self._own_of(pages, self._scratch)
-        self._rows.keep(self._tables(), parts)
+        assert self._files is not None
+        found = self._files.kept() if pages is None or self._crew.leads else pages
+        self._rows.keep(self._tables(), self._own_of(found, self._files))
+        self._settled(np.empty(0, np.int32))
+        self._model.resumed()
+        self.measure()
 
     def _own_of(self, pages: Pages, first: Scratch) -> Iterator[OwnPart]:
-        """Yield rows of a state that this worker owns. first: has the first values."""
+        """Yield rows of a state that this worker owns, up to date. first: has the first values."""
         for columns, given in pages.parts():
             own = columns % self._crew.size == self._crew.rank
             ids = columns[own].astype(np.int32)
@@ -206,12 +225,31 @@ class NeededTables:
             for name, there in self._beside().items():
                 if name in given:
                     rows[:, there] = given[name][own]
+            for name, part in self._rests.items():
+                seen = given.get(f"{OPTIMIZER}{name}.seen")
+                times = None if seen is None else seen[own]
+                part.wake_elsewhere(ids, rows[:, self._beside()[name]], part.clock, times)
             yield ids, rows
+
+    def measure(self) -> None:
+        """Add up all rows, where their sums are not known; all workers call it."""
+        for name, part in self._rests.items():
+            if not part.known:
+                columns = self._beside()[name]
+                part.sums.set(self._rows.column_sums(self._tables(), columns, part.terms))
+                part.known = True
+
+    def end_pass(self) -> None:
+        """Add up all rows anew, where the optimizer does so at the end of a pass."""
+        if self._files is not None and self._optimizer is not None:
+            for part in self._rests.values():
+                part.known = False
+            self.measure()
 
     @property
     def places_blocks(self) -> bool:
         """Whether blocks are given places here, not by their reader: these last until a merge."""
-        return self._scratch is not None
+        return self._files is not None
 
     def brought(self, blocks: Iterator[HostBlock], rounds: int) -> Iterator[HostBlock]:
         """Yield each block when the tables have its rows; those of the next one travel meanwhile.
@@ -223,6 +261,7 @@ class NeededTables:
         """
         tables = self._tables()
         self._rows.begin(tables)
+        self.measure()
         ready: HostBlock | None = None
         errand: Errand[Came | None] | None = None
         try:
@@ -257,31 +296,39 @@ class NeededTables:
             self._rows.fetch(tables, ids)
             return None
         came = self._rows.ask(tables, ids)
-        if self._scratch is not None and block is not None:
+        if block is not None:
             indexed = block.has_index
-            block.renumber(self._scratch.give)
+            block.renumber(self._files.give)
             if indexed:
                 block.transpose()
         return came
 
     def merge(self) -> None:
         """Merge the rows that blocks have read since the last merge; rows that rest wake in it."""
-        read = self._rows.merge(self._tables())
-        if not self._optimizer.rests:
+        self._settled(self._rows.merge(self._tables()))
+
+    def _settled(self, read: Ids) -> None:
+        """Begin clocks anew: all rows are up to date. read: those that blocks have read."""
+        if self._optimizer is None:
+            self._model.settled_elsewhere()
+        elif self._optimizer.rests:
+            self._optimizer.settled_elsewhere(read if self._files is None else read[:0])
+        else:
             self._optimizer.settle()  # changes no row: its clock begins anew, as of replicas
-            return
-        with nullcontext() if self._files is None else self._files.changing(read):
-            self._optimizer.settled_elsewhere(read)
 
     def gather(self) -> None:
         """Give all workers the rows that have changed."""
+        self.measure()
         self._rows.gather(self._tables())
+        if self._files is not None and self._model.derived:
+            self._model.derive()
+            self._files.renew(self._model.derived)
 
     def alike(self) -> None:
         """Note that all workers have the same tables, in which rows may rest."""
-        if self._optimizer.rests and self._optimizer.pause()["time"]:
-            with nullcontext() if self._files is None else self._files.changing_all():
-                self._learned.settle()
+        optimizer = self._optimizer if self._files is None else None
+        if optimizer is not None and optimizer.rests and optimizer.pause()["time"]:
+            self._learned.settle()
         self._rows.alike()
 
     def close(self) -> None:

@@ -216,6 +216,8 @@ class Team:
         self._merging().merge(self._learned(), weight)
         for replica, numbers in zip(self.replicas, paused, strict=True):
             replica.learned.resume(numbers)
+        if self._needed is not None:
+            self._needed.measure()
         self.apart = weight < 1.0
         if complete:
             self.gather(early=True)
@@ -242,10 +244,16 @@ class Team:
         files = self.first.files
         return {} if files is None else files.kept().shapes
 
-    def keep(self, pages: Pages) -> None:
+    def keep(self, pages: Pages | None) -> None:
         """Let owners keep the rows of a state that all workers were given: see `NeededTables`."""
         if self._needed is not None:
             self._needed.keep(pages)
+
+    def end_pass(self) -> None:
+        """Let replicas finish a pass."""
+        self.each(Replica.end_pass)
+        if self._needed is not None:
+            self._needed.end_pass()
 
     def gather(self, *, early: bool = False) -> None:
         """Give all workers the rows of tables that others changed: states, and what is needed.
