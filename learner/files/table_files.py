@@ -5,6 +5,8 @@ those that have changed, and keeps as many as memory holds. The files are of one
 begins with its checkpoint.
 
 Which row is that of a column: see `PlacedTables`.
+
+Longer than 300 lines: rows of one process and of several workers are in the same files.
 """
 
 from __future__ import annotations

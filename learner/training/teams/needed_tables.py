@@ -1,4 +1,7 @@
-"""Tables of which workers exchange only the rows that blocks need: which ones, and when it pays."""
+"""Tables of which workers exchange only the rows that blocks need: which ones, and when it pays.
+
+Longer than 300 lines: which tables travel so follows from what happens to their rows on the way.
+"""
 
 from __future__ import annotations
 
