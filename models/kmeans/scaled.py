@@ -10,8 +10,6 @@ of the block, of which the new centre c' has g.c' = a g.c + s g.g:
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -89,7 +87,7 @@ class ScaledCentres:
         return np.array(self.scales.shown()[0], np.float64)
 
     def settle_elsewhere(
-        self, at: NDArray[np.int32], rows: NDArray[Any], clock: NDArray[np.float64]
+        self, at: NDArray[np.int32], rows: NDArray[np.float32], clock: NDArray[np.float64]
     ) -> None:
         """Make copies of rows exact, with the bits of `settle`."""
         rows *= clock.astype(np.float32)
@@ -97,14 +95,14 @@ class ScaledCentres:
     def wake_elsewhere(
         self,
         ids: NDArray[np.int32],
-        rows: NDArray[Any],
+        rows: NDArray[np.float32],
         clock: NDArray[np.float64],
         seen: NDArray[np.float64] | None = None,
     ) -> None:
         """Do the same: all rows are behind alike."""
         self.settle_elsewhere(ids, rows, clock)
 
-    def terms(self, rows: NDArray[Any]) -> NDArray[np.float32]:
+    def terms(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return squares, with the bits of `measure`."""
         squares: NDArray[np.float32] = rows * rows
         return squares

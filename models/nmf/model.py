@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from annotated_types import Ge, Lt
@@ -366,10 +366,11 @@ SHOWN = 1e-15  # smaller weights are predicted as 0
 SCALES = 1e-12, 1e12  # of the data's mean: squares and products of W and H stay within float32
 
 
-def larger(numbers: Any, least: float) -> Any:
-    """Return a table or an array whose numbers are `least` at least."""
+def larger(numbers: Table, least: float) -> Table:
+    """Return a table, or an array of NumPy, whose numbers are `least` at least."""
     known = isinstance(numbers, np.ndarray)
-    return np.maximum(numbers, np.float32(least)) if known else maximum(numbers, least)
+    found: Table = np.maximum(numbers, np.float32(least)) if known else maximum(numbers, least)
+    return found
 
 
 def mean_of(shapes: Shapes) -> float:

@@ -7,8 +7,6 @@ apart: the sum is `scale * pull`. Column sums of H follow from those of `pull`.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -119,7 +117,7 @@ class RestingParts:
         return np.array(self._scale.shown()[0], np.float64)
 
     def settle_elsewhere(
-        self, at: NDArray[np.int32], rows: NDArray[Any], clock: NDArray[np.float64]
+        self, at: NDArray[np.int32], rows: NDArray[np.float32], clock: NDArray[np.float64]
     ) -> None:
         """Make copies of rows exact, with the bits of `settle`."""
         rows *= np.float32(clock[0])
@@ -127,7 +125,7 @@ class RestingParts:
     def wake_elsewhere(
         self,
         ids: NDArray[np.int32],
-        rows: NDArray[Any],
+        rows: NDArray[np.float32],
         clock: NDArray[np.float64],
         seen: NDArray[np.float64] | None = None,
     ) -> None:
@@ -139,6 +137,6 @@ class RestingParts:
         self._scale <<= 1.0
         self._blocks <<= 0.0
 
-    def terms(self, rows: NDArray[Any]) -> NDArray[np.float32]:
+    def terms(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
         """See `AtRest`."""
         return rows
