@@ -20,6 +20,7 @@ from tests.support.page_blocks import ROOT
 FORMATS = ROOT / "tests" / "data" / "formats"
 RELEASES = [path.parent for path in sorted(FORMATS.glob("*/numbers.npz"))]
 MODELS = [path.parent for path in sorted(FORMATS.glob("*/*/model.json"))]
+NEAR = {"nmf": 5e-4}  # 0.1.0 multiplied 50 times, which ends a little before the least squares
 BLOCKS = sorted(FORMATS.glob("*/blocks"))
 
 
@@ -49,7 +50,9 @@ def test_a_model_predicts_the_same(path: Path) -> None:
     learner = bl.load(path)
     new = sparse.csr_array(kept["new"])
     expected = kept[path.name]
-    np.testing.assert_allclose(learner.predict(new), expected, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(
+        learner.predict(new), expected, rtol=1e-3, atol=NEAR.get(path.name, 1e-4)
+    )
     assert all(np.isfinite(score) for score in learner.progress.scores.values())
     # triangles take one pass, components end earlier
     assert learner.progress.scores and learner.progress.pass_ in (1, 2, 3)
@@ -63,7 +66,7 @@ def test_the_documented_way_to_read_it_still_holds(path: Path, page: dict[str, A
     found = page[f"predict_{model['kind'].replace('-', '_')}"](
         model, tensors, kept["new"].astype(np.float64)
     )
-    np.testing.assert_allclose(found, kept[path.name], rtol=2e-3, atol=2e-4)
+    np.testing.assert_allclose(found, kept[path.name], rtol=2e-3, atol=NEAR.get(path.name, 2e-4))
 
 
 @pytest.mark.parametrize("path", MODELS, ids=name)

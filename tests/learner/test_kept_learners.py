@@ -24,6 +24,7 @@ from blocklearn.learner.training.states.state import State
 from tests.support.own_threads import no_thread_left
 
 COUNTS = np.random.default_rng(0).poisson(0.4, (60, 12)) + np.eye(60, 12, dtype=np.int64)
+SPARSE = sp.csr_array(COUNTS)  # dense rows of classifiers need no learner
 LABELS = (COUNTS[:, 0] > COUNTS[:, 1]).astype(int)
 SAME = {"random_state": 1, "n_jobs": 1}
 
@@ -62,11 +63,11 @@ def test_a_learner_predicts_again_and_again(made: list[bl.Learner]) -> None:
     found = classifier()
     made.clear()
     for rows in (1, 2, 60, 1, 128):
-        found.predict(np.resize(COUNTS, (rows, 12)))
+        found.predict(sp.csr_array(np.resize(COUNTS, (rows, 12))))
     assert len(made) == 1
     for _ in range(3):
-        found.predict(np.resize(COUNTS, (200, 12)))
-        found.predict(COUNTS[:1])
+        found.predict(sp.csr_array(np.resize(COUNTS, (200, 12))))
+        found.predict(SPARSE[:1])
     assert len(made) == 2
 
 
@@ -79,16 +80,16 @@ def test_a_row_does_not_depend_on_the_rows_beside_it() -> None:
 
 def test_learned_attributes_may_be_changed_and_replaced(made: list[bl.Learner]) -> None:
     found = classifier()
-    before = found.decision_function(COUNTS)
+    before = found.decision_function(SPARSE)
     made.clear()
     found.coef_ *= 2
-    assert not np.array_equal(found.decision_function(COUNTS), before)
-    alike(found)
+    assert not np.array_equal(found.decision_function(SPARSE), before)
+    alike(found, SPARSE)
     found.coef_[0, 3] = 7.0
-    alike(found)
+    alike(found, SPARSE)
     found.coef_ = np.zeros((1, 12), np.float32)
     found.intercept_ = np.array([3.0])
-    np.testing.assert_array_equal(found.decision_function(COUNTS), np.full(60, np.float32(3.0)))
+    np.testing.assert_array_equal(found.decision_function(SPARSE), np.full(60, np.float32(3.0)))
     assert len(made) == 2  # those of the copies
 
 
@@ -168,14 +169,14 @@ def test_an_error_leaves_the_estimator_usable(
 def test_copies_have_no_learner(copied: Callable[[Any], Any], made: list[bl.Learner]) -> None:
     found = classifier()
     before, digest = pickle.dumps(found), joblib.hash(found)
-    found.predict(COUNTS)
+    found.predict(SPARSE)
     assert pickle.dumps(found) == before
     assert joblib.hash(found) == digest
     made.clear()
     other = copied(found)
     assert "_kept_learners" not in vars(other)
     if hasattr(other, "coef_"):
-        np.testing.assert_array_equal(other.predict(COUNTS), found.predict(COUNTS))
+        np.testing.assert_array_equal(other.predict(SPARSE), found.predict(SPARSE))
         assert len(made) == 1
 
 
@@ -226,7 +227,7 @@ def test_a_forked_process_has_its_own(made: list[bl.Learner]) -> None:
 def test_they_are_closed_with_the_estimator(made: list[bl.Learner]) -> None:
     found = classifier()
     made.clear()
-    found.predict(COUNTS)
+    found.predict(SPARSE)
     (learner,) = made
     assert learner.team is not None
     there = weakref.ref(found)
