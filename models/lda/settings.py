@@ -163,18 +163,20 @@ class LDASettings(Model):
         return "inference: vb reads lambda as counts; use streaming-average, or inference: cvb0"
 
     def for_run(self, passes: int, begun: Mapping[str, object] | None = None) -> Self:
-        """Return the model with assignments that are fresh in short runs, if they are "auto"."""
+        """Return the model with assignments that are fresh in short runs, if they are "auto".
+
+        A run that an earlier version began keeps its number of sweeps, 9 where none was given.
+        """
         learns = "auto" in (self.alpha, self.eta)
-        if self.assignments != "auto" or learns or self.topics > MOST_FRESH:
-            return self
+        fields: dict[str, object] = {}
+        if begun is not None and "sweeps" not in self.model_fields_set:
+            fields["sweeps"] = begun.get("sweeps", self.sweeps)
         fresh = passes < MANY_PASSES if begun is None else begun.get("assignments") == "fresh"
-        if not fresh:
-            return self
-        fields = {name: getattr(self, name) for name in ("inference", "topics")}
-        fields["assignments"] = "fresh"
-        if "warm_up" not in self.model_fields_set:
-            fields["warm_up"] = _warm_up(fields)
-        return self.model_copy(update=fields)
+        if self.assignments == "auto" and fresh and not learns and self.topics <= MOST_FRESH:
+            fields |= {"inference": self.inference, "topics": self.topics, "assignments": "fresh"}
+            if "warm_up" not in self.model_fields_set:
+                fields["warm_up"] = _warm_up(fields)
+        return self.model_copy(update=fields) if fields else self
 
     @property
     def needs(self) -> Needs:

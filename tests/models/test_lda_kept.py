@@ -235,6 +235,18 @@ def test_what_auto_means() -> None:
     assert LDA().for_run(10, {"assignments": "auto"}) == many
 
 
+def test_runs_that_began_with_other_sweeps_keep_them() -> None:
+    """Earlier versions wrote 9 where none were given; what is given must still be the same."""
+    for assignments in ("fresh", "auto"):
+        begun = {"assignments": assignments, "sweeps": 9}
+        resumed = LDA().for_run(50, begun)
+        assert (resumed.assignments, resumed.sweeps) == (assignments, 9)
+        assert LDA(sweeps=4).for_run(50, begun).sweeps == 4
+        assert LDA(sweeps="auto").for_run(50, begun).sweeps == "auto"
+    assert LDA(assignments="kept").for_run(10, {"sweeps": 9}).sweeps == 9
+    assert LDA(alpha="auto").for_run(10, {"sweeps": 9}).sweeps == 9
+
+
 def test_a_run_of_the_command_stays_as_it_began(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
