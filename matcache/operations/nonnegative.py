@@ -13,7 +13,7 @@ def nonnegative_steps(W: Mat, pull: Lazy, G: Lazy, rounds: int) -> None:
     """Lower w G w' / 2 - w pull_i' over w >= 0, for each row w of W.
 
     Each number of a row in turn moves to where the row's sum is least, the others as they are; the
-    sum never rises. A number stays as it is where its row of G is zero.
+    sum never rises. A number stays as it is where its row of G and its pull are zero.
 
     W: float32 [n x k], not negative.
     pull: float32 [n x k].
