@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -279,17 +280,22 @@ def test_workers_that_fetch_rows_learn_what_replicas_learn(
 def test_the_threads_of_a_learner_share_rows(
     always: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Not while a block trains: two threads may not start the threads of a pool."""
     parts, noted = row_threads.parts, list[int]()
 
     def counted(*given: Any) -> int:
         noted.append(parts(*given))
+        assert noted[-1] == 1 or threading.current_thread().name != "blocklearn-needed-rows"
         return noted[-1]
 
     monkeypatch.setattr(row_threads, "LEAST", 1)
     monkeypatch.setattr(row_threads, "parts", counted)
     model, optimizer = CAN["factors"]
-    expected = learnt(learner(model, optimizer, replicas=2))
-    found = results(2, lambda own: learnt(learner(model, optimizer, engine=own, threads=2)))
+    given: dict[str, Any] = {"sync_every": 1}  # so that rows arrive between scores
+    expected = learnt(learner(model, optimizer, replicas=2, **given))
+    found = results(
+        2, lambda own: learnt(learner(model, optimizer, engine=own, threads=2, **given))
+    )
     assert found == [expected] * 2
     assert max(noted) == 2 * row_threads.EACH
 

@@ -293,13 +293,13 @@ class NeededTables:
         return errand
 
     def _fetch(self, tables: Arrays, block: HostBlock | None) -> Came | None:
-        """Ask for the rows of a block; None: they are in the tables."""
+        """Ask for the rows of a block; None: they are in the tables.
+
+        It puts no rows into tables, which takes all threads: another block may train.
+        """
         ids = np.empty(0, np.int32) if block is None else block.occurring()
-        if self._files is None:
-            self._rows.fetch(tables, ids)
-            return None
         came = self._rows.ask(tables, ids)
-        if block is not None:
+        if block is not None and self._files is not None:
             indexed = block.has_index
             block.renumber(self._files.give)
             if indexed:
