@@ -80,8 +80,8 @@ class Crew:
         return self.rank == 0
 
     def own(self, items: range) -> range:
-        """Return the share of this worker: every `size`-th item, from its rank on."""
-        return items[self.rank :: self.size]
+        """Return the share of this worker: the items i of which i mod `size` is its rank."""
+        return items[(self.rank - items.start) % self.size :: self.size]
 
     def folder_name(self, name: str) -> str:
         """Return the name of a folder of this worker: several may share a disk."""

@@ -167,11 +167,11 @@ class Training:
             return
         while done < end:
             count = min(team.stretch, end - done)
-            own = team.crew.own(range(count))
+            own = team.crew.own(range(done, done + count))
             done += count
             team.begin()
             own_blocks, rounds = islice(blocks, len(own)), -(-count // team.crew.size)
-            for _ in team.train(own_blocks, side, self._look, rounds=rounds):
+            for _ in team.train(own_blocks, side, self._look, first=own.start, rounds=rounds):
                 progress.ahead += 1
                 self._check.rows(team, progress, progress.block + count)
             team.finish()

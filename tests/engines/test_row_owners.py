@@ -142,6 +142,33 @@ def test_another_number_of_workers_goes_on(name: str, tmp_path: Path) -> None:
     assert results(2, work) == [rows, rows]
 
 
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_workers_resume_with_a_block_that_is_not_of_the_first(
+    shuffle: bool, tmp_path: Path
+) -> None:
+    """After block 4 of 9, three workers resume with one of the second: it has the states."""
+    X = sparse.random(90, 400, 0.05, format="csr", dtype=np.float32, random_state=0)
+    data = MatrixSource(X, block_rows=10, shuffle=shuffle)
+    model = {"kind": "nmf", "components": 3, "loss": "kullback-leibler"}
+
+    def fit(state: Any = None, **given: Any) -> bl.Learner:
+        learner = bl.Learner(
+            model, data, X, passes=2, sync_every=2, seed=3, threads=1, verbose=False, **given
+        )
+        if state is not None:
+            learner.restore(state)
+        return learner.fit()
+
+    expected = learnt(fit(fit(replicas=2, hooks=[Stops(4)]).state(), replicas=3))
+
+    def work(own: Exchange, *more: bl.Hook) -> dict[str, Any]:
+        hooks = [*more, bl.Checkpoints(tmp_path)] if own.rank == 0 else []
+        return learnt(fit(engine=own, hooks=hooks))
+
+    results(2, lambda own: work(own, Stops(4)))
+    assert results(3, work) == [expected] * 3
+
+
 WORSE: dict[str, Any] = {
     "nmf frobenius": "higher",
     "ranking softmax": "lower",

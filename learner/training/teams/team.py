@@ -90,16 +90,23 @@ class Team:
         return self._in_turn(blocks, lambda replica, block: replica.in_block(work, block), 1)
 
     def _in_turn(
-        self, blocks: Iterable[Piece], work: Callable[[Replica, Piece], Result], ahead: int
+        self,
+        blocks: Iterable[Piece],
+        work: Callable[[Replica, Piece], Result],
+        ahead: int,
+        turn: int = 0,
     ) -> Iterator[Result]:
-        """Do what `in_turn` does. ahead: how many blocks each replica has at most."""
+        """Do what `in_turn` does, from the replica `turn` on.
+
+        ahead: how many blocks each replica has at most.
+        """
         if not self._lanes:
             only = self.first
             for host in blocks:
                 yield _work(work, only, 0, host)
             return
         pending: deque[Errand[Result]] = deque()
-        turn, source, lanes = 0, iter(blocks), len(self._lanes)
+        source, lanes = iter(blocks), len(self._lanes)
         try:
             while True:
                 if len(pending) == ahead * lanes:
@@ -121,16 +128,20 @@ class Team:
         side: int,
         look: Look | None = None,
         *,
+        first: int = 0,
         rounds: int = 0,
     ) -> Iterator[None]:
         """Train the replicas on `blocks` in turn, and yield after each block.
 
-        While a replica is at work, its next block waits for it already.
+        While a replica is at work, its next block waits for it already. Block i of a pass is of
+        replica i mod replicas, among those of all workers: so it is where the states of its rows
+        are, wherever a pass resumes.
 
         look: shown blocks of the first replica; see `Replica.train`.
+        first: which of the pass is the first of `blocks`.
         rounds: blocks of the worker that has the most of them, where there are several.
         """
-        first = self.first if self.crew.leads else None
+        looking = self.first if self.crew.leads else None
         states = [each for each in self.first.model.states.values() if each.side == side]
         read = [each for each in states if each.whole] if self.crew.size > 1 else []
         fetching = self._needed_states[side] if self._needed_states else None
@@ -139,7 +150,7 @@ class Team:
             self._trained.begin(read, most, early=not fetching and self._needed is None)
 
         def train(replica: Replica, host: HostBlock) -> None:
-            replica.train(host, side, look if replica is first else None)
+            replica.train(host, side, look if replica is looking else None)
             if read:
                 self._trained.add(host.row_ids[: host.rows])
 
@@ -147,7 +158,8 @@ class Team:
             blocks = self._brought(self._needed.brought(iter(blocks), rounds))
         if fetching:
             blocks = self._brought(fetching.brought(iter(blocks), rounds))
-        return self._in_turn(blocks, train, TRAINED_AHEAD)
+        turn = first // self.crew.size % len(self.replicas)
+        return self._in_turn(blocks, train, TRAINED_AHEAD, turn)
 
     def _brought(self, blocks: Iterable[HostBlock]) -> Iterator[HostBlock]:
         """Yield the same blocks, and count the time that their rows take as merging."""
