@@ -14,7 +14,6 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
-import pickle
 import sys
 import threading
 from collections.abc import Callable
@@ -74,7 +73,10 @@ class Ready:
         except OSError:
             return None
         digest, content = whole[:DIGEST], whole[DIGEST:]
-        return _linked(*pickle.loads(content)) if digest == _digest(content) else None
+        if digest != _digest(content):
+            return None
+        entry, _, code = content.partition(b"\0")
+        return _linked(entry.decode(), code)
 
     def _compiled(self, form: tuple[Any, ...], arguments: tuple[Any, ...]) -> Callable[..., Any]:
         """Return Numba's function for arguments, and write its code to a file."""
@@ -87,8 +89,8 @@ class Ready:
         kernel.compile(types)
         found = kernel.overloads[types]
         code = machine_code(kernel, types)
-        content = pickle.dumps((found.fndesc.llvm_cpython_wrapper_name, code))
         if code and has_entry(types, found.signature.return_type):  # Numba's own calls Numba
+            content = found.fndesc.llvm_cpython_wrapper_name.encode() + b"\0" + code
             with suppress(OSError):
                 write_whole(self._path(form), _digest(content) + content)
         entry: Callable[..., Any] = found.entry_point
