@@ -33,7 +33,7 @@ def learner(**given: Any) -> bl.Learner:
 
 
 class Counted(needed_tables.NeededRows):
-    """Counts what each worker has fetched: its rows are there."""
+    """Counts the blocks whose rows a worker has got, before they go into tables."""
 
     done = (Semaphore(0), Semaphore(0))
 
@@ -41,10 +41,11 @@ class Counted(needed_tables.NeededRows):
         super().__init__(crew, *given, **named)
         self._done = self.done[crew.rank]
 
-    def fetch(self, *given: Any) -> None:
-        """Fetch rows, and count."""
-        super().fetch(*given)
+    def ask(self, *given: Any) -> Any:
+        """Get rows, and count."""
+        came = super().ask(*given)
         self._done.release()
+        return came
 
 
 def test_rows_of_the_next_block_come_while_one_trains(monkeypatch: pytest.MonkeyPatch) -> None:
