@@ -15,7 +15,7 @@ AT_ONCE = 2**20  # numbers of X that are float32 at a time, at most, beyond one 
 
 @one_thread()
 def dense_scores(X: Any, W: Array, b: Array) -> Array | None:
-    """Return X @ W + b, float32 [n x k], in the bits of a learner that predicts.
+    """Return X @ W + b, float32 [n x k], in the bits of a learner with up to 4,096 rows a block.
 
     None: X is sparse, shapes do not fit, or some scores are not finite.
 

@@ -17,11 +17,12 @@ from blocklearn.matcache import Mat, Matrix, Row, Rows, colsum, maximum, sqrt
 from blocklearn.matcache.notation.functions import TINY
 
 from ..base import Model
+from ..scaled_rows import ScaledRows
 
 LEAST = 2.0**-24  # of a factor: less of the old centre is less than the rounding of the new one
 
 
-class ScaledCentres:
+class ScaledCentres(ScaledRows):
     """The scales and squared lengths of centres [columns x k].
 
     scales: [1 x k]. squares: [1 x k], of `scales * centres`.
@@ -80,27 +81,6 @@ class ScaledCentres:
     def sums(self) -> Mat:
         """See `AtRest`."""
         return self.squares
-
-    @property
-    def clock(self) -> NDArray[np.float64]:
-        """See `AtRest`."""
-        return np.array(self.scales.shown()[0], np.float64)
-
-    def settle_elsewhere(
-        self, at: NDArray[np.int32], rows: NDArray[np.float32], clock: NDArray[np.float64]
-    ) -> None:
-        """Make copies of rows exact, with the bits of `settle`."""
-        rows *= clock.astype(np.float32)
-
-    def wake_elsewhere(
-        self,
-        ids: NDArray[np.int32],
-        rows: NDArray[np.float32],
-        clock: NDArray[np.float64],
-        seen: NDArray[np.float64] | None = None,
-    ) -> None:
-        """Do the same: all rows are behind alike."""
-        self.settle_elsewhere(ids, rows, clock)
 
     def terms(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return squares, with the bits of `measure`."""

@@ -25,6 +25,7 @@ from blocklearn.matcache import (
 )
 
 from ..base import Model
+from ..scaled_rows import ScaledRows
 from .rules import kl_step
 
 
@@ -46,7 +47,7 @@ def products(X: Sparse, W: Rows, H: Table) -> Rows:
     return W * (X @ H)
 
 
-class RestingParts:
+class RestingParts(ScaledRows):
     """The sums of an NMF whose rows rest: `scale * pull` [columns x K], and what goes with them.
 
     blocks: since H was exact.
@@ -58,7 +59,7 @@ class RestingParts:
         """Make the state: H and `pull` are as they are."""
         self._H, self._pull, K = H, pull, H.shape[1]
         self._elsewhere = model.setting.elsewhere
-        self._scale = model.parameter("scale", 1, 1, 1.0, merge="same", saved=False)
+        self.scales = model.parameter("scale", 1, 1, 1.0, merge="same", saved=False)
         self._blocks = model.parameter("blocks", 1, 1, merge="same", saved=False)
         self.sums = model.parameter("sums", 1, K, merge="same", saved=False)
         self._add_up()
@@ -67,12 +68,12 @@ class RestingParts:
         """Return X, the rows of H for its columns, and the column sums of H."""
         found = local(X)
         H = local_table(found, self._H.shape[1], "parts (scratch)")
-        parts_of(found.T, H, self._pull, self._scale, push)
+        parts_of(found.T, H, self._pull, self.scales, push)
         return found, H, kl_step(1.0, self.sums, push, 0.0).mat()
 
     def add(self, ratio: Matrix, W: Mat, H: Table, keep: Number) -> None:
         """Keep a share of the sums, and add H * (ratio.T W)."""
-        scale, sums, blocks = self._scale, self.sums, self._blocks
+        scale, sums, blocks = self.scales, self.sums, self._blocks
         scale <<= scale * keep
         sums <<= keep * sums + colsum(products(ratio, W, H))
         add_pull(ratio.T, self._pull, H, W, scale)
@@ -86,12 +87,12 @@ class RestingParts:
     @property
     def changing(self) -> list[Mat]:
         """What `settle` changes."""
-        return [self._H, self._pull, self._scale, self.sums, self._blocks]
+        return [self._H, self._pull, self.scales, self.sums, self._blocks]
 
     def settle(self, push: Row) -> None:
         """Make H and the sums exact."""
         pull = self._pull
-        pull <<= pull * self._scale
+        pull <<= pull * self.scales
         self.settled_elsewhere()
         self.measure(push)
 
@@ -111,30 +112,9 @@ class RestingParts:
         H = self._H
         H <<= kl_step(1.0, self._pull, push, 0.0)
 
-    @property
-    def clock(self) -> NDArray[np.float64]:
-        """See `AtRest`."""
-        return np.array(self._scale.shown()[0], np.float64)
-
-    def settle_elsewhere(
-        self, at: NDArray[np.int32], rows: NDArray[np.float32], clock: NDArray[np.float64]
-    ) -> None:
-        """Make copies of rows exact, with the bits of `settle`."""
-        rows *= np.float32(clock[0])
-
-    def wake_elsewhere(
-        self,
-        ids: NDArray[np.int32],
-        rows: NDArray[np.float32],
-        clock: NDArray[np.float64],
-        seen: NDArray[np.float64] | None = None,
-    ) -> None:
-        """Do the same: all rows are behind alike."""
-        self.settle_elsewhere(ids, rows, clock)
-
     def settled_elsewhere(self) -> None:
         """Note that all rows are exact."""
-        self._scale <<= 1.0
+        self.scales <<= 1.0
         self._blocks <<= 0.0
 
     def terms(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:

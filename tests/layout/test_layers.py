@@ -23,8 +23,8 @@ ROOMS = {
         " examples parquet formats hugectr config"
     ),
     "models": (
-        "errors score states inputs split_terms block_size undecided earlier matrices base"
-        " loss_model factor_model link_model coherence"
+        "errors score states inputs split_terms scaled_rows block_size undecided earlier"
+        " matrices base loss_model factor_model link_model coherence"
         " relevance topic_quality term_weights als components glm fm kmeans mixture lda nmf"
         " pagerank ranking svd triangles word_vectors ranking_metrics"
     ),
