@@ -11,7 +11,8 @@ loss: 1/4 of a logistic one, 1/2 of a softmax. `models/glm/links.py` has the ste
 A column has converged when what a pass over all rows measures has fallen to `tolerance` of the
 first pass: here the squared moves of the rows' dual variables, in units of W.
 
-`models/glm/dual.py` drives the same method for estimators whose rows lie in memory, and says why.
+`models/glm/solvers/dual.py` drives the same method for estimators whose rows lie in memory, and
+says why.
 
 Differs:
 

@@ -11,8 +11,8 @@ from scipy.special import expit, softmax
 
 from blocklearn.answers import shown
 from blocklearn.models import GLM, Target
-from blocklearn.models.glm.dual_problem import Link
 from blocklearn.models.glm.links import HINGES, LinkName
+from blocklearn.models.glm.solvers.dual_problem import Link
 
 from .base import Array
 from .classes import Classes, refuse_mixture

@@ -12,8 +12,8 @@ import scipy.sparse as sp
 
 from blocklearn.matcache import resolve
 from blocklearn.models import glm
-from blocklearn.models.glm.dual_problem import NUMBERS, Link, Problem
 from blocklearn.models.glm.links import HINGES
+from blocklearn.models.glm.solvers.dual_problem import NUMBERS, Link, Problem
 
 from .hessians import better_dense, keeps_scores, worth_hessian
 from .passes import by_passes

@@ -12,15 +12,15 @@ import scipy.sparse as sp
 
 from blocklearn.matcache import resolve
 from blocklearn.models import Shapes
-from blocklearn.models.glm.curves import Loss
-from blocklearn.models.glm.interior import InteriorSolver
 from blocklearn.models.glm.links import HINGES, KINKED
-from blocklearn.models.glm.newton import BYTES, NewtonSolver
-from blocklearn.models.glm.proximal import Penalties, ProximalSolver
-from blocklearn.models.glm.sums import sums_of
-from blocklearn.models.glm.tried import TriedSolver
-from blocklearn.models.glm.used_columns import UsedColumns, used_columns
-from blocklearn.models.glm.wide_rows import WideSolver
+from blocklearn.models.glm.solvers.interior import InteriorSolver
+from blocklearn.models.glm.solvers.newton import BYTES, NewtonSolver
+from blocklearn.models.glm.solvers.proximal import Penalties, ProximalSolver
+from blocklearn.models.glm.solvers.tried import TriedSolver
+from blocklearn.models.glm.solvers.used_columns import UsedColumns, used_columns
+from blocklearn.models.glm.solvers.wide_rows import WideSolver
+from blocklearn.models.glm.sums.choice import sums_of
+from blocklearn.models.glm.sums.curves import Loss
 
 from .base import Array
 from .hessians import (

@@ -12,8 +12,8 @@ import scipy.sparse as sp
 
 from blocklearn import optimizers
 from blocklearn.models import GLM, Target
-from blocklearn.models.glm.dual_problem import NUMBERS, Link
 from blocklearn.models.glm.links import LINKS, LinkName, itself
+from blocklearn.models.glm.solvers.dual_problem import NUMBERS, Link
 from blocklearn.optimizers import Optimizer
 
 from .base import Array

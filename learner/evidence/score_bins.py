@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blocklearn.models.glm.areas import area_of_groups
-from blocklearn.models.glm.ranking import BINS, SPAN
+from blocklearn.models.glm.scoring.areas import area_of_groups
+from blocklearn.models.glm.scoring.ranking import BINS, SPAN
 
 POINTS = 60  # of a curve
 GROUPS = 12  # of a calibration

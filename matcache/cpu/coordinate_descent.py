@@ -1,4 +1,6 @@
-"""Kernels of coordinate descent for linear models with an L1 penalty: see `models/glm/proximal.py`.
+"""Kernels of coordinate descent for linear models with an L1 penalty.
+
+`models/glm/solvers/proximal.py` calls them.
 
 Columns of X [n x features] lie one after another: starts [features + 1], rows and values, as in
 CSC. Dense columns have all rows, so `rows` is empty. Values are float32 or float64.

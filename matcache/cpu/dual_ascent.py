@@ -1,4 +1,4 @@
-"""Kernels of stochastic dual coordinate ascent for linear models: see `models/glm/dual.py`.
+"""Kernels of stochastic dual coordinate ascent for linear models: see `models/glm/solvers/dual.py`.
 
 A pass visits the rows one after another. Each moves its dual variables, one for each column of W,
 and with them W and b. `dual_losses.py` has the steps.

@@ -39,7 +39,7 @@ from .targets import ClassWeight, Fit, Target, Weight, Weights, fits_of
 if TYPE_CHECKING:
     from blocklearn.datasources import DataSource
 
-    from .ranking import Ranking
+    from .scoring.ranking import Ranking
 
 FEW = 32  # up to so many columns, steps of single rows are faster
 

@@ -24,7 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import blocklearn as bl
-from blocklearn.models.glm.areas import area
+from blocklearn.models.glm.scoring.areas import area
 
 from .data import load
 from .first_fit import first_fit

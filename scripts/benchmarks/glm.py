@@ -41,7 +41,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from blocklearn.models import GLM
-from blocklearn.models.glm.areas import area
+from blocklearn.models.glm.scoring.areas import area
 
 from .data import load
 from .glm_systems import PEERS, Job, sample

@@ -34,7 +34,7 @@ import scipy.sparse as sp
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
 from blocklearn.models import FM
-from blocklearn.models.glm.areas import area
+from blocklearn.models.glm.scoring.areas import area
 from blocklearn.optimizers import AdaGrad
 
 from .data import load

@@ -40,6 +40,9 @@ ROOMS = {
         " checking recommendation choosing installation conversion watch runs reports serving"
         " inspection evidence page starting command_line estimators"
     ),
+    "models/glm": (
+        "columns links targets target_ranges label_counts rows scoring model sums solvers"
+    ),
     "learner/training": (
         "settings inputs replicas teams states plans topics predicting scoring divergence loop"
         " model_in_use"

@@ -29,10 +29,10 @@ from blocklearn.datasources import MatrixSource
 from blocklearn.matcache import MatCache, ShapeError, from_array
 from blocklearn.models import GLM, Target
 from blocklearn.models.errors import TargetError
-from blocklearn.models.glm.areas import area
 from blocklearn.models.glm.links import LINKS
-from blocklearn.models.glm.ranking import BINS, BlockRanking, Ranking, ranking_of
 from blocklearn.models.glm.rows import Labels, Links, losses, means
+from blocklearn.models.glm.scoring.areas import area
+from blocklearn.models.glm.scoring.ranking import BINS, BlockRanking, Ranking, ranking_of
 from blocklearn.optimizers import FTRL, LBFGS, SGD, AdaGrad, Adam, Optimizer, RMSProp
 from blocklearn.optimizers.linear_loss import RowLosses, mean_derivatives, row_losses
 
@@ -631,7 +631,7 @@ def test_a_binned_ranking_errs_by_no_more_than_is_stated(monkeypatch: pytest.Mon
     scores, y, w = labels_to_rank()
     rng = np.random.default_rng(2)
     scores = (scores + rng.normal(size=scores.shape) * [0.01, 0.3, 20]).astype(np.float32)
-    monkeypatch.setattr("blocklearn.models.glm.ranking.MOST_KEPT", 100)
+    monkeypatch.setattr("blocklearn.models.glm.scoring.ranking.MOST_KEPT", 100)
     assert ranking_of(2 * BINS, [0, 1, 2], own_weights=False).exact  # no more memory than bins
     binned = ranking_of(2 * BINS + 1, [0, 1, 2], own_weights=False)
     assert not binned.exact

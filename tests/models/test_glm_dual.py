@@ -10,9 +10,9 @@ import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.matcache.cpu import dual_ascent as kernels
-from blocklearn.models.glm import dual
-from blocklearn.models.glm.dual import DualSolver, Problem
 from blocklearn.models.glm.rows import Labels, Links, dual_variables
+from blocklearn.models.glm.solvers import dual
+from blocklearn.models.glm.solvers.dual import DualSolver, Problem
 from blocklearn.optimizers import dual_programs
 
 pytest.importorskip("sklearn", reason="needs scikit-learn")

@@ -10,15 +10,16 @@ import scipy.sparse as sp
 from scipy.optimize import linprog, minimize
 
 from blocklearn.matcache.cpu.pool import Pool
-from blocklearn.models.glm import near_rows, row_sums
-from blocklearn.models.glm.curves import Loss
-from blocklearn.models.glm.dense_rows import DenseRows
-from blocklearn.models.glm.interior import InteriorSolver
-from blocklearn.models.glm.interior_steps import Column
-from blocklearn.models.glm.near_rows import NearRows
-from blocklearn.models.glm.proximal import Penalties
-from blocklearn.models.glm.sparse_rows import SparseRows
-from blocklearn.models.glm.wide_rows import WideSolver
+from blocklearn.models.glm.solvers import near_rows
+from blocklearn.models.glm.solvers.interior import InteriorSolver
+from blocklearn.models.glm.solvers.interior_steps import Column
+from blocklearn.models.glm.solvers.near_rows import NearRows
+from blocklearn.models.glm.solvers.proximal import Penalties
+from blocklearn.models.glm.solvers.wide_rows import WideSolver
+from blocklearn.models.glm.sums import row_sums
+from blocklearn.models.glm.sums.curves import Loss
+from blocklearn.models.glm.sums.dense_rows import DenseRows
+from blocklearn.models.glm.sums.sparse_rows import SparseRows
 
 N, FEATURES = 60, 4
 RNG = np.random.default_rng(0)

@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from blocklearn.models.glm import dense_sums, first_matrices, row_sums, sparse_sums
-from blocklearn.models.glm.curves import CURVES, Loss
-from blocklearn.models.glm.dense_sums import DenseSums
-from blocklearn.models.glm.first_matrices import Hessians, Standing
 from blocklearn.models.glm.links import LINKS
-from blocklearn.models.glm.newton import NewtonSolver
 from blocklearn.models.glm.rows import Labels, Links, losses
-from blocklearn.models.glm.sums import sums_of
+from blocklearn.models.glm.solvers import first_matrices
+from blocklearn.models.glm.solvers.first_matrices import Hessians, Standing
+from blocklearn.models.glm.solvers.newton import NewtonSolver
+from blocklearn.models.glm.sums import dense_sums, row_sums, sparse_sums
+from blocklearn.models.glm.sums.choice import sums_of
+from blocklearn.models.glm.sums.curves import CURVES, Loss
+from blocklearn.models.glm.sums.dense_sums import DenseSums
 
 N, FEATURES = 300, 5
 RNG = np.random.default_rng(0)

@@ -9,13 +9,13 @@ import pytest
 import scipy.sparse as sp
 
 from blocklearn.matcache.cpu.pool import Pool
-from blocklearn.models.glm import dense_sums, row_sums, sparse_sums
-from blocklearn.models.glm.curves import CURVES, Loss
-from blocklearn.models.glm.dense_sums import DenseSums
-from blocklearn.models.glm.newton import NewtonSolver
-from blocklearn.models.glm.sparse_sums import SparseSums
-from blocklearn.models.glm.sums import sums_of
-from blocklearn.models.glm.used_columns import UsedColumns, used_columns
+from blocklearn.models.glm.solvers.newton import NewtonSolver
+from blocklearn.models.glm.solvers.used_columns import UsedColumns, used_columns
+from blocklearn.models.glm.sums import dense_sums, row_sums, sparse_sums
+from blocklearn.models.glm.sums.choice import sums_of
+from blocklearn.models.glm.sums.curves import CURVES, Loss
+from blocklearn.models.glm.sums.dense_sums import DenseSums
+from blocklearn.models.glm.sums.sparse_sums import SparseSums
 
 RNG = np.random.default_rng(0)
 N, FEATURES, SHAPE = 24, 70, 1.4

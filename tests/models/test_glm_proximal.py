@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression
 
 import blocklearn as bl
-from blocklearn.models.glm.curves import Loss
-from blocklearn.models.glm.proximal import Penalties, ProximalSolver
+from blocklearn.models.glm.solvers.proximal import Penalties, ProximalSolver
+from blocklearn.models.glm.sums.curves import Loss
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(300, 8)) + 3.0  # no column is centred

@@ -16,11 +16,11 @@ from threadpoolctl import threadpool_limits
 from blocklearn.learner.estimators import GLMClassifier, GLMRegressor
 from blocklearn.learner.estimators.newton import NewtonProblem
 from blocklearn.matcache.cpu.lapack import pivoted_cholesky
-from blocklearn.models.glm.curves import CURVES, Loss
-from blocklearn.models.glm.newton import NewtonSolver
-from blocklearn.models.glm.sums import sums_of
-from blocklearn.models.glm.tried import TriedSolver
-from blocklearn.models.glm.wide_rows import WideSolver
+from blocklearn.models.glm.solvers.newton import NewtonSolver
+from blocklearn.models.glm.solvers.tried import TriedSolver
+from blocklearn.models.glm.solvers.wide_rows import WideSolver
+from blocklearn.models.glm.sums.choice import sums_of
+from blocklearn.models.glm.sums.curves import CURVES, Loss
 
 RNG = np.random.default_rng(0)
 N, FEATURES, SHAPE = 12, 30, 1.4

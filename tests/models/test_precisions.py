@@ -11,8 +11,12 @@ from scipy.special import expit
 
 import blocklearn as bl
 from blocklearn.models import GLM, Target
-from blocklearn.models.glm.precisions import calibration_error, precisions, precisions_of_groups
-from blocklearn.models.glm.ranking import BINS, BlockRanking, Ranking, ranking_of
+from blocklearn.models.glm.scoring.precisions import (
+    calibration_error,
+    precisions,
+    precisions_of_groups,
+)
+from blocklearn.models.glm.scoring.ranking import BINS, BlockRanking, Ranking, ranking_of
 from tests.support.learn_command import Learn
 
 
@@ -91,7 +95,7 @@ def test_rankings_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     labels = np.stack([rows(seed, 500)[1] for seed in range(3)], axis=1)
     weights = rows(9, 500)[2][:, None]
     kept, block = ranking_of(500, [2, 0], own_weights=False), BlockRanking(500, [2, 0])
-    monkeypatch.setattr("blocklearn.models.glm.ranking.MOST_KEPT", 100)
+    monkeypatch.setattr("blocklearn.models.glm.scoring.ranking.MOST_KEPT", 100)
     binned = ranking_of(2 * BINS + 1, [2, 0], own_weights=False)
 
     def found(ranking: Ranking) -> Any:

@@ -31,7 +31,7 @@ from blocklearn.datasources.text.sentences import one_word_rows
 from blocklearn.learner.hooks import Hook
 from blocklearn.learner.recommendation.ranking_evaluation import RankingEvaluation
 from blocklearn.learner.training.scoring import TrainingScores
-from blocklearn.models.glm import ranking
+from blocklearn.models.glm.scoring import ranking
 from tests.support.hugectr_files import write_raw
 
 LEAST = 2**16  # bytes of an allocation that is large; blocks, parameters and scores are larger

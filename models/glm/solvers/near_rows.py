@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from blocklearn.matcache.cpu.pool import Pool
 
-from .curves import Array
-from .dense_rows import DenseRows
-from .dense_sums import spread
+from ..sums.curves import Array
+from ..sums.dense_rows import DenseRows
+from ..sums.dense_sums import spread
 from .interior_steps import Column, Start
 from .lines import Lines
 from .proximal import Penalties

@@ -31,10 +31,10 @@ from blocklearn.datasources.arrays.compiled import kernel
 from blocklearn.matcache import Mat
 from blocklearn.optimizers.linear_loss import LEAST_WEIGHT
 
-from ..score import Part, Room
-from .links import HINGES, LINKS
+from ...score import Part, Room
+from ..links import HINGES, LINKS
+from ..targets import Fit
 from .ranking import BINS, Ranking
-from .targets import Fit
 
 SUMS = ("weight", "measure", "hits", "y", "squares")
 

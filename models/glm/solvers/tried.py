@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from .curves import Array
+from ..sums.curves import Array
 from .newton import NewtonSolver
 from .wide_rows import WideSolver
 

@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 from blocklearn.matcache.cpu.lapack import pivoted_cholesky, prepare, triangular
 from blocklearn.matcache.cpu.pool import Pool
 
-from .column_products import Columns, DenseColumns, SparseColumns
-from .curves import Array, Loss
+from ..links import KINKED
+from ..sums.column_products import Columns, DenseColumns, SparseColumns
+from ..sums.curves import Array, Loss
+from ..sums.row_sums import Numbers, Targets
 from .interior import InteriorSolver
-from .links import KINKED
 from .newton import NewtonSolver
 from .proximal import Penalties
 from .row_products import SquareSums
-from .row_sums import Numbers, Targets
 
 RANK = 1e-12  # of the largest product of a row by itself: less is rounding
 

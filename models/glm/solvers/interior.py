@@ -37,17 +37,17 @@ from blocklearn.matcache.cpu.blas import one_thread
 from blocklearn.matcache.cpu.lapack import prepare
 from blocklearn.matcache.cpu.pool import Pool
 
-from .curves import Array, Loss
-from .dense_rows import DenseRows
+from ..sums.column_products import CONSTANT
+from ..sums.curves import Array, Loss
+from ..sums.dense_rows import DenseRows
+from ..sums.row_sums import Numbers, Targets
+from ..sums.sparse_rows import SparseRows
 from .interior_steps import NOTHING, Column, Start
 from .lines import Lines, best_constant
 from .near_rows import NearRows, worth_parts
 from .proximal import Penalties
-from .row_sums import Numbers, Targets
-from .sparse_rows import SparseRows
 
 FAR = 4.0  # deviations from 0 to the mean of a column that is centred
-CONSTANT = 1e-7  # a column that varies less, relative to its size, is constant
 
 
 class InteriorSolver:

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from blocklearn.matcache.cpu.lapack import cholesky, prepare, triangular
 from blocklearn.matcache.cpu.pool import Pool
 
-from .curves import Array, Loss
-from .dense_sums import DenseSums
+from ..sums.curves import Array, Loss
+from ..sums.dense_sums import DenseSums
+from ..sums.row_sums import AtScores, Targets
 from .first_matrices import MOST_BYTES, Standing
-from .row_sums import AtScores, Targets
 
 LATE = 32  # passes after which, and after twice as many, and so on, all have new Hessians
 CHEAP = 1e7  # n^3 of all columns that take no longer than a pass

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from blocklearn.matcache.cpu.pool import Pool
 
-from .curves import Array
-from .dense_rows import DenseRows
+from ..sums.curves import Array
+from ..sums.dense_rows import DenseRows
+from ..sums.sparse_rows import SparseRows
 from .factors import Factor
 from .few_rows import RowFactor
 from .lines import Lines
 from .proximal import Penalties
-from .sparse_rows import SparseRows
 
 INSIDE = 0.9995  # of the way to the nearest bound
 CENTRING = 0.5  # of the mean product, which a step without correction leads to

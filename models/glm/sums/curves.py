@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .links import LARGEST, LinkName
+from ..links import LARGEST, LinkName
 
 Array = NDArray[np.float64]
 LOWEST = -700.0  # score of logistic, below which e^-eta overflows

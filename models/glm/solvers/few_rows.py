@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from blocklearn.matcache.cpu.pool import Pool
 
-from .curves import Array
-from .dense_rows import DenseRows
+from ..sums.curves import Array
+from ..sums.dense_rows import DenseRows
+from ..sums.sparse_rows import SparseRows
 from .factors import Factor
-from .sparse_rows import SparseRows
 
 REFINED = 2  # times that a solution is corrected; with 1, some gaps stay above rounding
 

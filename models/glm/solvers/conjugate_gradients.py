@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from blocklearn.matcache.cpu.pool import Pool
 
-from .curves import Array
+from ..sums.curves import Array
+from ..sums.row_sums import AtScores, RowSums
 from .first_matrices import Standing, evened
-from .row_sums import AtScores, RowSums
 
 MOST = 200  # products of a step
 DOUBLE = 20  # what a product of float64 counts: columns of so different sizes take many

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .curves import Array
+from ..sums.curves import Array
 from .newton import NewtonSolver
 
 

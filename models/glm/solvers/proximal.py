@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 from blocklearn.matcache import cpu
 from blocklearn.matcache.cpu.pool import Pool
 
-from .curves import CURVES, Array, Loss, best_constants, robust_start
-from .row_sums import Numbers, Targets
+from ..sums.curves import CURVES, Array, Loss, best_constants, robust_start
+from ..sums.row_sums import Numbers, Targets
 
 FEW = 64  # columns without a weight that a step may move
 INNER = 0.1  # of the distance from the optimum: coordinate descent ends where its moves are smaller

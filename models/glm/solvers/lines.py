@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .curves import Array, Loss
+from ..sums.curves import Array, Loss
 
 
 class Lines(NamedTuple):

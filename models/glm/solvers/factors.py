@@ -8,7 +8,7 @@ import numpy as np
 
 from blocklearn.matcache.cpu.lapack import cholesky, triangular
 
-from .curves import Array
+from ..sums.curves import Array
 
 RIDGES = 0.0, 1e-10, 1e-7, 1e-5, 1e-3  # added to a diagonal of 1
 PIVOT = 1e-13  # square of the least diagonal of a factor

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from blocklearn.datasources.arrays.compiled import kernel
 
-from ..score import Room
+from ...score import Room
 from .areas import Array, Keys, area, area_of_groups
 from .precisions import calibration_error, precisions, precisions_of_groups
 

@@ -34,12 +34,13 @@ from numpy.typing import NDArray
 from blocklearn.matcache.cpu.blas import one_thread
 from blocklearn.matcache.cpu.pool import Pool
 
+from ..sums.column_products import CONSTANT
+from ..sums.curves import Array, best_constants, mean_bends
+from ..sums.dense_sums import DenseSums
+from ..sums.row_sums import AtScores, RowSums
 from .conjugate_gradients import ConjugateGradients, worth_products
-from .curves import Array, best_constants, mean_bends
-from .dense_sums import DenseSums
 from .first_matrices import Diagonal, FirstMatrix, Hessians, Standing
 from .row_products import RowProducts, SquareSums
-from .row_sums import AtScores, RowSums
 
 MEMORY = 10  # pairs (step, change of the gradient)
 BYTES = 8 * (2 * MEMORY + 12)  # that a solver takes for each number of W
@@ -48,7 +49,6 @@ ROUNDING = 1e-6, 1e-12  # of a sum of losses, where products are float32 and whe
 ROUGH = 1e-4  # of the gradient's norm, relative to the first: above, products may be float32
 LEAST = 1e-12  # the same: below is rounding
 GAIN = 1e-20  # of the objective: a step that gains less is the last
-CONSTANT = 1e-7  # a column that varies less, relative to its size, is constant
 TRIALS = 40  # shorter steps in a row
 
 

@@ -17,9 +17,9 @@ from blocklearn.matcache.cpu.blas import matmul, one_thread
 from blocklearn.matcache.cpu.pool import Pool
 
 from .curves import Array
-from .newton import CONSTANT
 from .row_sums import Numbers
 
+CONSTANT = 1e-7  # a column that varies less, relative to its size, is constant
 AT_ONCE = 2**18  # numbers of a chunk of columns
 MANY = 1 / 8  # share of rows in which a column has a number, to be multiplied as a dense one
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from blocklearn.matcache.cpu.lapack import prepare
 from blocklearn.matcache.cpu.pool import Pool
 
-from .curves import Array
-from .dense_sums import DenseSums
+from ..sums.curves import Array
+from ..sums.dense_sums import DenseSums
+from ..sums.row_sums import AtScores, RowSums
 from .factors import inverse_root
-from .row_sums import AtScores, RowSums
 
 LATER = "logistic", "poisson"  # losses of one target that begin with a diagonal
 LEAST = 1e-5  # l2 below which columns that nearly agree may seem to be at the optimum by a diagonal

@@ -1,0 +1,1 @@
+"""Measures of scores on held-out rows: areas under curves, precisions, calibration."""

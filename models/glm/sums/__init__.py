@@ -1,0 +1,1 @@
+"""Losses, gradients and Hessians summed over rows in memory, dense or sparse."""
