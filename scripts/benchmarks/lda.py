@@ -15,8 +15,8 @@ K=100, 98,866 tokens scored, one topic alone: 2294. Peers had priors of 1/K (`--
     Vowpal Wabbit             3     27.8          1537                0.11 s            243
     tomotopy                200     31.9          1278                0.75 s             42
 
-vb alone is 84 to 118 times faster than the variational peers. docs/performance.md has a second data
-set, where tomotopy is passed 14 times faster, and the effect of the priors.
+vb alone is 84 to 118 times faster than the variational peers. docs/performance/topics.md has a
+second data set, where tomotopy is passed 11 times faster, and the effect of the priors.
 """
 
 from __future__ import annotations
