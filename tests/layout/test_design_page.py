@@ -12,6 +12,8 @@ CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 ROOM_TABLES = {
     "matcache": "### 3.2 The rooms of the matrix layer",
     "datasources": "## 4. Data",
+    "models": "### 5.4 The rooms of `models/`",
+    "optimizers": "### 5.5 The rooms of `optimizers/`",
     "learner": "## 6. Learner",
 }
 """The heading above the table of the rooms of a folder."""
