@@ -1,9 +1,10 @@
 """Choose who makes the transposed index of blocks for a GPU: the host's readers, or the GPU.
 
 The bits are the same either way. The choice follows from data and model, never from how busy the
-machine is. Its times are a model: those of threads were measured on one machine (docs/gpu.md), the
-others are floors of an H200, and for kernels what may be left of them. A wrong choice of the device
-costs the sort, a tenth of a block; one of the host may double its time.
+machine is. Its times are a model: those of threads were measured on one machine
+(docs/explanation/gpu.md), the others are floors of an H200, and for kernels what may be left of
+them. A wrong choice of the device costs the sort, a tenth of a block; one of the host may double
+its time.
 """
 
 from __future__ import annotations
