@@ -72,7 +72,7 @@ class NewtonSolver:
     ) -> None:
         """Start at W = 0, with b the best constants, or near them (huber).
 
-        sums: see `sums.py`. l2: of the mean loss. diagonal: a Hessian is not worth its time.
+        sums: see `sums/choice.py`. l2: of the mean loss. diagonal: a Hessian is not worth its time.
         products: of conjugate gradients, after which another solver takes over.
         """
         self._sums, loss, link = sums, sums.loss, sums.loss.link
