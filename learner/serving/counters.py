@@ -8,7 +8,7 @@ from collections import defaultdict
 from itertools import accumulate
 
 from ..memory import resident_bytes
-from ..watch.prometheus import Gauge, head, sample
+from ..watch.prometheus import family, head, sample
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Upper bounds of the times of requests that are counted, in seconds."""
@@ -37,18 +37,21 @@ class Counters:
 
     def text(self) -> str:
         """Return the text exposition format 0.0.4."""
-        lines = _gauge("serve_up", "1; the label is the kind of the model.", 1, model=self.model)
-        lines += _gauge("serve_started_seconds", "Unix time of the start.", self.started)
-        lines += _gauge("serve_waiting_requests", "Requests without an answer yet.", self.waiting)
-        lines += _gauge("serve_host_bytes", "Resident memory of the process.", resident_bytes())
-        lines += head(Gauge("serve_rows_total", "Rows that were answered.", "", kind="counter"))
-        lines.append(sample("serve_rows_total", {}, self.rows))
-        lines += head(Gauge("serve_requests_total", "Answered requests.", "", kind="counter"))
-        for (path, status), number in sorted(self._requests.items()):
-            labels = {"path": path, "status": str(status)}
-            lines.append(sample("serve_requests_total", labels, number))
+        up = {"model": self.model}
+        answered = [
+            ({"path": path, "status": str(status)}, number)
+            for (path, status), number in sorted(self._requests.items())
+        ]
         name = "serve_request_seconds"
-        lines += head(Gauge(name, "Times from a request to its answer.", "", kind="histogram"))
+        lines = [
+            *family("serve_up", "1; the label is the kind of the model.", (up, 1)),
+            *family("serve_started_seconds", "Unix time of the start.", ({}, self.started)),
+            *family("serve_waiting_requests", "Requests without an answer.", ({}, self.waiting)),
+            *family("serve_host_bytes", "Resident memory of the process.", ({}, resident_bytes())),
+            *family("serve_rows_total", "Rows that were answered.", ({}, self.rows)),
+            *family("serve_requests_total", "Answered requests.", *answered),
+            *head(name, "Times from a request to its answer.", "histogram"),
+        ]
         for path, times in sorted(self._times.items()):
             bounds = [*map(str, BUCKETS), "+Inf"]
             for bound, number in zip(bounds, accumulate(times), strict=True):
@@ -56,7 +59,3 @@ class Counters:
             lines.append(sample(f"{name}_sum", {"path": path}, self._seconds[path]))
             lines.append(sample(f"{name}_count", {"path": path}, sum(times)))
         return "\n".join(lines) + "\n"
-
-
-def _gauge(name: str, about: str, value: float, **labels: str) -> list[str]:
-    return [*head(Gauge(name, about, "")), sample(name, labels, value)]

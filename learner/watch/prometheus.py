@@ -16,71 +16,41 @@ from typing import Any, NamedTuple
 from .events import scores_of
 
 
-class Gauge(NamedTuple):
+class Family(NamedTuple):
     """A family of samples: the event's field `field`, times `unit`."""
 
     name: str
     help: str
     field: str
     unit: float = 1
-    kind: str = "gauge"
 
 
 FAMILIES = (
-    Gauge("pass", "Number of the pass, from 1.", "pass"),
-    Gauge("block", "Blocks done in the pass.", "batch"),
-    Gauge("rows_total", "Rows trained on, all passes together.", "rows", kind="counter"),
-    Gauge("train_seconds_total", "Training time, without evaluation.", "seconds", kind="counter"),
-    Gauge("rows_per_second", "Speed of training.", "rows_per_s"),
-    Gauge("data_bytes_per_second", "Data trained on per second.", "gb_per_s", 1e9),
-    Gauge("flops_per_second", "Floating point operations per second.", "gflops", 1e9),
-    Gauge("queue_ratio", "How full the reader's queue is: near 0 the model waits.", "queue"),
-    Gauge("host_bytes", "Resident memory of all workers.", "host_bytes"),
-    Gauge("cache_bytes", "All arrays of training.", "cache_bytes"),
-    Gauge("device_bytes", "Arrays on accelerators.", "device_bytes"),
-    Gauge(
-        "disk_read_bytes_total",
-        "Bytes that the process has read from disks.",
-        "disk_read_bytes",
-        kind="counter",
-    ),
-    Gauge(
-        "disk_written_bytes_total",
-        "Bytes that the process has written to disks.",
-        "disk_written_bytes",
-        kind="counter",
-    ),
-    Gauge(
-        "page_waits_total",
-        "Pages of mapped files that a thread has waited for.",
-        "page_waits",
-        kind="counter",
-    ),
-    Gauge(
-        "table_pages_total",
-        "Pages that blocks have asked for, of tables in files.",
-        "table_pages",
-        kind="counter",
-    ),
-    Gauge(
-        "table_page_hits_total",
-        "Those of them that were in memory already, by a sample.",
-        "table_page_hits",
-        kind="counter",
-    ),
-    Gauge(
-        "table_wait_seconds_total",
-        "Seconds that training has waited for pages of tables in files.",
-        "table_wait_s",
-        kind="counter",
-    ),
-    Gauge(
-        "allocations_total",
-        "Arrays made after warm-up; 0.",
-        "allocations_after_warmup",
-        kind="counter",
-    ),
-)
+    Family("pass", "Number of the pass, from 1.", "pass"),
+    Family("block", "Blocks done in the pass.", "batch"),
+    Family("rows_total", "Rows trained on, all passes together.", "rows"),
+    Family("train_seconds_total", "Training time, without evaluation.", "seconds"),
+    Family("rows_per_second", "Speed of training.", "rows_per_s"),
+    Family("data_bytes_per_second", "Data trained on per second.", "gb_per_s", 1e9),
+    Family("flops_per_second", "Floating point operations per second.", "gflops", 1e9),
+    Family("queue_ratio", "How full the reader's queue is: near 0 the model waits.", "queue"),
+    Family("host_bytes", "Resident memory of all workers.", "host_bytes"),
+    Family("cache_bytes", "All arrays of training.", "cache_bytes"),
+    Family("device_bytes", "Arrays on accelerators.", "device_bytes"),
+    Family("disk_read_bytes_total", "Bytes that the process has read from disks.",
+           "disk_read_bytes"),
+    Family("disk_written_bytes_total", "Bytes that the process has written to disks.",
+           "disk_written_bytes"),
+    Family("page_waits_total", "Pages of mapped files that a thread has waited for.",
+           "page_waits"),
+    Family("table_pages_total", "Pages that blocks have asked for, of tables in files.",
+           "table_pages"),
+    Family("table_page_hits_total", "Those of them that were in memory already, by a sample.",
+           "table_page_hits"),
+    Family("table_wait_seconds_total",
+           "Seconds that training has waited for pages of tables in files.", "table_wait_s"),
+    Family("allocations_total", "Arrays made after warm-up; 0.", "allocations_after_warmup"),
+)  # fmt: skip
 SPEEDS = frozenset({"rows_per_s", "gb_per_s", "gflops", "queue"})
 PARTS = ("read", "copy", "compute", "merge")
 
@@ -113,34 +83,35 @@ class Prometheus:
             temporary.unlink(missing_ok=True)
 
     def _text(self) -> str:
-        run = {"run": str(self._latest["run"])}
+        run, latest = {"run": str(self._latest["run"])}, self._latest
         lines: list[str] = []
-        for family in FAMILIES:
-            value = self._latest.get(family.field)
-            if value is not None:
-                lines += [*head(family), sample(family.name, run, value * family.unit)]
-        spent = Gauge("part_seconds_total", "Training time of this process by what it went to.", "")
-        lines += head(spent._replace(kind="counter"))
-        lines += [sample(spent.name, run | {"part": p}, s) for p, s in self._parts.items()]
+        for name, about, field, unit in FAMILIES:
+            if latest.get(field) is not None:
+                lines += family(name, about, (run, latest[field] * unit))
+        parts = [(run | {"part": part}, seconds) for part, seconds in self._parts.items()]
+        what = "Training time of this process by what it went to."
+        lines += family("part_seconds_total", what, *parts)
         if self._scores:
-            lines += head(Gauge("score", "Held-out figures of the latest evaluation.", ""))
-        for name, value in self._scores.items():
-            figure, _, target = name.partition("/")
-            lines.append(sample("score", run | {"figure": figure, "target": target}, value))
-        finished = Gauge("finished", "1 once all passes are done.", "")
-        lines += [*head(finished), sample(finished.name, run, self._latest["event"] == "end")]
-        time = datetime.fromisoformat(self._latest["ts"]).timestamp()
-        updated = Gauge("updated_seconds", "Unix time of this file.", "")
-        lines += [*head(updated), sample(updated.name, run, time)]
+            scores = []
+            for name, value in self._scores.items():
+                figure, _, target = name.partition("/")
+                scores.append((run | {"figure": figure, "target": target}, value))
+            lines += family("score", "Held-out figures of the latest evaluation.", *scores)
+        lines += family("finished", "1 once all passes are done.", (run, latest["event"] == "end"))
+        time = datetime.fromisoformat(latest["ts"]).timestamp()
+        lines += family("updated_seconds", "Unix time of this file.", (run, time))
         return "\n".join(lines) + "\n"
 
 
-def head(family: Gauge) -> list[str]:
+def family(name: str, about: str, *samples: tuple[Mapping[str, str], float]) -> list[str]:
+    """Return the lines of samples, each with its labels. Names of counters end in _total."""
+    kind = "counter" if name.endswith("_total") else "gauge"
+    return [*head(name, about, kind), *(sample(name, *each) for each in samples)]
+
+
+def head(name: str, about: str, kind: str) -> list[str]:
     """Return the two lines before the samples of a family."""
-    return [
-        f"# HELP blocklearn_{family.name} {family.help}",
-        f"# TYPE blocklearn_{family.name} {family.kind}",
-    ]
+    return [f"# HELP blocklearn_{name} {about}", f"# TYPE blocklearn_{name} {kind}"]
 
 
 def sample(name: str, labels: Mapping[str, str], value: float) -> str:
