@@ -13,7 +13,6 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -32,72 +31,36 @@ from .old_run import ASIDE, OldRun
 
 MARK = model_folder.RUN
 LOCK = ".lock"
-CONFIG = "config.yaml"
-METRICS = "metrics.jsonl"
-CHECKPOINTS = "checkpoints"
-TENSORBOARD = "tensorboard"
-MLFLOW = "mlflow.txt"
-WANDB = "wandb.txt"
-PLAN = "plan.json"
-TRIED = "tried.json"
-REPORT = "report.html"
-OURS = (
-    *(CONFIG, PLAN, TRIED, REPORT, METRICS, CHECKPOINTS, TENSORBOARD, MLFLOW, WANDB),
-    *(NEXT, *model_folder.FILES),
-)
-"""The files that overwriting replaces, but for the mark."""
 
 
-@dataclass(frozen=True)
 class RunFolder:
-    """The folder of a run, and the paths of its files."""
+    """The folder `path` of a run, and the paths of its files.
 
-    path: Path
+    config: the resolved configuration. plan: the memory plan of training by array.
+    tried: the settings that were tried before training. report: the page of the run.
+    metrics: the events of the run, one JSON object per line.
+    checkpoints: the folder of checkpoints, each a folder of its own.
+    tensorboard: the default folder of TensorBoard event files.
+    mlflow, wandb: the identifier of the run in MLflow, in Weights & Biases.
+    """
 
-    @property
-    def config(self) -> Path:
-        """The resolved configuration, as YAML."""
-        return self.path / CONFIG
-
-    @property
-    def metrics(self) -> Path:
-        """The events of the run, one JSON object per line."""
-        return self.path / METRICS
-
-    @property
-    def checkpoints(self) -> Path:
-        """The folder of checkpoints, each a folder of its own."""
-        return self.path / CHECKPOINTS
-
-    @property
-    def plan(self) -> Path:
-        """The memory plan of training by array, as JSON."""
-        return self.path / PLAN
+    def __init__(self, path: Path) -> None:
+        """Name the files, without touching the disk."""
+        self.path = path
+        self.config, self.metrics = path / "config.yaml", path / "metrics.jsonl"
+        self.plan, self.tried = path / "plan.json", path / "tried.json"
+        self.report, self.checkpoints = path / "report.html", path / "checkpoints"
+        self.tensorboard = path / "tensorboard"
+        self.mlflow, self.wandb = path / "mlflow.txt", path / "wandb.txt"
 
     @property
-    def tried(self) -> Path:
-        """The settings that were tried before training, as JSON."""
-        return self.path / TRIED
-
-    @property
-    def report(self) -> Path:
-        """The report of the run, an HTML page."""
-        return self.path / REPORT
-
-    @property
-    def tensorboard(self) -> Path:
-        """The default folder of TensorBoard event files."""
-        return self.path / TENSORBOARD
-
-    @property
-    def mlflow(self) -> Path:
-        """The file with the identifier of the run in MLflow."""
-        return self.path / MLFLOW
-
-    @property
-    def wandb(self) -> Path:
-        """The file with the identifier of the run in Weights & Biases."""
-        return self.path / WANDB
+    def _ours(self) -> list[Path]:
+        """The files that overwriting replaces, but for the mark."""
+        return [
+            *(self.config, self.plan, self.tried, self.report, self.metrics, self.checkpoints),
+            *(self.tensorboard, self.mlflow, self.wandb),
+            *(self.path / name for name in (NEXT, *model_folder.FILES)),
+        ]
 
     @property
     def exists(self) -> bool:
@@ -148,13 +111,13 @@ class RunFolder:
         """
         self.check(overwrite=overwrite, resume=resume)
         make_folder(self.path)
-        old = OldRun(self.path, (*OURS, MARK))
+        old = OldRun(self.path, [*(file.name for file in self._ours), MARK])
         with self._locked():
             if not (self.exists and old.whole):  # a process was killed between two of them
                 old.put_back()
             self.check(overwrite=overwrite, resume=resume)  # it may exist by now
-            for name in (MARK, *OURS):
-                for file in left_of(self.path / name):
+            for path in (self.path / MARK, *self._ours):
+                for file in left_of(path):
                     file.unlink(missing_ok=True)
             if resume and self.exists:
                 old.forget()
@@ -200,8 +163,7 @@ class RunFolder:
             self.path.rmdir()
 
     def _clear(self) -> None:
-        for name in OURS:
-            path = self.path / name
+        for path in self._ours:
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             else:
