@@ -1,1 +1,1 @@
-"""Workers: processes, or threads, that train one model together, and how they exchange arrays."""
+"""Workers: processes that train one model together, and how they exchange arrays."""

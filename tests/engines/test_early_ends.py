@@ -14,7 +14,6 @@ from blocklearn.learner.configuration.config import RunConfig
 from blocklearn.learner.configuration.yaml_config import Setting, resolve
 from blocklearn.learner.engines.crew import Crew
 from blocklearn.learner.engines.exchange import Exchange
-from blocklearn.learner.engines.threads import ThreadExchange, thread_exchanges
 from blocklearn.learner.errors import ConfigError, WorkerLostError
 from blocklearn.learner.exit_codes import ExitCode, exit_code, message
 from blocklearn.learner.learner import Learner
@@ -22,6 +21,7 @@ from blocklearn.learner.runs import training, workers
 from blocklearn.learner.runs.assisting import assist
 from blocklearn.learner.runs.signals import Requests
 from blocklearn.learner.runs.training import RunOptions, train
+from tests.support.thread_workers import ThreadExchange, thread_exchanges
 from tests.support.workers import PATIENCE, as_workers
 
 CONFIG = """\

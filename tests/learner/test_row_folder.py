@@ -21,7 +21,6 @@ import scipy.sparse as sp
 import blocklearn as bl
 from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.engines.crew import Crew
-from blocklearn.learner.engines.threads import thread_exchanges
 from blocklearn.learner.errors import RunFolderError
 from blocklearn.learner.exit_codes import ExitCode
 from blocklearn.learner.files import row_folder as module
@@ -32,6 +31,7 @@ from blocklearn.learner.runs.build import left_of
 from tests.support.learn_command import started, wait_until_ready
 from tests.support.often import rarely
 from tests.support.small_disk import run_on_small_disk
+from tests.support.thread_workers import thread_exchanges
 
 CONFIG = """\
 model: {kind: nmf, components: 3}

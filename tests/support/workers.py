@@ -10,8 +10,8 @@ from typing import TypeVar
 import pytest
 
 from blocklearn.learner.engines.exchange import Exchange
-from blocklearn.learner.engines.threads import thread_exchanges
 from blocklearn.learner.training.teams import needed_tables, trained_rows
+from tests.support.thread_workers import thread_exchanges
 
 PATIENCE = 60.0  # far more than any test needs
 

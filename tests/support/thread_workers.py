@@ -1,4 +1,4 @@
-"""Workers that are threads of one process: for tests of models and of what workers do."""
+"""Workers that are threads of one process."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import threading
 
 import numpy as np
 
-from ..errors import WorkerLostError
-from .exchange import PATIENCE, Bytes, Exchange
+from blocklearn.learner.engines.exchange import PATIENCE, Bytes, Exchange
+from blocklearn.learner.errors import WorkerLostError
 
 
 class ThreadExchange(Exchange):
