@@ -24,23 +24,14 @@ CANNOT = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 """Errors of file systems that cannot reserve space."""
 
 
-def new_array(path: Path, dtype: DTypeLike, shape: Sequence[int]) -> NDArray[Any]:
-    """Make the file `path` of zeros, and map it into memory as an array.
+def new_file(path: Path, nbytes: int) -> None:
+    """Make the file `path` of so many zeros.
 
     Raises:
         FileExistsError: the file exists; it is left as it is.
         OSError: the disk has too little room; the message gives needed and free bytes, and no
             file is left.
     """
-    nbytes = math.prod(shape) * np.dtype(dtype).itemsize
-    new_file(path, nbytes)
-    if not nbytes:
-        return np.zeros(shape, dtype)
-    return np.memmap(path, dtype, "r+", shape=tuple(shape)).view(np.ndarray)
-
-
-def new_file(path: Path, nbytes: int) -> None:
-    """Make the file `path` of so many zeros; raises the errors of `new_array`."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         with naming(path):
