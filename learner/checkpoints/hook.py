@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from blocklearn.answers import answered, shown
 
-from ..configuration.checkpoint import CheckpointConfig
+from ..configuration.sections import CheckpointConfig
 from ..errors import ConfigError, ModelFolderError, ModelMissingError
 from ..hooks import Hook, Progress
 from ..training.settings.checks import check_whole

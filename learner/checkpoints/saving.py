@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from blocklearn.matcache.finite import is_finite
 
-from ..configuration.checkpoint import CheckpointConfig
+from ..configuration.sections import CheckpointConfig
 from ..engines.rows import SharedRows
 from ..errors import ModelFolderError, ModelMissingError, WorkerError
 from ..hooks import Hook, Progress

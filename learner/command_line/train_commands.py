@@ -227,7 +227,7 @@ def kinds() -> None:
 
     Those of installed packages come after the built-in ones. Their code is not imported.
     """
-    from ..configuration.kind_list import kind_lines
+    from ..configuration.kinds import kind_lines
 
     show_lines(kind_lines())
 

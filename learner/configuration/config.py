@@ -1,7 +1,4 @@
-"""The schema of a run's configuration, in YAML files and from `learn schema`.
-
-Longer than 300 lines: one class a section, and the rules between sections.
-"""
+"""The schema of a run's configuration, in YAML files and from `learn schema`."""
 
 import re
 from collections.abc import Mapping
@@ -28,11 +25,14 @@ from blocklearn.optimizers import OPTIMIZERS, Optimizer
 
 from ..training.settings.devices import IndexSetting
 from ..training.settings.evaluation import Evaluation
-from .checkpoint import CheckpointConfig
-from .distributed import DistributedConfig
 from .references import Referring
-from .section import Section
-from .table_places import TablePlaces, TablesOrPlaces
+from .sections import (
+    CheckpointConfig,
+    DistributedConfig,
+    Section,
+    TablePlaces,
+    TablesOrPlaces,
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ from blocklearn.mixins import MIXINS, Mixin
 from blocklearn.models import MODELS, Block, Model, Randomness, Score, Shapes
 from blocklearn.optimizers import OPTIMIZERS, Optimizer
 
-from .class_names import ClassNameError, class_name, load_class
+from .class_names import ClassNameError, class_name, load_class, registered
 from .config import DataConfig, OneOf, RunConfig
 from .yaml_tree import Node
 
@@ -249,3 +249,18 @@ def _data_config(kinds: Mapping[str, type[Any]]) -> type[DataConfig]:
         train=(Annotated[DataKind, OneOf(kinds)], ...),
         eval=(Annotated[DataKind | Holdout, held_out] | None, None),
     )
+
+
+def kind_lines() -> Iterator[str]:
+    """Yield a line for each kind: group, kind, and what it is or which package has it."""
+    for group, (_, kinds) in GROUPS.items():
+        for kind, cls in kinds.items():
+            yield _line(group, kind, (cls.__doc__ or "").partition("\n")[0])
+        for entry in registered(group):
+            package = entry.dist
+            origin = f" of {package.name} {package.version}" if package is not None else ""
+            yield _line(group, entry.name, f"{entry.module}:{entry.attr}{origin}")
+
+
+def _line(group: str, kind: str, about: str) -> str:
+    return f"{group:<11} {kind:<20} {about}".rstrip()

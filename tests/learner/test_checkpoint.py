@@ -16,8 +16,8 @@ from blocklearn.learner.checkpoints import checkpoint
 from blocklearn.learner.checkpoints.checkpoint import Checkpoint, newest
 from blocklearn.learner.checkpoints.same_run import check_same
 from blocklearn.learner.checkpoints.saving import SaveCheckpoints
-from blocklearn.learner.configuration.checkpoint import CheckpointConfig
 from blocklearn.learner.configuration.config import LearnerConfig
+from blocklearn.learner.configuration.sections import CheckpointConfig
 from blocklearn.learner.engines.crew import Crew
 from blocklearn.learner.engines.row_pieces import RowPieces
 from blocklearn.learner.errors import ConfigError, DivergedError, ModelFolderError, RunInterrupted
