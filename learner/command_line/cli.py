@@ -29,6 +29,7 @@ from . import (
     train_commands,
     watch_commands,
 )
+from .options import with_verbose
 
 # as in `ExitCode`, whose module is imported only for errors
 USAGE, OUT_OF_MEMORY, KILLED = 2, 71, 130
@@ -103,7 +104,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
 )
 
 for command in COMMANDS:
-    app.command()(command)
+    app.command()(with_verbose(command))
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

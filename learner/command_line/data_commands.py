@@ -19,7 +19,6 @@ from .options import (
     QuietOption,
     SeparatorOption,
     TextOption,
-    VerboseOption,
     file_option,
     options_of,
     spelled,
@@ -71,7 +70,6 @@ def convert(
         bool, typer.Option("--overwrite", help="Replace an old dataset once the new one is whole.")
     ] = False,
     quiet: QuietOption = False,
-    verbose: VerboseOption = False,
     **settings: Any,
 ) -> None:
     """Convert files to a block dataset.
@@ -117,7 +115,6 @@ def inspect(
     text_: TextOption = None,
     json: JsonOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
-    verbose: VerboseOption = False,
 ) -> None:
     """Describe data, a model or a run.
 

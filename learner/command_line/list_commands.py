@@ -11,20 +11,21 @@ import typer
 
 from ..terminal import show_lines
 from . import parts
-from .model_options import (
+from .options import (
     DeviceOption,
     ListsOption,
+    ModelClassOption,
     OverwriteOption,
     RunArgument,
     SkipOption,
     TopOption,
     check_apart,
     check_table,
-    show_shared,
+    file_option,
+    model_class,
 )
-from .options import ModelClassOption, VerboseOption, file_option, model_class
 from .parts import Output, Trained, Wanted
-from .sharing import EngineOption, PartOption, WorkersOption, check_alone, part_of
+from .sharing import EngineOption, PartOption, WorkersOption, check_alone, part_of, show_shared
 
 if TYPE_CHECKING:
     from blocklearn.datasources.remote import Place
@@ -58,7 +59,6 @@ def recommend(
     engine: EngineOption = None,
     workers: WorkersOption = None,
     model: ModelClassOption = None,
-    verbose: VerboseOption = False,
 ) -> None:
     """List the best items for each user.
 
@@ -99,7 +99,6 @@ def similar(
     json: Annotated[bool, typer.Option("--json", help="A JSON object per line.")] = False,
     device: DeviceOption = "cpu",
     model: ModelClassOption = None,
-    verbose: VerboseOption = False,
 ) -> None:
     """List the items, users or words most like given ones.
 

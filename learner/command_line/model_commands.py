@@ -12,20 +12,23 @@ import typer
 
 from ..terminal import say, show_lines, show_text
 from . import parts
-from .model_options import (
+from .options import (
     RESULTS,
     DataOption,
     DeviceOption,
     FieldOption,
+    JsonOption,
+    ModelClassOption,
     OverwriteOption,
     ReplicasOption,
     RunArgument,
-    SeparatorOption,
+    TrainedSeparatorOption,
     check_new,
     count_of,
+    file_option,
     listed,
+    model_class,
 )
-from .options import JsonOption, ModelClassOption, VerboseOption, file_option, model_class
 from .parts import Given, Trained
 from .sharing import EngineOption, WorkersOption, shared
 
@@ -45,7 +48,6 @@ def topics(
     ] = 1.0,
     json: Annotated[bool, typer.Option("--json", help="With probabilities, as JSON.")] = False,
     model: ModelClassOption = None,
-    verbose: VerboseOption = False,
 ) -> None:
     """Print the first words of each topic."""
     from ..reports.lines import topic_lines, topics_json
@@ -66,7 +68,6 @@ def factors(
     out: Annotated[Path, file_option("--out", ".parquet, .csv, .tsv or .npy file to write to.")],
     overwrite: OverwriteOption = False,
     model: ModelClassOption = None,
-    verbose: VerboseOption = False,
 ) -> None:
     """Write factors of users or items, or states of rows."""
     if out.suffix not in RESULTS:
@@ -95,7 +96,6 @@ def export(
         str | None, typer.Option("--tensor", metavar="NAME", help="One tensor of the model [all].")
     ] = None,
     overwrite: OverwriteOption = False,
-    verbose: VerboseOption = False,
 ) -> None:
     """Write a model's numbers and names for other programs."""
     from ..storage.export import check, check_free
@@ -119,14 +119,13 @@ def evaluate(
         Path | None, file_option("--targets", "Targets of rows: .npy, .npz or .mtx.")
     ] = None,
     json: JsonOption = False,
-    separator: SeparatorOption = None,
+    separator: TrainedSeparatorOption = None,
     text: FieldOption = None,
     device: DeviceOption = "cpu",
     replicas: ReplicasOption = "1",
     engine: EngineOption = None,
     workers: WorkersOption = None,
     model: ModelClassOption = None,
-    verbose: VerboseOption = False,
 ) -> None:
     """Score a model on data that it was not trained on.
 

@@ -4,10 +4,8 @@ Arguments are those of the commands, so that they can be sent to a worker.
 """
 
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
-
-import typer
 
 from .options import model_class
 
@@ -78,22 +76,6 @@ class Output:
         if not self.overwrite:
             check_new([file])
         return file, part
-
-
-def ending(file: str) -> str:
-    """Return the ending of the name of a file, or of the URL of one.
-
-    >>> ending("s3://bucket/p.parquet?region=eu-west-1"), ending("p.npy")
-    ('.parquet', '.npy')
-    """
-    return PurePosixPath(file.partition("?")[0] if "://" in file else file).suffix
-
-
-def local(file: str) -> Path:
-    """Return the path of a file. Raises BadParameter for the URL of one in a store."""
-    if "://" in file:
-        raise typer.BadParameter("must be a file of this machine here", param_hint="--out")
-    return Path(file)
 
 
 def predict(crew: "Crew", trained: Trained, data: Given, out: Output) -> list[str]:

@@ -14,24 +14,27 @@ import typer
 from ..storage.table_file import TABLES
 from ..terminal import show_lines
 from . import parts
-from .model_options import (
+from .options import (
     DATA,
     RESULTS,
     DeviceOption,
     FieldOption,
+    ModelClassOption,
     OverwriteOption,
     ReplicasOption,
     RunArgument,
-    SeparatorOption,
+    TrainedSeparatorOption,
     check_apart,
     check_new,
     count_of,
+    ending,
+    file_option,
     listed,
-    show_shared,
+    local,
+    model_class,
 )
-from .options import ModelClassOption, VerboseOption, file_option, model_class
-from .parts import Given, Output, Trained, ending, local
-from .sharing import EngineOption, PartOption, WorkersOption, check_alone, part_of
+from .parts import Given, Output, Trained
+from .sharing import EngineOption, PartOption, WorkersOption, check_alone, part_of, show_shared
 
 if TYPE_CHECKING:
     from ..learner import Learner
@@ -68,7 +71,7 @@ def predict(
         ),
     ] = None,
     overwrite: OverwriteOption = False,
-    separator: SeparatorOption = None,
+    separator: TrainedSeparatorOption = None,
     text: FieldOption = None,
     device: DeviceOption = "cpu",
     replicas: ReplicasOption = "1",
@@ -76,7 +79,6 @@ def predict(
     engine: EngineOption = None,
     workers: WorkersOption = None,
     model: ModelClassOption = None,
-    verbose: VerboseOption = False,
 ) -> None:
     """Apply a model to each row of a file.
 

@@ -9,8 +9,7 @@ import typer
 
 from ..serving.limits import Limits
 from ..terminal import say, show_lines
-from .model_options import DeviceOption, RunArgument
-from .options import ModelClassOption, VerboseOption, model_class, with_options
+from .options import DeviceOption, ModelClassOption, RunArgument, model_class, with_options
 
 MISSING = "learn serve needs starlette and uvicorn: pip install 'blocklearn[serve]'"
 
@@ -33,7 +32,6 @@ def serve(
     ] = None,
     device: DeviceOption = "cpu",
     model: ModelClassOption = None,
-    verbose: VerboseOption = False,
     **limits: Any,
 ) -> None:
     """Answer requests in JSON over HTTP.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
+from ..terminal import show_lines
 from .launching import launch
 
 if TYPE_CHECKING:
@@ -95,6 +96,23 @@ def shared(
         raise typer.Exit(error.code) from None  # the worker that failed, and worker 0, say why
     finally:
         crew.exchange.dismiss()
+
+
+def show_shared(
+    work: "Callable[[Crew], list[str]]",
+    part: Part | None,
+    engine: Engine | None,
+    workers: int | None,
+) -> None:
+    """Write the part of `--part`, or let all workers write theirs; print a line on each file."""
+    if part is not None:
+        from ..engines.crew import Crew
+
+        show_lines(work(Crew()))
+        return
+    lines, crew = shared(work, engine, workers)
+    if crew.leads:
+        show_lines(lines)
 
 
 def _joined(work: Callable[["Crew"], Result], exchange: "Exchange") -> Result:

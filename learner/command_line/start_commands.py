@@ -7,25 +7,13 @@ from collections.abc import Callable
 from enum import StrEnum
 from inspect import signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ..terminal import show_lines, show_text
-from .options import QuietOption, VerboseOption, file_argument, file_option
-from .train_commands import (
-    DeviceOption,
-    DryRunOption,
-    LogFormat,
-    LogFormatOption,
-    OverwriteOption,
-    ResumeOption,
-    SeedOption,
-    SetOption,
-    ThreadsOption,
-    execute,
-    resolved,
-)
+from .options import file_argument, file_option, taken, with_options
+from .train_commands import Manner, Overrides, execute, resolved
 
 TargetOption = Annotated[
     str | None,
@@ -97,7 +85,6 @@ def init(
     ] = None,
     target: TargetOption = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an old file.")] = False,
-    verbose: VerboseOption = False,
 ) -> None:
     """Look at data, and write a configuration with comments.
 
@@ -121,34 +108,23 @@ def init(
 def _short(model: Start) -> Callable[..., None]:
     """Return the command that trains `model` on a file."""
 
+    @with_options(Overrides, Manner, after="target")
     def command(
         file: Annotated[Path, file_argument("FILE", "Your data.")],
         target: TargetOption = None,
-        set_: SetOption = None,
-        out: Annotated[
-            Path | None, file_option("--out", "Run folder [runs/MODEL-FILE].", "DIR")
-        ] = None,
-        seed: SeedOption = None,
-        threads: ThreadsOption = None,
-        device: DeviceOption = None,
-        overwrite: OverwriteOption = False,
-        resume: ResumeOption = None,
-        dry_run: DryRunOption = False,
-        quiet: QuietOption = False,
-        verbose: VerboseOption = False,
-        log_format: LogFormatOption = LogFormat.text,
+        **options: Any,
     ) -> None:
         from ..starting.write import settings
 
         defaults = settings(model.value, file, target)
         name = f"{model.value}-{file.name.split('.')[0]}"
-        run = resolved([], set_, out, seed, threads, device, defaults, name)
-        execute(run, overwrite, resume, dry_run, quiet, log_format)
+        manner = Manner(**taken(Manner, options))
+        execute(resolved([], options, defaults, name), manner)
 
     if model not in (Start.glm, Start.fm):
-        taken = signature(command)
-        others = [p for name, p in taken.parameters.items() if name != "target"]
-        command.__signature__ = taken.replace(parameters=others)  # type: ignore[attr-defined]
+        whole = signature(command)
+        others = [p for name, p in whole.parameters.items() if name != "target"]
+        command.__signature__ = whole.replace(parameters=others)  # type: ignore[attr-defined]
     command.__name__ = model.value
     command.__doc__ = f"{WHAT[model]} `learn init {model.value} FILE` writes its settings."
     return command

@@ -4,17 +4,18 @@ Nothing heavy is imported before a command runs.
 """
 
 import os
-from collections.abc import Sequence
-from enum import StrEnum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from ..conversion.settings import setting
 from ..terminal import message_text, show_lines, show_text
 from .launching import launch
-from .options import QuietOption, VerboseOption, file_option
+from .options import file_option, spelled, taken, with_options
 
 if TYPE_CHECKING:
     from ..configuration.config import RunConfig
@@ -24,94 +25,79 @@ if TYPE_CHECKING:
     from ..runs.training import RunOptions
 
 
-class Resume(StrEnum):
-    """The values of `--resume`."""
-
-    auto = "auto"
-
-
-class LogFormat(StrEnum):
-    """The values of `--log-format`."""
-
-    text = "text"
-    json = "json"
-
-
 ConfigOption = Annotated[
     list[Path], file_option("--config", "YAML file; may be repeated, later files win.")
 ]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Set one value, such as model.topics=200. Overrides files and LEARN__MODEL__TOPICS.",
-    ),
-]
-OutOption = Annotated[Path | None, file_option("--out", "Run folder [runs/CONFIG].", "DIR")]
-SeedOption = Annotated[int | None, typer.Option("--seed", help="Short for learner.seed.")]
-ThreadsOption = Annotated[int | None, typer.Option("--threads", help="Short for learner.threads.")]
-EngineOption = Annotated[
-    str | None,
-    typer.Option("--engine", help="Short for distributed.engine: local, mpi, ray, or auto [auto]."),
-]
-WorkersOption = Annotated[
-    int | None,
-    typer.Option("--workers", help="Short for distributed.workers."),
-]
-DeviceOption = Annotated[
-    str | None, typer.Option("--device", help="Short for learner.device: cpu, cuda, cuda:N, auto.")
-]
-
-OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace an old run.")]
-ResumeOption = Annotated[
-    Resume | None, typer.Option("--resume", help="Resume from the newest checkpoint, if any.")
-]
-DryRunOption = Annotated[
-    bool,
-    typer.Option(
-        "--dry-run", help="Check everything, print the memory and time that a run needs, stop."
-    ),
-]
-LogFormatOption = Annotated[
-    LogFormat, typer.Option("--log-format", help="Progress as lines or as JSON events.")
-]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Overrides:
+    """Settings of the configuration that options give."""
+
+    set_: list[str] | None = setting(
+        None,
+        "Set one value, such as model.topics=200. Overrides files and LEARN__MODEL__TOPICS.",
+        "KEY=VALUE",
+        flag="--set",
+    )
+    out: Path | None = setting(
+        None, "Run folder [runs/ and the names of files].", "DIR", readable=False
+    )
+    seed: int | None = setting(None, "Short for learner.seed.")
+    threads: int | None = setting(None, "Short for learner.threads.")
+    device: str | None = setting(None, "Short for learner.device: cpu, cuda, cuda:N, auto.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workers:
+    """The same for several workers."""
+
+    engine: str | None = setting(
+        None, "Short for distributed.engine: local, mpi, ray, or auto [auto]."
+    )
+    workers: int | None = setting(None, "Short for distributed.workers.")
+
+
+SHORT_FOR = {
+    "seed": "learner.seed",
+    "threads": "learner.threads",
+    "device": "learner.device",
+    "engine": "distributed.engine",
+    "workers": "distributed.workers",
+    "out": "out",
+}
+"""Keys of the configuration by the names of options."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manner:
+    """How a run treats an existing folder, and what it prints."""
+
+    overwrite: bool = setting(False, "Replace an old run.")
+    resume: Literal["auto"] | None = setting(None, "Resume from the newest checkpoint, if any.")
+    dry_run: bool = setting(
+        False, "Check everything, print the memory and time that a run needs, stop."
+    )
+    quiet: bool = setting(False, "Print errors only.", flag="--quiet -q")
+    log_format: Literal["text", "json"] = setting("text", "Progress as lines or as JSON events.")
+
+
+@with_options(Overrides, Workers, Manner, after="config")
 def train(
     config: ConfigOption,
-    set_: SetOption = None,
-    out: OutOption = None,
-    seed: SeedOption = None,
-    threads: ThreadsOption = None,
-    device: DeviceOption = None,
-    engine: EngineOption = None,
-    workers: WorkersOption = None,
-    overwrite: OverwriteOption = False,
-    resume: ResumeOption = None,
-    dry_run: DryRunOption = False,
-    quiet: QuietOption = False,
-    verbose: VerboseOption = False,
-    log_format: LogFormatOption = LogFormat.text,
     plot: Annotated[
         Path | None, file_option("--plot", "Draw the scores of a regularisation path to this file.")
     ] = None,
+    **options: Any,
 ) -> None:
     """Train a model as the configuration says."""
-    run = resolved(config, set_, out, seed, threads, device, engine=engine, workers=workers)
-    execute(run, overwrite, resume, dry_run, quiet, log_format, plot)
+    manner = Manner(**taken(Manner, options))
+    execute(resolved(config, options), manner, plot)
 
 
-def execute(
-    run: "RunConfig",
-    overwrite: bool,
-    resume: Resume | None,
-    dry_run: bool,
-    quiet: bool,
-    log_format: LogFormat,
-    plot: Path | None = None,
-) -> None:
+def execute(run: "RunConfig", manner: Manner, plot: Path | None = None) -> None:
     """Train as `run` says, or only check it. Of several workers, the first one reports."""
+    overwrite, resume = manner.overwrite, manner.resume is not None
     if overwrite and resume:
         raise typer.BadParameter("choose one of --overwrite and --resume")
     if plot is not None:
@@ -120,21 +106,19 @@ def execute(
         check_plot(run.model)
     from ..runs.workers import crew_of
 
-    launch(run.distributed.engine, None if dry_run else run.distributed.workers)
-    crew = crew_of(run, alone=dry_run)
-    if dry_run:
+    launch(run.distributed.engine, None if manner.dry_run else run.distributed.workers)
+    crew = crew_of(run, alone=manner.dry_run)
+    if manner.dry_run:
         if crew.leads:
             from ..runs.dry_run import dry_run_lines
 
-            resumes, size = resume is not None, crew.size
-            lines = dry_run_lines(run, overwrite=overwrite, resume=resumes, workers=size)
+            lines = dry_run_lines(run, overwrite=overwrite, resume=resume, workers=crew.size)
             show_lines(lines, flush=True)
         return
     from ..runs.training import RunOptions
 
-    json = log_format is LogFormat.json
-    show = partial(_show, run.out)
-    options = RunOptions(overwrite, resume is not None, quiet or not crew.leads, json, show)
+    quiet, json = manner.quiet or not crew.leads, manner.log_format == "json"
+    options = RunOptions(overwrite, resume, quiet, json, partial(_show, run.out))
     trained = _trained(run, options, crew)
     if not crew.leads:
         return
@@ -191,26 +175,16 @@ def _report(run: "RunConfig", options: "RunOptions", trained: "Learner | None") 
     options.say(f"the report is in {folder.report}")
 
 
-def config(
-    config: ConfigOption,
-    set_: SetOption = None,
-    out: OutOption = None,
-    seed: SeedOption = None,
-    threads: ThreadsOption = None,
-    device: DeviceOption = None,
-    engine: EngineOption = None,
-    workers: WorkersOption = None,
-    verbose: VerboseOption = False,
-) -> None:
+@with_options(Overrides, Workers, after="config")
+def config(config: ConfigOption, **options: Any) -> None:
     """Print the configuration that `train` would use, as YAML.
 
     Defaults are written out.
     """
-    run = resolved(config, set_, out, seed, threads, device, engine=engine, workers=workers)
     from ..configuration.yaml_config import to_yaml
     from ..runs.inputs import of_length
 
-    show_text(to_yaml(of_length(run)).removesuffix("\n"))
+    show_text(to_yaml(of_length(resolved(config, options))).removesuffix("\n"))
 
 
 def schema() -> None:
@@ -234,18 +208,13 @@ def kinds() -> None:
 
 def resolved(
     files: list[Path],
-    settings: list[str] | None,
-    out: Path | None,
-    seed: int | None,
-    threads: int | None,
-    device: str | None,
+    options: Mapping[str, Any],
     defaults: Sequence["Setting"] = (),
     name: str = "",
-    engine: str | None = None,
-    workers: int | None = None,
 ) -> "RunConfig":
     """Return the configuration from files, environment and options.
 
+    options: fields of `Overrides`, and maybe of `Workers`.
     defaults: settings that all others override. name: of the run folder; empty: that of the files.
     """
     from ..configuration.config import RunConfig
@@ -253,21 +222,13 @@ def resolved(
     from ..configuration.yaml_config import Setting, resolve
 
     try:
-        given = [Setting.parse(text) for text in settings or ()]
+        given = [Setting.parse(text) for text in options["set_"] or ()]
     except ValueError as error:
         raise typer.BadParameter(message_text(str(error)), param_hint="--set") from error
-    if seed is not None:
-        given.append(Setting("learner.seed", str(seed), "--seed"))
-    if threads is not None:
-        given.append(Setting("learner.threads", str(threads), "--threads"))
-    if device is not None:
-        given.append(Setting("learner.device", device, "--device", literal=True))
-    if engine is not None:
-        given.append(Setting("distributed.engine", engine, "--engine", literal=True))
-    if workers is not None:
-        given.append(Setting("distributed.workers", str(workers), "--workers"))
-    if out is not None:
-        given.append(Setting("out", str(out), "--out", literal=True))
+    for option, key in SHORT_FOR.items():
+        if (value := options.get(option)) is not None:
+            literal = not isinstance(value, int)
+            given.append(Setting(key, str(value), spelled(option), literal=literal))
     name = name or "-".join(path.stem for path in files)
     default = Setting("out", f"runs/{name}", "default of out", literal=True)
     given_first = [default, *defaults]

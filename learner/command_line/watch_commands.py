@@ -12,7 +12,6 @@ from ..terminal import show_lines, show_text
 from .options import (
     JsonOption,
     ModelClassOption,
-    VerboseOption,
     file_argument,
     file_option,
     model_class,
@@ -36,7 +35,6 @@ def report(
         ),
     ] = 20_000,
     model: ModelClassOption = None,
-    verbose: VerboseOption = False,
 ) -> None:
     """Write a page of HTML on a run and its model.
 
@@ -53,7 +51,6 @@ def report(
 def compare(
     runs: Annotated[list[Path], file_argument("RUN...", "Folders of runs.")],
     json: JsonOption = False,
-    verbose: VerboseOption = False,
 ) -> None:
     """Show runs side by side: settings, scores, time, memory.
 
@@ -75,7 +72,6 @@ def doctor(
         ),
     ] = None,
     json: JsonOption = False,
-    verbose: VerboseOption = False,
 ) -> None:
     """Check the installation, and run a self test.
 

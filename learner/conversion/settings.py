@@ -12,7 +12,7 @@ from typing import Any, Literal
 def setting(default: Any, about: str, metavar: str | None = None, **option: Any) -> Any:
     """Declare a field with its description.
 
-    option: `flag`, the option as written, or arguments of `typer.Option`.
+    option: `flag`, the option and its short form as written, or arguments of `typer.Option`.
     """
     return field(default=default, metadata={"help": about, "metavar": metavar} | option)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from blocklearn.learner.command_line.train_commands import LogFormat, execute
+from blocklearn.learner.command_line.train_commands import Manner, execute
 from blocklearn.learner.configuration.config import RunConfig
 from blocklearn.learner.configuration.yaml_config import Setting, resolve
 from blocklearn.learner.engines.crew import Crew
@@ -80,7 +80,7 @@ def test_a_mistake_that_all_workers_make_is_told_by_the_first(
     monkeypatch.setattr(Requests, "caught", lambda self: nullcontext())  # threads hear no signals
 
     def along() -> None:
-        execute(config_of("data.block_rows=64"), False, None, False, True, LogFormat.text)
+        execute(config_of("data.block_rows=64"), Manner(quiet=True))
 
     with ThreadPoolExecutor(1) as threads:
         ended = threads.submit(along)
