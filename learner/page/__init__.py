@@ -10,8 +10,7 @@
 | `topic_sections.py`, `topic_map.py` | topics: their map, a card for each, coherence, time |
 | `factor_sections.py` | factors: popularity, errors, lists of some users |
 | `target_sections.py` | targets: figures, held-out curves, weights, paths |
-| `cluster_sections.py` | clusters: a card for each |
-| `direction_sections.py` | directions of an SVD: lengths, a card for each |
+| `card_sections.py` | a card for each cluster, and for each direction of an SVD |
 
 Charts and elements are in `drawing/`.
 """

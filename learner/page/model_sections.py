@@ -17,8 +17,7 @@ from ..evidence.ratings import rating_evidence
 from ..evidence.targets import target_evidence
 from ..learner import Learner
 from ..terminal import message_text
-from .cluster_sections import cluster_section
-from .direction_sections import direction_sections
+from .card_sections import cluster_section, direction_sections
 from .factor_sections import factor_sections, spectrum_section
 from .frame import section
 from .target_sections import target_sections

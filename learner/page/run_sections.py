@@ -221,24 +221,15 @@ def choice_section(run: RunRecord) -> Iterator[Markup]:
     """Yield the settings that were tried before training, and which were chosen."""
     if not run.tried:
         return
-    chosen, metric = run.tried["settings"], run.tried["metric"]
-    rows = [
-        (
-            ", ".join(f"{name} {value:g}" for name, value in each.items() if value is not None),
-            "-" if score is None else number(score),
-            "chosen" if each == chosen else "",
-        )
-        for score, each in (
-            (tried["score"], without(tried, "score")) for tried in run.tried["tried"]
-        )
-    ]
+    chosen, metric, rows = run.tried["settings"], run.tried["metric"], []
+    for tried in run.tried["tried"]:
+        each = dict(tried)
+        score = each.pop("score")
+        settings = [f"{name} {value:g}" for name, value in each.items() if value is not None]
+        told = "-" if score is None else number(score)
+        rows.append((", ".join(settings), told, "chosen" if each == chosen else ""))
     note = f"by trainings of {run.tried['passes']} passes, judged on held-out entries"
     yield section("Chosen settings", table(["settings", metric, ""], rows), note=note)
-
-
-def without(tree: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return a mapping without one of its keys."""
-    return {key: value for key, value in tree.items() if key != name}
 
 
 def settings_section(run: RunRecord) -> Markup:
