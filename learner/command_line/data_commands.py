@@ -5,7 +5,6 @@ Nothing heavy is imported before a command runs.
 
 import sys
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,11 +21,13 @@ from .options import (
     file_option,
     options_of,
     spelled,
+    taken,
     with_options,
 )
 
 if TYPE_CHECKING:
     from ..conversion.convert import Conversion
+    from ..conversion.display import Watch
 
 MANY = (
     "--stripes",
@@ -79,7 +80,7 @@ def convert(
     """
     if resume and overwrite:
         raise typer.BadParameter("choose one of --resume and --overwrite")
-    options = {field.name: settings.pop(field.name) for field in fields(FormatOptions)}
+    options = taken(FormatOptions, settings)
     options = {name: value for name, value in options.items() if value is not None}
     check_options(sources, settings["format"], options)
     from blocklearn.datasources.remote import PATIENCE, place_of
@@ -126,15 +127,11 @@ def inspect(
     options = {name: value for name, value in given.items() if value is not None}
     if options:
         check_options(paths, format, options)
-    from ..conversion.display import ConversionDisplay, Silent
     from ..inspection.inspect import inspect
     from ..inspection.lines import lines
 
-    if quiet:
-        report = inspect(paths, Silent(), format=format, options=options)
-    else:
-        with ConversionDisplay(sys.stderr) as watch:
-            report = inspect(paths, watch, format=format, options=options)
+    with watching(quiet=quiet) as watch:
+        report = inspect(paths, watch, format=format, options=options)
     if json:
         show_text(writing.dumps(report, indent=2))
     else:
@@ -149,21 +146,25 @@ def run(
     name: of the dataset in the summary; None: that of its first folder.
     """
     from ..conversion.convert import convert
-    from ..conversion.display import ConversionDisplay, Silent
     from ..figures import size
     from ..runs.signals import interruptible
 
     dst = job.folders[0]
-    with interruptible(dst):
-        if quiet:
-            convert(job, Silent(), resume=resume, overwrite=overwrite)
-            return
-        with ConversionDisplay(sys.stderr) as watch:
-            done = convert(job, watch, resume=resume, overwrite=overwrite)
+    with interruptible(dst), watching(quiet=quiet) as watch:
+        done = convert(job, watch, resume=resume, overwrite=overwrite)
+    if quiet:
+        return
     stored = sum(file.stat().st_size for folder in job.folders for file in folder.iterdir())
     name = str(dst) if name is None else name
     show_lines([f"{name}: {done.rows:,} rows, {done.layout.columns:,} columns, {size(stored)}"])
     show_lines(message_text(f"{name}: {note}") for note in done.notes)
+
+
+def watching(*, quiet: bool) -> "Watch":
+    """Return what shows the progress, unless `quiet` is set."""
+    from ..conversion.display import ConversionDisplay, Watch
+
+    return Watch() if quiet else ConversionDisplay(sys.stderr)
 
 
 def check_options(sources: Sequence[str], format: str | None, options: dict[str, Any]) -> None:

@@ -1,8 +1,7 @@
 """Show the progress of a conversion: a bar on a terminal, elsewhere lines."""
 
 import time
-from types import TracebackType
-from typing import Protocol, Self, TextIO
+from typing import Self, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -11,8 +10,8 @@ from ..figures import size
 from ..training.settings.schedule import Interval
 
 
-class Watch(Protocol):
-    """Receives the progress of a conversion."""
+class Watch:
+    """Receives the progress of a conversion during a `with` statement, and shows nothing."""
 
     def begin(self, total: int) -> None:
         """Take note that about `total` bytes will be read; 0: unknown."""
@@ -26,28 +25,18 @@ class Watch(Protocol):
     def finishing(self) -> None:
         """Take note that rows are written; other orientation and names follow."""
 
+    def __enter__(self) -> Self:
+        """Begin to show."""
+        return self
 
-class Silent:
-    """A watch that shows nothing."""
-
-    def begin(self, total: int) -> None:
-        """See `Watch`."""
-
-    def read(self, count: int) -> None:
-        """See `Watch`."""
-
-    def rows(self, count: int) -> None:
-        """See `Watch`."""
-
-    def finishing(self) -> None:
-        """See `Watch`."""
+    def __exit__(self, *_: object) -> None:
+        """Leave the last state on the screen."""
 
 
-class ConversionDisplay:
-    """A watch that shows bytes, rows and seconds on `stream`.
+class ConversionDisplay(Watch):
+    """Shows bytes, rows and seconds on `stream`; at the end the terminal is as before.
 
-    Without a terminal it prints a line every `every` seconds at most. It is a context manager;
-    leaving it restores the terminal.
+    Without a terminal it prints a line every `every` seconds at most.
     """
 
     def __init__(self, stream: TextIO, every: float = 10.0) -> None:
@@ -101,12 +90,7 @@ class ConversionDisplay:
             self._bar.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Leave the last state on the screen."""
         if self._bar is not None:
             self._bar.stop()

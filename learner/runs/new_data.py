@@ -11,7 +11,7 @@ from blocklearn.datasources.blocks import BlockSource
 from blocklearn.datasources.formats import Known, find_files
 
 from ..conversion.convert import Conversion, convert
-from ..conversion.display import Silent
+from ..conversion.display import Watch
 from ..learner import Learner
 
 Told = tuple[str | None, Mapping[str, Any]]
@@ -64,7 +64,7 @@ def converted(
         labelled=labelled,
     )
     try:
-        done = convert(job, Silent())
+        done = convert(job, Watch())
         source = BlockSource(job.folders)
     except BaseException:
         shutil.rmtree(folder)

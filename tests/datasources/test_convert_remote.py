@@ -11,7 +11,7 @@ from scipy import io, sparse
 
 from blocklearn.datasources import BlockSource, DataError
 from blocklearn.learner.conversion.convert import Conversion, convert
-from blocklearn.learner.conversion.display import Silent
+from blocklearn.learner.conversion.display import Watch
 from tests.support.block_datasets import collect
 from tests.support.web_servers import FakeHdfs, FileServer, serving
 
@@ -49,7 +49,7 @@ def made(path: Path) -> dict[str, bytes]:
 
 def converted(source: str, folder: Path, **options: Any) -> BlockSource:
     job = Conversion([source], [folder], block_rows=8, **options)
-    convert(job, Silent())
+    convert(job, Watch())
     return BlockSource([folder])
 
 
@@ -97,7 +97,7 @@ def test_a_pattern_and_a_dataset_in_a_store(files: dict[str, bytes], tmp_path: P
 def test_a_file_that_changes_while_it_is_read(files: dict[str, bytes], tmp_path: Path) -> None:
     server = FileServer({"/s.libsvm": files["s.libsvm"]})
 
-    class Changing(Silent):
+    class Changing(Watch):
         def rows(self, count: int) -> None:
             server.tag = '"2"'
 

@@ -18,7 +18,7 @@ from blocklearn.datasources import DataError, DataSource, HashedWords, HostBlock
 from blocklearn.datasources.blocks import BlockSource
 from blocklearn.datasources.source import target_names
 from blocklearn.learner.conversion.convert import Conversion, convert
-from blocklearn.learner.conversion.display import ConversionDisplay, Silent
+from blocklearn.learner.conversion.display import ConversionDisplay, Watch
 from blocklearn.learner.conversion.folder import READING
 from blocklearn.learner.errors import RunFolderError
 from blocklearn.learner.exit_codes import ExitCode
@@ -100,7 +100,7 @@ def test_targets_from_a_file_of_their_own(tmp_path: Path) -> None:
         np.save(tmp_path / "z.npy", np.ones(rows))
         with pytest.raises(DataError, match=message):
             convert(Conversion([str(tmp_path / "x.npz")], [tmp_path / "d"],
-                               target_files=[str(tmp_path / "z.npy")]), Silent())  # fmt: skip
+                               target_files=[str(tmp_path / "z.npy")]), Watch())  # fmt: skip
         assert not (tmp_path / "d").exists()
 
 
@@ -227,7 +227,7 @@ def test_exit_codes(
     assert not (tmp_path / "dst").exists()
 
 
-class StopAfter(Silent):
+class StopAfter(Watch):
     """Interrupts a conversion after some rows."""
 
     def __init__(self, rows: int) -> None:
@@ -288,7 +288,7 @@ def test_an_interrupted_conversion_goes_on(
         line = text[Path(name.removesuffix(".gz")).suffix]
         path.write_bytes(packed("".join(line(i) + "\n" for i in range(3000)).encode(), name))
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    convert(Conversion([str(path)], [whole], block_rows=64, options=options), Silent())
+    convert(Conversion([str(path)], [whole], block_rows=64, options=options), Watch())
     job = Conversion([str(path)], [parts], block_rows=64, memory=1 << 16, options=options)
     stops, resume = 0, False
     while True:
@@ -316,12 +316,12 @@ def test_without_resume_it_begins_again(tmp_path: Path) -> None:
     with pytest.raises(
         RunFolderError, match="begun with other settings, or the source has changed"
     ):
-        convert(Conversion([str(path)], [dst], block_rows=101), Silent(), resume=True)
+        convert(Conversion([str(path)], [dst], block_rows=101), Watch(), resume=True)
     os.utime(path, ns=(1, 1))
     with pytest.raises(RunFolderError, match="Without --resume the conversion begins again"):
-        convert(job, Silent(), resume=True)
+        convert(job, Watch(), resume=True)
     assert (dst / READING / "source.json").read_text() == note
-    assert convert(job, Silent()).rows == 30_000
+    assert convert(job, Watch()).rows == 30_000
     assert json.loads(note)["block_rows"] == 100
 
 
@@ -331,7 +331,7 @@ def test_a_source_that_changes_and_a_place_inside_it(
     path, dst = tmp_path / "a.svm", tmp_path / "dst"
     big(path)
 
-    class Editor(Silent):
+    class Editor(Watch):
         def rows(self, count: int) -> None:
             os.utime(path, ns=(1, 1))
 
@@ -348,10 +348,10 @@ def test_two_at_once(tmp_path: Path) -> None:
     path, dst = tmp_path / "a.svm", tmp_path / "dst"
     big(path)
 
-    class Second(Silent):
+    class Second(Watch):
         def finishing(self) -> None:
             with pytest.raises(RunFolderError, match="another process is writing there"):
-                convert(Conversion([str(path)], [dst]), Silent(), resume=True)
+                convert(Conversion([str(path)], [dst]), Watch(), resume=True)
 
     assert convert(Conversion([str(path)], [dst]), Second()).rows == 30_000
 
@@ -360,7 +360,7 @@ KILLED = """
 import os, sys
 from blocklearn.learner.conversion import convert, display
 from pathlib import Path
-class Watch(display.Silent):
+class Told(display.Watch):
     done = 0
     def rows(self, count):
         self.done += count
@@ -370,7 +370,7 @@ class Watch(display.Silent):
 from blocklearn.datasources.blocks import unfinished
 unfinished.COMMIT_BYTES = 50_000
 job = convert.Conversion([sys.argv[1]], [Path(sys.argv[2])], block_rows=64, memory=1 << 21)
-convert.convert(job, Watch(), resume=True)
+convert.convert(job, Told(), resume=True)
 """
 
 
@@ -385,7 +385,7 @@ def test_a_killed_conversion_goes_on(tmp_path: Path) -> None:
         if codes[-1]:
             assert not (dst / "manifest.json").exists()
     assert codes == [-signal.SIGKILL, -signal.SIGKILL, 0]
-    convert(Conversion([str(path)], [tmp_path / "whole"], block_rows=64), Silent())
+    convert(Conversion([str(path)], [tmp_path / "whole"], block_rows=64), Watch())
     with BlockSource([dst]) as found, BlockSource([tmp_path / "whole"]) as whole:
         assert found.fingerprint == whole.fingerprint
 
@@ -395,8 +395,8 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
     path.write_text("alpha beta gamma delta\n" * 100_000)
     slow = """\
 import time
-from blocklearn.learner.conversion.display import Silent
-Silent.rows = lambda *given: (ready(), time.sleep(600))"""
+from blocklearn.learner.conversion.display import Watch
+Watch.rows = lambda *given: (ready(), time.sleep(600))"""
     with started("convert", str(path), str(dst), "-q", code=slow) as process:
         wait_until_ready(process)
         assert (dst / READING / "source.json").exists()
@@ -414,9 +414,9 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     code = (
         "import sys, resource\nfrom pathlib import Path\n"
         "from blocklearn.learner.conversion.convert import Conversion, convert\n"
-        "from blocklearn.learner.conversion.display import Silent\n"
+        "from blocklearn.learner.conversion.display import Watch\n"
         "job = Conversion([sys.argv[1]], [Path(sys.argv[2])], block_rows=1024)\n"
-        "convert(job, Silent())\n"
+        "convert(job, Watch())\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
     peaks = []

@@ -16,7 +16,7 @@ import blocklearn as bl
 from blocklearn.datasources import DataError
 from blocklearn.datasources.formats import Scratch, open_rows
 from blocklearn.datasources.formats.profile import Profile, share_of_top
-from blocklearn.learner.conversion.display import Silent
+from blocklearn.learner.conversion.display import Watch
 from blocklearn.learner.exit_codes import ExitCode
 from blocklearn.learner.inspection.advice import advise
 from blocklearn.learner.inspection.inspect import inspect
@@ -77,7 +77,7 @@ def test_every_format_has_a_report(
 ) -> None:
     sample.write(tmp_path)
     path, options = tmp_path / sample.read.file, sample.read.options
-    report = inspect([str(path)], Silent(), options={k: v for k, v in options.items()
+    report = inspect([str(path)], Watch(), options={k: v for k, v in options.items()
                      if k != "format"}, format=options.get("format"))  # fmt: skip
     assert json.loads(json.dumps(report)) == report
     assert report["rows"] >= 2 and report["bytes"] == path.stat().st_size
@@ -88,7 +88,7 @@ def test_every_format_has_a_report(
 
 
 def advice(path: Path, **options: Any) -> str:
-    return "\n".join(inspect([str(path)], Silent(), options=options)["slow"])
+    return "\n".join(inspect([str(path)], Watch(), options=options)["slow"])
 
 
 def test_advice_on_files(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_advice_on_files(tmp_path: Path) -> None:
     path.write_text("1 1:1 900:1\n")
     assert "898 of 900 columns are empty" in advice(path)
     path.write_text("1 7:1 3:1\n1 2:1\n")
-    assert any("lines are read slowly" in note for note in inspect([str(path)], Silent())["notes"])
+    assert any("lines are read slowly" in note for note in inspect([str(path)], Watch())["notes"])
     rows = ["1 3:1"] * 5000 + ["0 " + " ".join(f"{i}:1" for i in range(1, 2000))]
     path.write_text("\n".join(rows))
     assert "row 5000 has 1,999 non-zeros, 1,428 times the mean" in advice(path)
@@ -125,7 +125,7 @@ def test_advice_on_blocks(tmp_path: Path) -> None:
     text = advice(tmp_path / "small")
     assert "on average are small: convert with --block-rows 65536" in text
     assert "ALS also reads the columns: convert with --both-orientations" in text
-    report = inspect([str(tmp_path / "both")], Silent())
+    report = inspect([str(tmp_path / "both")], Watch())
     assert report["orientations"] == 2 and report["blocks"] == 3 and report["block_rows"] == 1024
     assert report["block_nnz"]["mean"] * 3 == X.nnz
     assert "orientation" not in "\n".join(report["slow"])
@@ -135,20 +135,20 @@ def test_advice_on_parquet(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     table = pa.table({"x": np.arange(1000.0), "y": np.ones(1000)})
     parquet.write_table(table, path, row_group_size=10)
-    report = inspect([str(path)], Silent())
+    report = inspect([str(path)], Watch())
     assert report["row_groups"] == {"count": 100, "least": 10, "mean": 10.0, "largest": 10}
     assert "B on average are small, and each is read on its own" in "\n".join(report["slow"])
     assert report["notes"] == []
     texts = table.append_column("words", [["a b"] * 1000])
     parquet.write_table(texts, path, row_group_size=10)
-    report = inspect([str(path)], Silent())
+    report = inspect([str(path)], Watch())
     found = [(column["name"], column["kind"]) for column in report["columns"]]
     assert found == [("x", "number"), ("y", "number"), ("words", "text")]
     assert report["row_groups"] == {"count": 100, "least": 10, "mean": 10.0, "largest": 10}
     text = "\n".join(lines(report, "a.parquet"))
     assert "100 of 10 to 10 rows, at most" in text and "B on average are small, and each" in text
     parquet.write_table(texts, path)
-    report = inspect([str(path)], Silent())
+    report = inspect([str(path)], Watch())
     assert report["row_groups"]["count"] == 1 and report["slow"] == []
 
 
@@ -160,7 +160,7 @@ def test_sizes_of_files_elsewhere_are_known(tmp_path: Path) -> None:
         parquet.write_table(pa.table({"x": np.arange(10.0 + i)}), tmp_path / f"{i}.parquet")
         data = (tmp_path / f"{i}.parquet").read_bytes()
         files.pipe(f"/test-inspect/{i}.parquet", data)
-    there, here = (inspect([str(at)], Silent()) for at in ("memory://test-inspect", tmp_path))
+    there, here = (inspect([str(at)], Watch()) for at in ("memory://test-inspect", tmp_path))
     assert there == here and there["files"] == 2
     assert there["bytes"] == sum(file.stat().st_size for file in tmp_path.iterdir())
 
@@ -212,7 +212,7 @@ def test_what_is_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "the folder has no data" in capsys.readouterr().err
     (tmp_path / "a.csv").write_text("1\nx\n")
     with pytest.raises(DataError, match="a.csv:2"):
-        inspect([str(tmp_path / "a.csv")], Silent(), format="csv")
+        inspect([str(tmp_path / "a.csv")], Watch(), format="csv")
 
 
 def test_another_separator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
