@@ -15,7 +15,7 @@ from blocklearn.datasources.packed.streams import kind_of, opened
 from blocklearn.datasources.parsing.scratch import silent
 
 from ..figures import number, size
-from .advice import advise_on_groups
+from .advice import on_groups
 from .look import Look, is_table, look_at
 
 MOST_VALUES = 10_000  # values of a column that are counted
@@ -63,7 +63,7 @@ def table_report(path: Path) -> Report:
         "columns": [values.report() for values in found],
         **row_groups_report(path),
     }
-    return report | {"slow": advise_on_groups(report)}
+    return report | {"slow": list(on_groups(report))}
 
 
 def row_groups_report(path: Path) -> Report:
