@@ -36,7 +36,7 @@ from ..watch.prometheus import Prometheus
 from ..watch.tensorboard import TensorBoard
 from ..watch.trackers import MLflow, WeightsAndBiases
 from ..watch.watchdog import watching
-from .advice import advised
+from .advice import advised, warn_of_other_passes, warn_of_secrets
 from .assisting import assist
 from .build import build, state_files_of
 from .decided import as_one_process, decided, planned
@@ -44,7 +44,6 @@ from .inputs import fingerprints, open_data, settled, sized
 from .memory_check import checked_plan
 from .run_folder import RunFolder
 from .signals import Requests, StopOnSignal
-from .warnings import warn_of_other_passes, warn_of_secrets
 
 
 @dataclass(frozen=True)
