@@ -24,9 +24,8 @@ from blocklearn.matcache import ShapeError
 from ..exit_codes import message
 from .counters import Counters
 from .endpoints import Endpoint, described, endpoints_of
-from .errors import RequestError
 from .limits import Limits
-from .questions import LONGEST, read
+from .questions import LONGEST, RequestError, read
 from .served import Served
 
 Scope = MutableMapping[str, Any]

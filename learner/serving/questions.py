@@ -1,4 +1,4 @@
-"""The bodies of requests, and how one is read from JSON."""
+"""The bodies of requests, how one is read from JSON, and the error of one that is wrong."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Annotated, Any, Self, TypeVar
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from blocklearn.fields import plain_rule
-
-from .errors import RequestError
 
 SHOWN = 3  # faults that a message lists
 LONGEST = 10_000  # items of a list, words of a topic
@@ -28,6 +26,18 @@ SkipUnknown = Annotated[
     bool, Field(description="leave out names that the model does not know; else they are an error")
 ]
 Length = Annotated[int, Field(ge=1, le=LONGEST, description="length of a list")]
+
+
+class RequestError(Exception):
+    """A request that is not answered; `str(error)` is the message for the client.
+
+    status: of HTTP, 400 to 599.
+    """
+
+    def __init__(self, status: int, message: str) -> None:
+        """Keep the status and the message."""
+        super().__init__(message)
+        self.status = status
 
 
 class Question(BaseModel, extra="forbid", strict=True):

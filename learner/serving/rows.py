@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,7 @@ class Columns:
         return np.array([self.number(name) for name in names], np.int64)
 
 
+@dataclass(frozen=True)
 class RowReader:
     """Makes features of rows as `learn predict` makes them of files.
 
@@ -57,12 +59,11 @@ class RowReader:
     texts: whether a text is split into words; else a list of names is items, and must be known.
     """
 
-    def __init__(
-        self, columns: Columns, kind: DataKind | None, *, dense: bool, counts: bool, texts: bool
-    ) -> None:
-        """Keep the settings."""
-        self.columns, self.kind = columns, kind
-        self.dense, self.counts, self.texts = dense, counts, texts
+    columns: Columns
+    kind: DataKind | None
+    dense: bool
+    counts: bool
+    texts: bool
 
     def read(self, rows: Sequence[Any], *, skip_unknown: bool) -> tuple[Any, list[int]]:
         """Return X [rows x columns], and how many names of each row are left out.

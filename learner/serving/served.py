@@ -24,8 +24,7 @@ from ..results.topic_shares import largest_topics, topic_records, topic_shares
 from ..runs.model_inputs import config_of
 from ..runs.new_data import columns_of
 from ..runs.rating_inputs import training_data
-from .errors import RequestError
-from .questions import FindTopics, PredictRatings, PredictRows, Recommend, Similar
+from .questions import FindTopics, PredictRatings, PredictRows, Recommend, RequestError, Similar
 from .rows import Columns, RowReader, unknown_names
 
 FEW_COLUMNS = 4096  # a model without a configuration takes dense rows of at most so many columns
