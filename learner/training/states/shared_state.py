@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from blocklearn.models import RowStore
 
@@ -16,8 +18,8 @@ from ...engines.row_pieces import PartedRows, Rows
 from ...engines.rows import hand_out
 from ...storage.page_logs import PageLogs, open_logs
 from ...storage.row_parts import Seal, open_parts
+from ..replicas.paged_tables import Pages
 from ..teams.team import Team
-from .shared_pages import ComingPages, send_pages
 from .state import State
 
 
@@ -51,7 +53,9 @@ def shared(
         stores[name].changed()
     if state is None or not crew.leads:
         shapes = head["pages"]
-        pages = logs or (None if shapes is None else ComingPages.of(shapes, crew))
+        pages: Pages | None = logs
+        if pages is None and shapes is not None:
+            pages = _ComingPages(crew, {name: tuple(shape) for name, shape in shapes.items()})
         state = State({}, head["position"], frozenset(head["fresh"]), pages)
         for name, (shape, dtype) in head["tensors"].items():
             room = stores[name].array if name in stores else np.empty(shape, dtype)
@@ -65,7 +69,7 @@ def shared(
         elif tuple(head["tensors"][name][0]) == states[name].shape:
             hand_out(states[name], array if crew.leads else None, crew)
     if crew.leads and state.pages is not None and logs is None:
-        send_pages(state.pages, crew)
+        _send_pages(state.pages, crew)
     return state
 
 
@@ -79,3 +83,35 @@ def _opened(seal: Any, crew: Crew) -> tuple[dict[str, PartedRows], PageLogs | No
     sealed = Seal(*seal)
     manifest = json.loads(Path(sealed.path).read_bytes())
     return open_parts(sealed, manifest), open_logs(sealed, manifest)
+
+
+def _send_pages(pages: Pages, crew: Crew) -> None:
+    """Send all parts, while the other workers read `_ComingPages`. Called by the leader."""
+    for columns, tables in pages.parts():
+        crew.told([len(columns), {name: rows.dtype.str for name, rows in tables.items()}])
+        for array in (columns, *tables.values()):
+            crew.spread(np.ascontiguousarray(array))
+    crew.told([0, {}])
+
+
+@dataclass(frozen=True)
+class _ComingPages:
+    """The `Pages` that the leader sends. They are read once, at the same time by all others."""
+
+    crew: Crew
+    shapes: Mapping[str, tuple[int, ...]]
+
+    def parts(self) -> Iterator[tuple[NDArray[np.int64], dict[str, NDArray[Any]]]]:
+        """Receive columns of the data, and their rows of each table: see `Pages`."""
+        while True:
+            count, dtypes = self.crew.told()
+            if not dtypes:
+                return
+            columns = np.empty(count, np.int64)
+            tables = {
+                name: np.empty((count, *self.shapes[name][1:]), dtype)
+                for name, dtype in dtypes.items()
+            }
+            for array in (columns, *tables.values()):
+                self.crew.spread(array)
+            yield columns, tables

@@ -15,13 +15,13 @@ import numpy as np
 from blocklearn.matcache import Mat, ShapeError
 from blocklearn.models import RowStore
 
+from ...engines.combine import combined
 from ...engines.row_pieces import PartedRows
 from ...engines.rows import take_own
 from ..replicas.names import OPTIMIZER
 from ..replicas.paged_tables import Pages, give_pages
 from ..settings.progress import Best, Progress
 from ..teams.team import Team
-from .apart import merged
 from .state import State, name_in, replicas_of
 
 
@@ -111,7 +111,7 @@ def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
     Raises ShapeError if an array is missing or of another size.
     """
     if replicas_of(state.tensors) not in (1, team.total):
-        state = replace(state, tensors=merged(state.tensors))
+        state = replace(state, tensors=_merged(state.tensors))
     for name in stores.keys() - state.fresh:
         if name not in state.tensors and team.first.model.states[name].saved:
             raise ShapeError(f"restore: the state has no row state {name!r}.")
@@ -152,6 +152,22 @@ def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
     for replica in team.replicas:
         replica.refresh()  # a device has a copy of the state of rows
     team.given(apart=replicas_of(state.tensors) > 1)
+
+
+def _merged(tensors: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
+    """Return tensors of replicas that are apart as a complete merge leaves them.
+
+    Only means are apart. All else is the same in all replicas already.
+    """
+    found, count = dict(tensors), replicas_of(tensors)
+    for name in [name for name in found if name_in(1, name) in found]:
+        parts = [found.pop(name_in(number, name)) for number in range(count)]
+        first = parts[0]
+        if any(part.tobytes() != first.tobytes() for part in parts):
+            flat = combined("mean", [part.reshape(-1) for part in parts], None, 1.0)
+            first = flat.reshape(first.shape)
+        found[name] = first
+    return found
 
 
 def _check_sizes(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
