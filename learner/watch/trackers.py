@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from blocklearn.durable import write_file
 
+from ..configuration.leaves import flat
 from ..errors import ConfigError
 from .scalars import scalars_of
 
@@ -81,7 +82,8 @@ class MLflow:
         self._run = self._client.create_run(number, run_name=event["run"]).info.run_id
         write_file(self._note, f"{self._run}\n".encode())
         parameters = [
-            self._entities.Param(as_key(key), value) for key, value in flat(self._settings)
+            self._entities.Param(as_key(key), v if isinstance(v, str) else json.dumps(v))
+            for key, v in flat(self._settings)
         ]
         for part in parts(parameters, MOST_PARAMETERS):
             self._client.log_batch(self._run, params=part)
@@ -146,19 +148,6 @@ def as_key(tag: str) -> str:
     'held_out/auc/section__python_'
     """
     return re.sub(r"[^\w. /:-]", "_", tag, flags=re.ASCII)[:250]
-
-
-def flat(settings: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
-    """Yield nested settings by dotted key, as text.
-
-    >>> list(flat({"model": {"kind": "lda", "seeds": [1]}, "out": None}))
-    [('model.kind', 'lda'), ('model.seeds', '[1]'), ('out', 'null')]
-    """
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from flat(value, f"{before}{key}.")
-        else:
-            yield f"{before}{key}", value if isinstance(value, str) else json.dumps(value)
 
 
 def parts(items: Sequence[Any], most: int) -> Iterator[Sequence[Any]]:
