@@ -9,7 +9,7 @@ from blocklearn.datasources.packed.streams import kind_of
 from blocklearn.datasources.ratings.column_names import COUNTS, ITEMS, RATINGS, TIMES, USERS
 
 from ..errors import ConfigError
-from ..inspection.look import Column, is_table, look_at
+from ..inspection.look import Column, Look, is_table, look_at
 from .start import MATRICES, Start, separated, wrong
 
 SOURCES = "source src from fromnode fromnodeid citing head".split()
@@ -27,10 +27,7 @@ def ratings(path: Path) -> Start:
     look = look_at(path)
     if len(look.columns) < 2:
         raise wrong(path, "a table with a column of users and one of items; it has one column")
-    user, item = look.called(USERS), look.called(ITEMS)
-    rest = iter(look.without(user, item))
-    user = user or next(rest)
-    item = item or next(rest)
+    user, item = two_columns(look, USERS, ITEMS)
     rating, count = look.called(RATINGS), look.called(COUNTS)
     numbers = [c for c in look.without(user, item, look.called(TIMES)) if c.kind == "number"]
     value = rating or count or (numbers[0] if numbers else None)
@@ -74,10 +71,7 @@ def links(path: Path) -> Start:
     look = look_at(path, commented=True)
     if len(look.columns) < 2:
         raise wrong(path, "a table with two columns of pages, from and to; it has one column")
-    source, target = look.called(SOURCES), look.called(ENDS)
-    rest = iter(look.without(source, target))
-    source = source or next(rest)
-    target = target or next(rest)
+    source, target = two_columns(look, SOURCES, ENDS)
     if look.named:
         check_names(path, source, target)
     weight = look.called(COUNTS)
@@ -91,6 +85,13 @@ def links(path: Path) -> Start:
         "columns": "the file has no line of names; these are made up",
     }
     return Start(train, told=told)
+
+
+def two_columns(look: Look, first: list[str], second: list[str]) -> tuple[Column, Column]:
+    """Return the columns with one of these names each, or else the first others of a table."""
+    one, other = look.called(first), look.called(second)
+    rest = iter(look.without(one, other))
+    return one or next(rest), other or next(rest)
 
 
 def check_names(path: Path, source: Column, target: Column) -> None:

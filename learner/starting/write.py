@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,66 +19,37 @@ WIDTH = 28  # characters before a comment
 FEW = 1 << 17  # bytes of data from which a small share would be no row, or a few
 SHARE_OF_FEW = 0.2
 
-BEGUN: dict[str, dict[str, Any]] = {
-    "lda": {
-        "model": {"topics": 20, "inference": "gibbs"},
-        "eval": {"kind": "holdout", "share": 0.05},
-        "learner": {"passes": 30},
-    },
-    "nmf": {
-        "model": {"components": 20, "loss": "kullback-leibler"},
-        "eval": {"kind": "holdout", "share": 0.05},
-        "learner": {"passes": 30},
-    },
-    "als": {
-        "model": {},
-        "eval": {"kind": "holdout", "share": 0.1},
-        "data": {"shuffle": False},
-        "learner": {"passes": 10},
-    },
-    "ranking": {
-        "model": {},
-        "eval": {"kind": "holdout", "share": 0.1},
-        "data": {"block_rows": 64},
-        "learner": {"passes": 30},
-    },
-    "glm": {
-        "model": {},
-        "eval": {"kind": "holdout", "share": 0.1},
-        "data": {"shuffle": "blocks"},
-        "learner": {"passes": 10},
-    },
-    "fm": {
-        "model": {"factors": 8},
-        "eval": {"kind": "holdout", "share": 0.1},
-        "data": {"shuffle": "blocks"},
-        "learner": {"passes": 10},
-    },
-    "kmeans": {
-        "model": {"clusters": 20},
-        "eval": {"kind": "holdout", "share": 0.05},
-        "learner": {"passes": 10},
-    },
-    "svd": {
-        "model": {"components": 20},
-        "eval": {"kind": "holdout", "share": 0.05},
-        "learner": {"passes": 8},
-    },
-    "gaussian-mixture": {
-        "model": {"components": 10, "reg_covar": 0.01},
-        "eval": {"kind": "holdout", "share": 0.05},
-        "learner": {"passes": 20},
-    },
-    "word-vectors": {
-        "model": {"dimensions": 100},
-        "eval": {"kind": "holdout", "share": 0.05},
-        "learner": {"passes": 5},
-    },
-    "pagerank": {"model": {"damping": 0.85}, "learner": {"passes": 100}},
-    "components": {"model": {}, "learner": {"passes": 100}},
-    "triangles": {"model": {}, "learner": {}},
+
+@dataclass(frozen=True)
+class Begun:
+    """Settings of a model that do not depend on the data.
+
+    model: keys of `model`; passes: None: the default.
+    held_out: the share that is scored; None: the data that are trained on.
+    data: further keys of `data`.
+    """
+
+    model: dict[str, Any]
+    passes: int | None
+    held_out: float | None = None
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+BEGUN = {
+    "lda": Begun({"topics": 20, "inference": "gibbs"}, 30, 0.05),
+    "nmf": Begun({"components": 20, "loss": "kullback-leibler"}, 30, 0.05),
+    "als": Begun({}, 10, 0.1, {"shuffle": False}),
+    "ranking": Begun({}, 30, 0.1, {"block_rows": 64}),
+    "glm": Begun({}, 10, 0.1, {"shuffle": "blocks"}),
+    "fm": Begun({"factors": 8}, 10, 0.1, {"shuffle": "blocks"}),
+    "kmeans": Begun({"clusters": 20}, 10, 0.05),
+    "svd": Begun({"components": 20}, 8, 0.05),
+    "gaussian-mixture": Begun({"components": 10, "reg_covar": 0.01}, 20, 0.05),
+    "word-vectors": Begun({"dimensions": 100}, 5, 0.05),
+    "pagerank": Begun({"damping": 0.85}, 100),
+    "components": Begun({}, 100),
+    "triangles": Begun({}, None),
 }
-"""Settings of each model that do not depend on the data. Without `eval`, it is the same data."""
 
 TOLD = {
     "topics": "few for an overview, 100 and more for large collections",
@@ -108,14 +80,15 @@ def begun(
     Takes `target` and raises as `start_for`.
     """
     start, own = start_for(model, path, target), BEGUN[model]
-    held = own.get("eval", start.train)
-    if "share" in held and nbytes(path) < FEW:
-        held = held | {"share": SHARE_OF_FEW}
+    held, passes = start.train, {} if own.passes is None else {"passes": own.passes}
+    if own.held_out is not None:
+        share = SHARE_OF_FEW if nbytes(path) < FEW else own.held_out
+        held = {"kind": "holdout", "share": share}
     tree = {
-        "model": {"kind": model, **own["model"], **start.model},
-        "data": {"train": start.train, "eval": held, **own.get("data", {})},
+        "model": {"kind": model, **own.model, **start.model},
+        "data": {"train": start.train, "eval": held, **own.data},
         **({"optimizer": start.optimizer} if start.optimizer else {}),
-        "learner": {**own["learner"], **start.learner, "seed": 1, "report": True},
+        "learner": {**passes, **start.learner, "seed": 1, "report": True},
     }
     return tree, TOLD | start.told
 
