@@ -11,9 +11,20 @@ from blocklearn.models import Model
 from blocklearn.optimizers import Optimizer
 
 from .contract import CHECKS
-from .errors import ContractError as ContractError
 from .runs import Case
 from .sample import take_sample
+
+
+class ContractError(BlocklearnError):
+    """A model that breaks a promise: the message names the check, the place and the remedy.
+
+    `check`: the name of the check.
+    """
+
+    def __init__(self, model: str, check: str, problem: str) -> None:
+        """model: name of its class. problem: the place, the rule and the remedy."""
+        self.check = check
+        super().__init__(f"{model}: check {check!r}: {problem}")
 
 
 def check_model(
@@ -69,14 +80,16 @@ def check_model(
     case = Case(model, take_sample(model, data, rows), optimizer, tuple(mixins))
     applied = []
     for name, check in CHECKS.items():
+        kind = type(model).__name__
         try:
-            if check(case):
-                applied.append(name)
-        except ContractError:
-            raise
+            found = check(case)
         except BlocklearnError as error:
-            raise ContractError(type(model).__name__, name, str(error)) from error
+            raise ContractError(kind, name, str(error)) from error
         except Exception as error:
-            error.add_note(f"in check {name!r} of {type(model).__name__}")
+            error.add_note(f"in check {name!r} of {kind}")
             raise
+        if isinstance(found, str):
+            raise ContractError(kind, name, found)
+        if found:
+            applied.append(name)
     return applied

@@ -1,6 +1,6 @@
 """The promises of a model, one check each. `CHECKS` has their order: what finds most comes first.
 
-A check raises `ContractError`, returns True, or returns False where it says nothing of the model.
+A check returns True, or what is wrong; False where it says nothing of the model.
 """
 
 from __future__ import annotations
@@ -9,18 +9,17 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from ..errors import DivergedError
 from ..results.persistence import load, save
-from .errors import ContractError
 from .gradients import wrong_gradient
 from .runs import Case, first_difference, results
 from .sample import SampleSource, in_blocks, sizes_of
 
-Check = Callable[[Case], bool]
+Check = Callable[[Case], str | bool]
 
 NEAR = 1e-3
 """Of the largest number of an array: how far rounding may move its numbers where sums are made in
@@ -29,73 +28,60 @@ another order."""
 NOT_ZERO = "Divide by what cannot be 0, such as maximum(count, 1.0)."
 
 
-def fail(case: Case, check: str, problem: str) -> NoReturn:
-    """Raise ContractError."""
-    raise ContractError(type(case.model).__name__, check, problem)
-
-
-def check_training(case: Case) -> bool:
+def check_training(case: Case) -> str | bool:
     """Check that the model trains."""
     return bool(case.whole.digests)
 
 
-def check_python(case: Case) -> bool:
+def check_python(case: Case) -> str | bool:
     """`update` keeps nothing in Python."""
     for name, (pass_, block) in case.whole.changed.items():
-        fail(
-            case,
-            "python",
+        return (
             f"attribute self.{name} changed in block {block - 1} of pass {pass_}: must stay what "
             "allocate() made it. No checkpoint holds it, and replicas do not merge it. Keep it in "
-            "a parameter (self.steps <<= self.steps + 1.0).",
+            "a parameter (self.steps <<= self.steps + 1.0)."
         )
     return True
 
 
-def check_repeats(case: Case) -> bool:
+def check_repeats(case: Case) -> str | bool:
     """Two runs give the same bits."""
     found = first_difference(case.whole, case.traced())
     if found is not None:
-        fail(
-            case,
-            "repeats",
+        return (
             f"{found}: must have the same bits in every run. Draw random numbers with rng in "
             "allocate(), and with random(self.cache, shape, block.key) in update(), not with "
-            "NumPy.",
+            "NumPy."
         )
     return True
 
 
-def check_recorded(case: Case) -> bool:
+def check_recorded(case: Case) -> str | bool:
     """Blocks that repeat the launches of earlier ones have the bits of calling `update`."""
     called = replace(case, model=case.model.model_copy(update={"recorded": False}))
     found = first_difference(case.whole, called.traced())
     if found is not None:
-        fail(
-            case,
-            "recorded",
+        return (
             f"{found}: must have the same bits if `update` is called for every block, and if its "
             "launches are repeated. Let update() depend on the block and on matrices only, or set "
-            "`recorded = False` in the class.",
+            "`recorded = False` in the class."
         )
     return True
 
 
-def check_threads(case: Case) -> bool:
+def check_threads(case: Case) -> str | bool:
     """1, 2 and 8 threads give the same bits."""
     for threads in (2, 8):
         found = first_difference(case.whole, case.traced(threads=threads))
         if found is not None:
-            fail(
-                case,
-                "threads",
+            return (
                 f"{found}: must have the same bits with {threads} threads and with one. Compute "
-                "with functions of blocklearn.matcache, and read no number of threads.",
+                "with functions of blocklearn.matcache, and read no number of threads."
             )
     return True
 
 
-def check_allocation(case: Case) -> bool:
+def check_allocation(case: Case) -> str | bool:
     """Training allocates nothing once it is warm."""
     learner = case.learner().fit()
     count = learner.progress.allocations_after_warmup
@@ -105,62 +91,54 @@ def check_allocation(case: Case) -> bool:
     learner.close()
     count = max(count, stats.allocations_after_warmup)
     if count or (planned and stats.allocations != 1):
-        fail(
-            case,
-            "allocation",
+        return (
             f"allocations={count or stats.allocations - 1} after the first block of pass 0: must "
             "be 0. Make matrices in allocate(), and set numbers that change with "
-            "self.number(name).set(value).",
+            "self.number(name).set(value)."
         )
     return True
 
 
-def check_resume(case: Case) -> bool:
+def check_resume(case: Case) -> str | bool:
     """Check that a run that stops within a pass and resumes ends with the same bits."""
     for (pass_, block), state in case.whole.states.items():
         found = first_difference(case.whole, case.traced(state=state))
         if found is not None:
-            fail(
-                case,
-                "resume",
+            return (
                 f"{found}, resumed after block {block - 1} of pass {pass_}: must have the same "
                 "bits as without the stop. What lasts from block to block is a parameter "
                 "(self.parameter(..., saved=False) if only training needs it), not scratch and no "
-                "attribute.",
+                "attribute."
             )
     return True
 
 
-def check_folder(case: Case) -> bool:
+def check_folder(case: Case) -> str | bool:
     """Check that a loaded model has the parameters, predictions and scores of the saved one."""
     learner = case.learner(mixins=()).fit()  # a folder holds none
     with tempfile.TemporaryDirectory() as folder:
         save(learner, Path(folder) / "model")
         loaded = load(Path(folder) / "model", type(case.model), threads=1)
         if loaded.model != learner.model:
-            fail(
-                case,
-                "folder",
+            return (
                 f"fields {loaded.model!r}: must be those that were saved, {learner.model!r}. Let "
-                "validators leave alone what model_dump(mode='json') gives.",
+                "validators leave alone what model_dump(mode='json') gives."
             )
         expected, again = (dict(results(one, case.source)) for one in (learner, loaded))
         unsaved = {f"parameter {name!r}" for name in learner.model.unsaved}
         for name in sorted(expected.keys() - unsaved):
             if name not in again or again[name].tobytes() != expected[name].tobytes():
-                fail(
-                    case,
-                    "folder",
+                return (
                     f"{name} of the model that was saved and loaded: must have the same bits as "
                     "before. What score() and predict() read is a saved parameter, a field, or "
-                    "follows from these in allocate().",
+                    "follows from these in allocate()."
                 )
         loaded.close()
     learner.close()
     return True
 
 
-def check_replicas(case: Case) -> bool:
+def check_replicas(case: Case) -> str | bool:
     """Two replicas give the same bits in every run, resumed or not."""
     if case.optimizer is not None and case.optimizer.keeps_rows:
         return False  # it takes one replica
@@ -170,16 +148,14 @@ def check_replicas(case: Case) -> bool:
         found = first_difference(whole, case.traced(state=state, **options))
         if found is not None:
             how = "" if state is None else ", resumed in the middle of a pass"
-            fail(
-                case,
-                "replicas",
+            return (
                 f"{found}{how}: must have the same bits in every run with two replicas. Replicas "
-                "are copies of the model: let them share no mutable field or class attribute.",
+                "are copies of the model: let them share no mutable field or class attribute."
             )
     return True
 
 
-def check_padding(case: Case) -> bool:
+def check_padding(case: Case) -> str | bool:
     """Rows that fill up a block change nothing: blocks of more padding have the same results."""
     rows = case.block_rows
     sizes = sizes_of(case.sample.rows, rows)
@@ -189,48 +165,42 @@ def check_padding(case: Case) -> bool:
         if numbers.shape == other[name].shape and not _close(numbers, other[name]):
             place = np.unravel_index(np.argmax(np.abs(numbers - other[name])), numbers.shape)
             where = ", ".join(map(str, map(int, place)))
-            fail(
-                case,
-                "padding",
+            return (
                 f"{name}[{where}]={other[name][place]:g} after pass 0 in blocks with "
                 f"{wide.shape.rows - rows} padding rows: must be {numbers[place]:g}, as in blocks "
                 f"without padding (but for the last block, {len(sizes) - 1}). Multiply what is "
                 "summed over rows by block.weights, and divide by block.weight, not by the rows "
-                "of a block.",
+                "of a block."
             )
     return True
 
 
-def check_empty_block(case: Case) -> bool:
+def check_empty_block(case: Case) -> str | bool:
     """Check that a block whose rows have no entries leaves all numbers finite."""
     rows = case.block_rows
     emptied = case.sample.emptied(rows, 2 * rows)
     source = in_blocks(emptied, sizes_of(emptied.rows, rows), rows)
-    _finite(case, "empty block", source, "block 1 has no entries in any row")
-    return True
+    return _finite(case, source, "block 1 has no entries in any row")
 
 
-def check_single_row(case: Case) -> bool:
+def check_single_row(case: Case) -> str | bool:
     """Check that a last block of one row leaves all numbers finite."""
     rows = case.block_rows
     sample = case.sample.first(2 * rows + 1)
     source = in_blocks(sample, sizes_of(sample.rows, rows), rows)
-    _finite(case, "single row", source, "the last block has one row")
-    return True
+    return _finite(case, source, "the last block has one row")
 
 
-def check_gradients(case: Case) -> bool:
+def check_gradients(case: Case) -> str | bool:
     """Gradients are those of the loss; see `check_model` for which that is."""
     found = wrong_gradient(case)
     if isinstance(found, bool):
         return found
     if found is not None:
-        fail(
-            case,
-            "gradients",
+        return (
             f"updates of parameter {found.parameter!r} in block 0: slope={found.given:.6g}: must "
             f"be {found.found:.6g}, the slope of the block's mean loss in the same direction. "
-            "Hand over the derivative of the weighted mean, sum(w_i loss_i) / block.weight.",
+            "Hand over the derivative of the weighted mean, sum(w_i loss_i) / block.weight."
         )
     return True
 
@@ -265,22 +235,15 @@ def _close(one: Any, other: Any) -> bool:
     return bool(np.allclose(one, other, rtol=NEAR, atol=NEAR * largest, equal_nan=True))
 
 
-def _finite(case: Case, check: str, source: SampleSource, where: str) -> None:
+def _finite(case: Case, source: SampleSource, where: str) -> str | bool:
+    """Check that two passes over `source` leave all numbers finite."""
     try:
         found = _results(case, source, passes=2)
     except DivergedError as error:
-        raise ContractError(
-            type(case.model).__name__,
-            check,
-            f"{where}: must leave all numbers finite. {NOT_ZERO} ({error})",
-        ) from error
+        return f"{where}: must leave all numbers finite. {NOT_ZERO} ({error})"
     for name, numbers in found.items():
         bad = np.argwhere(~np.isfinite(numbers))
         if len(bad):
-            index = ", ".join(map(str, bad[0]))
-            fail(
-                case,
-                check,
-                f"{name}[{index}]={numbers[tuple(bad[0])]} where {where}: must be finite. "
-                f"{NOT_ZERO}",
-            )
+            value, index = numbers[tuple(bad[0])], ", ".join(map(str, bad[0]))
+            return f"{name}[{index}]={value} where {where}: must be finite. {NOT_ZERO}"
+    return True

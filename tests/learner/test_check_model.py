@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import blocklearn as bl
+from blocklearn.learner.checking.check_model import ContractError
 from blocklearn.learner.checking.contract import CHECKS
-from blocklearn.learner.checking.errors import ContractError
 from blocklearn.learner.checking.gradients import wrong_gradient
 from blocklearn.learner.checking.runs import Case
 from blocklearn.learner.checking.sample import SampleSource, take_sample
