@@ -77,8 +77,7 @@ def save(learner: Learner, path: Path | str) -> None:
     config = model.model_dump(mode="json")
     if ":" in config.get("kind", ""):  # a file or a package, which a model folder never names
         del config["kind"]
-    model_folder.save(
-        Path(path),
+    saved = Saved(
         kind=kind_of(type(model)),
         config=config,
         tensors=_tensors(learner),
@@ -97,6 +96,7 @@ def save(learner: Learner, path: Path | str) -> None:
         row_names=learner.row_names if 0 in model.row_states.values() else None,
         outputs=outputs_of(learner),
     )
+    model_folder.save(Path(path), saved)
 
 
 def _tensors(learner: Learner) -> Mapping[str, NDArray[Any] | RowPieces]:
@@ -189,7 +189,7 @@ def load(
     data.targets, data.target_names = saved.targets, saved.target_names
     position = {there: saved.metrics.get(name, 0) for name, there in POSITION.items()}
     position |= {name: saved.metrics[name] for name in STEPS if name in saved.metrics}
-    learner.restore(State(tensors=saved.tensors, position=position))
+    learner.restore(State(tensors=dict(saved.tensors), position=position))
     about = {*POSITION, *STEPS, WHICH, model_folder.LOST}
     learner.progress.scores = {  # a score that is not a number is null in JSON
         k: math.nan if v is None else v for k, v in saved.metrics.items() if k not in about

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import xxhash
 
 from ..errors import ModelFolderError, ModelMissingError
-from .schemas import REMEDY, Manifest, check_content
+from .schemas import REMEDY, Manifest, check_content, parsed
 
 
 class Format(NamedTuple):
@@ -86,10 +86,7 @@ def read_manifest(
         text = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         raise ModelMissingError(f"{folder}: {missing}") from None
-    try:
-        manifest = json.loads(text)
-    except (ValueError, RecursionError):
-        raise ModelFolderError(f"{path}: damaged: not JSON") from None
+    manifest = parsed(text, path)
     if not isinstance(manifest, dict) or manifest.get("format") != format.name:
         raise ModelFolderError(f"{path}: not a {format.name}, or damaged")
     version = manifest.get("version")

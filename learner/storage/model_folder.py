@@ -11,13 +11,11 @@
 | `README.md` | a description of the model and these files for people |
 
 Nothing is pickled. Every file is compared with its digest when it is read.
-
-Longer than 300 lines: writing, reading and checking share the names of these files.
 """
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -29,11 +27,10 @@ from blocklearn.datasources import HashedWords, Ids
 from blocklearn.durable import current, settle, write_folder
 from blocklearn.models import MODELS
 
-from ..engines.row_pieces import RowPieces
 from ..errors import ModelFolderError, RunFolderError
 from .manifest import Format, finite, read_manifest, read_verified, verified, write_manifest
 from .name_files import read_hashed, read_names, write_hashed, write_names
-from .schemas import REMEDY, ModelManifest, ModelMetrics, check_content, check_counts, shown
+from .schemas import REMEDY, ModelManifest, ModelMetrics, check_content, check_counts, parsed, shown
 from .tensor_file import Mapped, check_finite, read_tensors, write_tensors
 
 FORMAT = Format("blocklearn model", 1)
@@ -57,11 +54,11 @@ class Saved:
     Attributes:
         kind: the name of the model class.
         config: the values of the model's fields.
-        tensors: the parameters and row states by name.
+        tensors: the parameters and row states by name: arrays, or `RowPieces` to be written.
         names: the names of the columns; None: unknown.
         fingerprint: the fingerprint of the training data.
         metrics: scores at the end of training, and its length.
-        libraries: the versions of the libraries that wrote the folder.
+        libraries: the versions of the libraries that wrote the folder; by default the present ones.
         targets: the number of targets.
         columns: the number of columns of the training data; None: not recorded.
         target_names: the names of the targets; None: unknown.
@@ -71,47 +68,35 @@ class Saved:
 
     kind: str
     config: dict[str, Any]
-    tensors: dict[str, NDArray[Any]]
+    tensors: Mapping[str, Any]
     names: Sequence[str] | None
     fingerprint: str
     metrics: dict[str, Any]
-    libraries: dict[str, str]
+    libraries: dict[str, str] = field(
+        default_factory=lambda: {library: version(library) for library in LIBRARIES}
+    )
     targets: int = 0
     columns: int | None = None
-    target_names: list[str] | None = None
-    row_names: Ids | None = None
+    target_names: Sequence[str] | None = None
+    row_names: Sequence[str] | None = None
     outputs: list[dict[str, str]] | None = None
 
 
-def save(
-    path: Path,
-    *,
-    kind: str,
-    config: Mapping[str, Any],
-    tensors: Mapping[str, NDArray[Any] | RowPieces],
-    names: Sequence[str] | None,
-    fingerprint: str,
-    metrics: Mapping[str, Any],
-    targets: int = 0,
-    columns: int | None = None,
-    target_names: Sequence[str] | None = None,
-    row_names: Sequence[str] | None = None,
-    outputs: Sequence[Mapping[str, str]] | None = None,
-) -> None:
+def save(path: Path, saved: Saved) -> None:
     """Write a model to the folder `path`, completely or not at all.
 
     At every moment of a replacement, the old or the new model can be loaded. Other files in the
-    folder stay. For the arguments see `Saved`.
+    folder stay.
 
     Raises:
         RunFolderError: `path` is no folder of a model or a run, but has files of these names.
         OSError: the folder cannot be written.
     """
-    path = Path(path)
-    words, seen = names, None
+    path, names = Path(path), saved.names
+    words, seen, bits = names, None, None
     if isinstance(names, HashedWords):
-        words, seen = names.first or None, names.seen or None
-    known = {VOCABULARY: words, ROWS: row_names}
+        words, seen, bits = names.first or None, names.seen or None, names.bits
+    known = {VOCABULARY: words, ROWS: saved.row_names}
     named = {file: listed for file, listed in known.items() if listed is not None}
     settle(path)
     foreign = [name for name in FILES if (path / name).exists()]
@@ -122,9 +107,9 @@ def save(
         )
 
     def fill(folder: Path) -> None:
-        entries = write_tensors(folder / WEIGHTS, tensors)
+        entries = write_tensors(folder / WEIGHTS, saved.tensors)
         files = [WEIGHTS, METRICS]
-        numbers = {name: finite(value) for name, value in metrics.items()}
+        numbers = {name: finite(value) for name, value in saved.metrics.items()}
         (folder / METRICS).write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")
         for file, listed in named.items():
             write_names(folder / file, listed)
@@ -133,17 +118,17 @@ def save(
             write_hashed(folder / HASHED, seen)
             files.append(HASHED)
         content = {
-            "kind": kind,
-            "config": dict(config),
+            "kind": saved.kind,
+            "config": saved.config,
             "tensors": entries,
-            "hash_bits": names.bits if isinstance(names, HashedWords) else None,
-            "targets": targets,
-            "columns": columns,
-            "target_names": None if target_names is None else list(target_names),
-            "outputs": None if outputs is None else [dict(output) for output in outputs],
-            "fingerprint": fingerprint,
+            "hash_bits": bits,
+            "targets": saved.targets,
+            "columns": saved.columns,
+            "target_names": None if saved.target_names is None else list(saved.target_names),
+            "outputs": saved.outputs,
+            "fingerprint": saved.fingerprint,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "libraries": {library: version(library) for library in LIBRARIES},
+            "libraries": saved.libraries,
         }
         write_manifest(folder, MANIFEST, format=FORMAT, content=content, files=files)
         (folder / README).write_text(_readme(content, numbers, named), encoding="utf-8")
@@ -228,11 +213,7 @@ def about(folder: Path, missing: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """
     manifest = read_manifest(folder, MANIFEST, format=FORMAT, schema=ModelManifest, missing=missing)
     check_counts(manifest, folder / MANIFEST)
-    data = read_verified(folder, METRICS, manifest)
-    try:
-        metrics = json.loads(data)
-    except (ValueError, RecursionError):
-        raise ModelFolderError(f"{folder / METRICS}: damaged: not JSON") from None
+    metrics = parsed(read_verified(folder, METRICS, manifest), folder / METRICS)
     check_content(ModelMetrics, metrics, folder / METRICS)
     return manifest, metrics
 

@@ -254,13 +254,17 @@ def read_json(schema: type[BaseModel], path: Path) -> dict[str, Any]:
         FileNotFoundError: there is no such file.
         ModelFolderError: the file is damaged, or `schema` refuses a field.
     """
+    found: dict[str, Any] = parsed(path.read_bytes(), path)
+    check_content(schema, found, path)
+    return found
+
+
+def parsed(text: bytes, path: Path) -> Any:
+    """Return the contents of the JSON file `path`. Raises `ModelFolderError` if it is damaged."""
     try:
-        content = json.loads(path.read_bytes())
+        return json.loads(text)
     except (ValueError, RecursionError):
         raise ModelFolderError(f"{path}: damaged: not JSON") from None
-    check_content(schema, content, path)
-    found: dict[str, Any] = content
-    return found
 
 
 def check_counts(content: Mapping[str, Any], path: Path) -> None:

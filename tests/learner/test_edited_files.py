@@ -22,6 +22,7 @@ from blocklearn.learner.errors import ModelFolderError
 from blocklearn.learner.runs.run_folder import RunFolder
 from blocklearn.learner.storage import model_folder
 from blocklearn.learner.storage.manifest import _digest as digest_of
+from blocklearn.learner.storage.model_folder import Saved
 from blocklearn.matcache import ShapeError
 from blocklearn.models import ALS, GLM, LDA, MODELS, NMF, Ranking
 from tests.support.edits import edits, text_of
@@ -246,10 +247,8 @@ def test_a_model_with_numbers_that_are_none(number: float, tmp_path: Path) -> No
     bl.save(learner, tmp_path / "m")
     saved = model_folder.load(tmp_path / "m")
     saved.tensors["W"][3, 1] = number
-    model_folder.save(
-        tmp_path / "bad", kind="glm", config=saved.config, tensors=saved.tensors, names=None,
-        fingerprint="", metrics=saved.metrics, targets=2,
-    )  # fmt: skip
+    bad = Saved("glm", saved.config, saved.tensors, None, "", saved.metrics, targets=2)
+    model_folder.save(tmp_path / "bad", bad)
     with pytest.raises(ModelFolderError, match=r"weights.safetensors: W\[3, 1\]=(nan|inf): must"):
         bl.load(tmp_path / "bad")
 

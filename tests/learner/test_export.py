@@ -187,9 +187,7 @@ def test_a_model_is_not_copied_into_memory(tmp_path: Path) -> None:
     import tracemalloc
 
     users = np.zeros((1 << 18, 64), np.float32)
-    model_folder.save(
-        tmp_path / "m", kind="als", config={}, tensors={"users": users}, names=None,
-        fingerprint="", metrics={})  # fmt: skip
+    model_folder.save(tmp_path / "m", Saved("als", {}, {"users": users}, None, "", {}))
     mapped = model_folder.load(tmp_path / "m", mapped=True)
     for ending in ("npy", "npz", "parquet"):
         tracemalloc.start()
@@ -257,9 +255,8 @@ def test_a_folder_keeps_other_files(tmp_path: Path) -> None:
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    model_folder.save(
-        tmp_path / "m", kind="als", config={}, tensors=FACTORS.tensors, names=ITEMS,
-        row_names=USERS, fingerprint="", metrics={})  # fmt: skip
+    saved = Saved("als", {}, FACTORS.tensors, ITEMS, "", {}, row_names=USERS)
+    model_folder.save(tmp_path / "m", saved)
     run, out = str(tmp_path / "m"), str(tmp_path / "items.npy")
     assert learn("export", run, "--to", out, "--tensor", "items") == 0
     assert capsys.readouterr().out == f"{out}: items, 2 x 4\n"

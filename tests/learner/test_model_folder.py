@@ -15,7 +15,7 @@ from safetensors.numpy import load_file
 from blocklearn import durable
 from blocklearn.learner.errors import ModelFolderError, ModelMissingError, RunFolderError
 from blocklearn.learner.storage import model_folder
-from blocklearn.learner.storage.model_folder import load, save
+from blocklearn.learner.storage.model_folder import Saved, load, save
 from blocklearn.learner.storage.tensor_file import read_tensors, write_tensors
 
 WEIGHTS = np.arange(12.0, dtype=np.float32).reshape(3, 4)
@@ -32,7 +32,7 @@ def write(path: Path, **changes: object) -> Path:
         "fingerprint": "abc",
         "metrics": {"passes": 3, "perplexity": 12.5},
     }
-    save(path, **(model | changes))  # type: ignore[arg-type]
+    save(path, Saved(**(model | changes)))  # type: ignore[arg-type]
     return path
 
 

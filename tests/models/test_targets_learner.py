@@ -13,6 +13,7 @@ import blocklearn as bl
 from blocklearn.datasources import DataError, HashedWords, MatrixSource
 from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.storage import model_folder
+from blocklearn.learner.storage.model_folder import Saved
 from blocklearn.matcache import ShapeError, colsum, total
 
 
@@ -160,8 +161,8 @@ def test_hashed_columns_are_saved_as_a_number(tmp_path: Path) -> None:
         "fingerprint": "",
         "metrics": {},
     }
-    model_folder.save(tmp_path / "m", names=["a", "b"], **shared)
-    model_folder.save(tmp_path / "m", names=HashedWords(20), **shared)
+    model_folder.save(tmp_path / "m", Saved(names=["a", "b"], **shared))
+    model_folder.save(tmp_path / "m", Saved(names=HashedWords(20), **shared))
     assert not (tmp_path / "m" / "vocab.arrow").exists()
     assert model_folder.load(tmp_path / "m").names == HashedWords(20)
 
