@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from blocklearn.datasources import DataSource, MatrixSource
-from blocklearn.matcache import DeviceError, available_threads, resolve
+from blocklearn.matcache import DeviceError, resolve
 
 IndexSetting = Literal["auto", "host", "device"]
 """Who makes the transposed index of blocks; "auto": see `index_choice`."""
@@ -43,13 +43,6 @@ def fixed_bytes(source: DataSource | None, *, indexed: bool, nnz: int) -> int:
     if not isinstance(source, MatrixSource):
         return 0
     return source.fixed_bytes(indexed=indexed, nnz=nnz)
-
-
-def share(threads: int | None, replicas: int) -> int | None:
-    """Return the threads of each replica; None shares all available ones."""
-    if replicas == 1:
-        return threads
-    return max(1, (threads or available_threads()) // replicas)
 
 
 def one_each(device: str | Sequence[str], replicas: int | Literal["auto"]) -> list[str]:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from blocklearn.matcache import Tables
+from blocklearn.matcache import Tables, available_threads
 
 from .checks import check_whole
-from .devices import IndexSetting, one_each, share
+from .devices import IndexSetting, one_each
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,9 @@ class Execution:
     @property
     def threads_each(self) -> int | None:
         """The threads of each replica; None: all that the process may use."""
-        return share(self.threads, self.replicas)
+        if self.replicas == 1:
+            return self.threads
+        return max(1, (self.threads or available_threads()) // self.replicas)
 
     def decisive(self) -> dict[str, Any]:
         """Return the settings that decide the result, but for the devices."""

@@ -44,7 +44,7 @@ def check_kept_rows(
     """
     if optimizer is None or not optimizer.keeps_rows:
         return
-    kind = str(getattr(optimizer, "kind", type(optimizer).__name__))
+    kind = _kind(optimizer)
     why = None
     if replicas > 1:
         why = f"there are {replicas} replicas, whose weights would not fit them. Use one"
@@ -58,7 +58,7 @@ def check_meaning(model: Model, optimizer: Optimizer | None) -> None:
     """Raise CombinationError if model and optimizer differ on what updates mean."""
     if optimizer is None:
         return
-    kind = str(getattr(optimizer, "kind", type(optimizer).__name__))
+    kind = _kind(optimizer)
     if optimizer.normalises and model.needs_scale is not None:
         raise CombinationError(
             f"optimizer={kind}: makes the columns of a parameter sum to 1, but "
@@ -66,11 +66,9 @@ def check_meaning(model: Model, optimizer: Optimizer | None) -> None:
         )
     if model.meaning is None or model.meaning == optimizer.meaning:
         return
-    default = model.default_optimizer()
-    use = "" if default is None else f" Use {getattr(default, 'kind', type(default).__name__)}."
     raise CombinationError(
         f"{kind} takes updates as {optimizer.meaning}, but those of {type(model).__name__} are "
-        f"{model.meaning}.{use}"
+        f"{model.meaning}.{_remedy(model)}"
     )
 
 
@@ -78,15 +76,19 @@ def check_start(model: Model, optimizer: Optimizer | None) -> None:
     """Raise CombinationError if an optimizer begins where a model would learn too little."""
     if optimizer is None or not (optimizer.starts_at_zero and model.stays_at_zero):
         return
-    kind, default = (
-        str(getattr(optimizer, "kind", type(optimizer).__name__)),
-        model.default_optimizer(),
-    )
-    use = "" if default is None else f" Use {getattr(default, 'kind', type(default).__name__)}."
     raise CombinationError(
-        f"optimizer={kind}: begins with parameters of 0, and {type(model).__name__} has some whose "
-        f"gradients are 0 there: they would stay 0.{use}"
+        f"optimizer={_kind(optimizer)}: begins with parameters of 0, and {type(model).__name__} "
+        f"has some whose gradients are 0 there: they would stay 0.{_remedy(model)}"
     )
+
+
+def _kind(optimizer: Optimizer) -> str:
+    return str(getattr(optimizer, "kind", type(optimizer).__name__))
+
+
+def _remedy(model: Model) -> str:
+    default = model.default_optimizer()
+    return "" if default is None else f" Use {_kind(default)}."
 
 
 def versions(optimizer: Optimizer | None) -> dict[str, int]:
