@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,7 +98,8 @@ def predict_pairs(learner: Learner, users: Any, items: Any) -> Pairs:
     who, what = as_ids(users), as_ids(items)
     if len(who) != len(what):
         raise ValueError(f"{len(who):,} users and {len(what):,} items; pairs need as many of each.")
-    user_rows, item_rows = numbers_of(factors, "user", who), numbers_of(factors, "item", what)
+    user_rows = factors.names("user").numbers(who)
+    item_rows = factors.names("item").numbers(what)
     values = pair_values(learner, factors, user_rows, item_rows)
     return Pairs(who, what, values, user_rows >= 0, item_rows >= 0)
 
@@ -131,8 +132,3 @@ def as_ids(given: Any) -> Ids:
     if isinstance(given, Ids):
         return given
     return Ids([str(one) for one in np.atleast_1d(np.asarray(given)).tolist()])
-
-
-def numbers_of(factors: Factors, side: Literal["user", "item"], ids: Ids) -> NDArray[np.int64]:
-    """Return the numbers of ids, -1 for unknown ones."""
-    return factors.names(side).numbers(ids)
