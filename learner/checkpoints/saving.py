@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,42 +28,34 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class SaveCheckpoints(Hook):
     """Saves when due, after an evaluation that is the best so far, and at the end.
 
     It must come after hooks that write events, and before hooks that stop the run.
+
+    folder: of checkpoints.
+    settings: when to save, and how many checkpoints to keep.
+    config, fingerprint, eval_fingerprint: the configuration of the run, and what tells the data of
+        training and of evaluations apart, saved with each checkpoint.
+    saved: called with progress and path once a checkpoint is on disk.
+    keep_best: whether to save after each evaluation that is the best so far.
+    again: what resumes from a checkpoint, for messages.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        settings: CheckpointConfig,
-        *,
-        config: Mapping[str, Any],
-        fingerprint: str,
-        eval_fingerprint: str | None = None,
-        saved: Callable[[Progress, Path], None],
-        keep_best: bool = False,
-        again: str = "--resume auto",
-    ) -> None:
-        """Store the settings; nothing is saved yet.
+    folder: Path
+    settings: CheckpointConfig
+    _: KW_ONLY
+    config: dict[str, Any]
+    fingerprint: str
+    saved: Callable[[Progress, Path], None]
+    eval_fingerprint: str | None = None
+    keep_best: bool = False
+    again: str = "--resume auto"
 
-        Args:
-            folder: the folder of checkpoints.
-            settings: when to save, and how many checkpoints to keep.
-            config: the configuration of the run, saved with each checkpoint.
-            fingerprint: the fingerprint of the training data, saved too.
-            eval_fingerprint: that of the data for evaluations, likewise.
-            saved: called with progress and path once a checkpoint is on disk.
-            keep_best: whether to save after each evaluation that is the best so far.
-            again: what resumes from a checkpoint, for messages.
-        """
-        self.again = again
-        self.folder, self.settings = folder, settings
-        self.config, self.fingerprint = dict(config), fingerprint
-        self.eval_fingerprint = eval_fingerprint
-        self.saved, self.keep_best = saved, keep_best
-        self.copies = stored(settings.store)
+    def __post_init__(self) -> None:
+        """Know the copies in a store; nothing is saved yet."""
+        self.copies = stored(self.settings.store)
         self._improved = False
 
     def start(self, learner: Learner, progress: Progress) -> None:
