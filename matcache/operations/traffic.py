@@ -71,14 +71,14 @@ def _product(args: Any, nnz: float) -> Moved:
     return _operands([left, right, out], nnz)._replace(flops=each * inner * prod(out.shape))
 
 
-def _gathering(table: int, each: Callable[[int], float]) -> Rule:
-    """Return the rule of a launch that reads a row of a table for each non-zero.
+def _gathering(each: Callable[[int], float]) -> Rule:
+    """Return the rule of a launch that reads a row of a table, operand 2, for each non-zero.
 
-    table: number of the operand. each: operations of a non-zero, for k numbers in a row.
+    each: operations of a non-zero, for k numbers in a row.
     """
 
     def rule(args: Any, nnz: float) -> Moved:
-        read, k = args[table], args[table].shape[1]
+        read, k = args[2], args[2].shape[1]
         others = _operands([arg for arg in args if arg is not read], nnz)
         return Moved(others.nbytes + nnz * k * read.dtype.itemsize, nnz * each(k))
 
@@ -116,10 +116,10 @@ _RULES: dict[str, Rule] = {
     "rowwise": _rowwise,
     "dense": _dense,
     "product": _product,
-    "transposed_product": _gathering(2, lambda k: 2 * k),
-    "add_transposed_product": _gathering(2, lambda k: 2 * k),
-    "add_exact_product": _gathering(2, lambda k: 5 * k),
-    "add_outer": _gathering(2, lambda k: k * k),
+    "transposed_product": _gathering(lambda k: 2 * k),
+    "add_transposed_product": _gathering(lambda k: 2 * k),
+    "add_exact_product": _gathering(lambda k: 5 * k),
+    "add_outer": _gathering(lambda k: k * k),
     "solve_rows": _solve_rows,
     "sample_topics": _sampled,
     "redraw_topics": _sampled,

@@ -28,9 +28,9 @@ def load(path: Path | None, max_docs: int = 0) -> tuple[Any, str]:
     return X, name
 
 
-def power_law(documents: int, words: int, mean_length: int = 100, seed: int = 0) -> Any:
+def power_law(documents: int, words: int, mean_length: int = 100) -> Any:
     """Return random counts [documents x words]: Zipf's law, lognormal lengths."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     probability = 1.0 / (np.arange(words) + 2.7) ** 1.07
     cumulative = np.cumsum(probability / probability.sum())
     lengths = np.maximum(1, rng.lognormal(np.log(mean_length) - 0.125, 0.5, documents)).astype(int)

@@ -139,11 +139,11 @@ def scores(learned: Learned, held: Texts) -> dict[str, float]:
     return dict(zip(SCORES, (neighbours(learned, held), first, among_five), strict=True))
 
 
-def neighbours(learned: Learned, held: Texts, reach: int = 5) -> float:
-    """Return the share of pairs of neighbours that score above pairs with a random word."""
+def neighbours(learned: Learned, held: Texts) -> float:
+    """Return the share of pairs at most 5 words apart that score above pairs with a random word."""
     row = {word: n for n, word in enumerate(learned.words)}
     rows = [np.array([row[word] for word in text if word in row], int) for text in held]
-    pairs = [(x[:-d], x[d:]) for x in rows for d in range(1, reach + 1)]
+    pairs = [(x[:-d], x[d:]) for x in rows for d in range(1, 6)]
     c, o = (np.concatenate(side) for side in zip(*pairs, strict=True))
     random = np.random.default_rng(0).permutation(o)
     near, far = ((learned.v[c] * learned.u[other]).sum(axis=1) for other in (o, random))
