@@ -50,6 +50,7 @@ from tests.support import cuda_host, programs
 from tests.support.backends import needs_compiler
 from tests.support.cubin import ARCHITECTURES, TEXTS, nvrtc, ptx, resources
 from tests.support.cuda_gpu import DeviceModule
+from tests.support.often import crossed
 
 
 def sparse(rows: int, columns: int, seed: int = 0) -> Any:
@@ -174,8 +175,7 @@ def rounded(table: Any) -> Any:
 
 
 @needs_compiler
-@pytest.mark.parametrize("threads", [1, 64])
-@pytest.mark.parametrize("k", [5, 36, 64])
+@crossed(threads=[1, 64], k=[5, 36, 64])
 def test_tables_of_bfloat16_are_summed_in_float32(k: int, threads: int) -> None:
     case = Case("lda", k=k)
     case.args = (*case.args[:2], rounded(case.args[2]), *case.args[3:])
@@ -344,8 +344,7 @@ def by_columns(Xt: Any, w: Any, bias: Any, table: Any) -> Any:
 
 
 @needs_compiler
-@pytest.mark.parametrize("threads", [1, 64, -64])
-@pytest.mark.parametrize("k", [3, 36])
+@crossed(threads=[1, 64, -64], k=[3, 36])
 def test_programs_over_columns(k: int, threads: int) -> None:
     X = sparse(40, 13).tolil()
     X[:, 4] = 0  # does not occur
@@ -480,8 +479,7 @@ def test_dense_expressions_compile(ending: Ending, architecture: str) -> None:
 
 
 @needs_compiler
-@pytest.mark.parametrize("threads", [1, 64])
-@pytest.mark.parametrize("ending", ["assign", "total", "colsum"])
+@crossed(threads=[1, 64], ending=["assign", "total", "colsum"])
 def test_dense_expressions_on_the_host_match_numpy(ending: Ending, threads: int) -> None:
     source, args, expected = dense_case(ending)
     rows, columns = expected.shape

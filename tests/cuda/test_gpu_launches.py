@@ -16,6 +16,7 @@ from blocklearn.matcache.cuda.launcher import Launcher
 from blocklearn.optimizers import LBFGS
 from scripts.benchmarks.idle_device import idle_devices
 from tests.support.model_variants import data_for, variants
+from tests.support.often import crossed
 
 FOUND = {  # LBFGS divides by numbers of the device, which are 0 here
     name: variant
@@ -28,8 +29,7 @@ UNCOUNTED = {  # launches of a pass
 }
 
 
-@pytest.mark.parametrize("index", ["host", "device"])
-@pytest.mark.parametrize("name", FOUND)
+@crossed(index=["host", "device"], name=FOUND)
 def test_a_pass_of_training_makes_as_many(
     name: str, index: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

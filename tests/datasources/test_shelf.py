@@ -12,6 +12,7 @@ import blocklearn as bl
 from blocklearn.datasources import DataError, HostBlock, MatrixSource
 from blocklearn.datasources.arrays.block_shape import CsrArrays, IndexArrays
 from blocklearn.datasources.memory.order import RowOrder
+from tests.support.often import crossed
 
 
 def contents(block: HostBlock) -> dict[str, Any]:
@@ -158,8 +159,7 @@ def test_shuffle_is_checked() -> None:
             MatrixSource(np.ones((3, 2)), shuffle=wrong)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("inference", ["vb", "cvb0", "gibbs"])
-@pytest.mark.parametrize("shuffle", [False, "blocks"])
+@crossed(inference=["vb", "cvb0", "gibbs"], shuffle=[False, "blocks"])
 def test_a_model_learns_the_same_from_kept_blocks(inference: Any, shuffle: Any) -> None:
     """To the last bit: nothing that a model does to a block is left in what was kept."""
     X = sparse.csr_array(np.ceil(matrix().toarray() * 3).astype(np.float32))

@@ -22,7 +22,7 @@ from blocklearn.learner.storage.tensor_file import read_tensors
 from tests.engines.test_parts import DAMAGES, apart, full  # noqa: F401
 from tests.engines.test_workers import Stops
 from tests.support.filed_workers import made, whole
-from tests.support.often import first_often
+from tests.support.often import crossed, first_often
 from tests.support.workers import as_workers, results
 
 NAMES = first_often(["factors", "vb", "blocks", "cvb0"])
@@ -71,8 +71,7 @@ def test_each_worker_writes_its_own_rows(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("blocks", [4, 9])
-@pytest.mark.parametrize("workers", [1, 2, 3])
+@crossed(blocks=[4, 9], workers=[1, 2, 3])
 def test_another_number_of_workers_resumes(
     name: str, blocks: int, workers: int, tmp_path: Path
 ) -> None:
@@ -148,8 +147,7 @@ def test_only_worker_0_reads_the_rows_of_others(tmp_path: Path) -> None:
     assert of_first > 0 and of_second == 0
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("workers", [1, 2])
+@crossed(damage=DAMAGES, workers=[1, 2])
 def test_a_damaged_log_gives_way_to_the_checkpoint_before(
     damage: str, workers: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

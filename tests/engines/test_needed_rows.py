@@ -24,6 +24,7 @@ from blocklearn.optimizers import FTRL, LBFGS, AdaGrad, Adam
 from tests.engines.test_workers import Stops, learnt
 from tests.support import needed_cases
 from tests.support.needed_cases import Case
+from tests.support.often import crossed
 from tests.support.workers import results
 
 
@@ -264,8 +265,7 @@ def learner(model: Model, optimizer: Any, **given: Any) -> bl.Learner:
     ).fit()  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CAN)
-@pytest.mark.parametrize("workers", [2, 4])
+@crossed(name=CAN, workers=[2, 4])
 def test_workers_that_fetch_rows_learn_what_replicas_learn(
     name: str, workers: int, always: list[str]
 ) -> None:
@@ -300,8 +300,7 @@ def test_the_threads_of_a_learner_share_rows(
     assert max(noted) == 2 * row_threads.EACH
 
 
-@pytest.mark.parametrize("name", RESTING)
-@pytest.mark.parametrize("workers", [2, 4])
+@crossed(name=RESTING, workers=[2, 4])
 def test_rows_that_rest_wake_at_their_owners(name: str, workers: int, always: list[str]) -> None:
     """Nine blocks: workers have different clocks, and more different ones in the second pass."""
     expected = learnt(learner(RESTING[name], None, replicas=workers))

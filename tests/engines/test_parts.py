@@ -24,7 +24,7 @@ from blocklearn.learner.storage.row_parts import Seal
 from blocklearn.models.states.row_share import RowShare
 from tests.engines.test_row_owners import OWNED, arrays
 from tests.engines.test_workers import CASES, Stops, learnt, trained
-from tests.support.often import rarely
+from tests.support.often import crossed, rarely
 from tests.support.workers import as_workers, results
 
 NAME = "nmf frobenius"  # the variant where the model makes no difference
@@ -62,8 +62,7 @@ def files_of(workers: int) -> list[str]:
             "state.safetensors"]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", PARTED)
-@pytest.mark.parametrize("workers", [2, 3, 4])
+@crossed(name=PARTED, workers=[2, 3, 4])
 def test_a_checkpoint_has_the_numbers_of_one_process(
     name: str, workers: int, tmp_path: Path
 ) -> None:
@@ -120,8 +119,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("workers", [1, 2, 3])
+@crossed(damage=DAMAGES, workers=[1, 2, 3])
 def test_a_damaged_part_gives_way_to_the_checkpoint_before(
     damage: str, workers: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -367,8 +365,7 @@ def test_no_rows_travel(tmp_path: Path) -> None:
 # ------------------------------------------------------------- the parts themselves
 
 
-@pytest.mark.parametrize("firsts", [[0, 1], [0, 4, 8, 11], [0, 3, 3, 7, 8], [0, 0, 0, 2, 2]])
-@pytest.mark.parametrize("workers", [1, 2, 3, 4, 6])
+@crossed(firsts=[[0, 1], [0, 4, 8, 11], [0, 3, 3, 7, 8], [0, 0, 0, 2, 2]], workers=[1, 2, 3, 4, 6])
 def test_parts_are_read_as_the_whole(
     firsts: list[int], workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,7 +24,7 @@ from blocklearn.models import RowState, RowStore, TokenState
 from blocklearn.models.states import needed_rows
 from blocklearn.models.states.row_share import RowShare
 from tests.engines.test_workers import CASES, Stops, learnt, made, trained
-from tests.support.often import rarely
+from tests.support.often import crossed, rarely
 from tests.support.workers import as_workers, results
 
 OWNED = ["nmf frobenius", "lda kept", "ranking softmax", "als rows of users", "als steps of items"]
@@ -47,8 +47,7 @@ def arrays(path: Path) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize("name", OWNED)
-@pytest.mark.parametrize("workers", [2, 3, 4])
+@crossed(name=OWNED, workers=[2, 3, 4])
 def test_the_states_of_rows_are_shared_out(name: str, workers: int) -> None:
     """Of nine blocks, the first worker has one more than the last. Arrays are as planned."""
     variant = CASES[name]
@@ -102,8 +101,7 @@ def test_a_state_that_is_read_as_a_table_is_whole(name: str) -> None:
     assert results(2, lambda own: stored(trained(variant, engine=own))) == [whole] * 2
 
 
-@pytest.mark.parametrize("name", [*OWNED, "als explicit cg", "als by need"])
-@pytest.mark.parametrize("weight", [1.0, 0.5])
+@crossed(name=[*OWNED, "als explicit cg", "als by need"], weight=[1.0, 0.5])
 def test_a_stopped_run_resumes(name: str, weight: float, tmp_path: Path) -> None:
     """Within a pass, from a checkpoint with the numbers of one process."""
     variant, options = CASES[name], {"sync_every": 1, "sync_weight": weight}
@@ -393,8 +391,7 @@ def product(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return wide.T @ wide
 
 
-@pytest.mark.parametrize("firsts", [[0, 1], [0, 4, 8, 11], [0, 3, 3, 7, 8], [0, 40, 80, 101]])
-@pytest.mark.parametrize("workers", [1, 2, 3, 6])
+@crossed(firsts=[[0, 1], [0, 4, 8, 11], [0, 3, 3, 7, 8], [0, 40, 80, 101]], workers=[1, 2, 3, 6])
 def test_a_product_of_all_rows_has_the_same_bits_for_any_workers(
     firsts: list[int], workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -435,8 +432,9 @@ def states(share: RowShare, rows: int) -> list[RowState | TokenState]:
     return found
 
 
-@pytest.mark.parametrize("firsts", [[0, 1], [0, 4, 8, 11], [0, 3, 3, 7, 8], [0, 4, 8, 12, 16, 17]])
-@pytest.mark.parametrize("workers", [1, 2, 3, 4, 6])
+@crossed(
+    firsts=[[0, 1], [0, 4, 8, 11], [0, 3, 3, 7, 8], [0, 4, 8, 12, 16, 17]], workers=[1, 2, 3, 4, 6]
+)
 def test_rows_go_to_their_owners_and_back(
     firsts: list[int], workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,12 +17,11 @@ from blocklearn.learner.training.replicas.replica import Replica
 from blocklearn.optimizers import CombinationError
 from tests.engines.test_workers import Stops
 from tests.support.filed_workers import MODELS, data_of, filed, made, whole
-from tests.support.often import first_often
+from tests.support.often import crossed, first_often
 from tests.support.workers import as_workers, results
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("workers", [2, 3])
+@crossed(name=MODELS, workers=[2, 3])
 def test_workers_learn_what_replicas_learn_in_memory(
     name: str, workers: int, tmp_path: Path
 ) -> None:

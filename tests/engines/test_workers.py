@@ -23,6 +23,7 @@ from tests.support.model_variants import (
     features_of,
     variants,
 )
+from tests.support.often import crossed
 from tests.support.workers import results
 
 CASES = {
@@ -153,8 +154,7 @@ class Stops(bl.Hook):
         progress.stop = progress.stop or progress.block >= self.blocks
 
 
-@pytest.mark.parametrize("name", ["lda vb", "glm block", "als explicit cg"])
-@pytest.mark.parametrize("weight", [1.0, 0.5])
+@crossed(name=["lda vb", "glm block", "als explicit cg"], weight=[1.0, 0.5])
 def test_a_hook_of_worker_0_stops_all_and_the_state_resumes(name: str, weight: float) -> None:
     """Also where replicas are apart: reading a parameter then needs all workers."""
     variant, options = CASES[name], {"sync_every": 1, "sync_weight": weight}
@@ -207,8 +207,7 @@ def test_checkpoints_of_worker_0_resume_all(tmp_path: Any) -> None:
     assert learnt(resumed) == expected
 
 
-@pytest.mark.parametrize("name", ["lda vb", "glm block", "als explicit cg"])
-@pytest.mark.parametrize("weight", [1.0, 0.5])
+@crossed(name=["lda vb", "glm block", "als explicit cg"], weight=[1.0, 0.5])
 def test_fewer_workers_go_on_from_a_complete_merge(
     name: str, weight: float, tmp_path: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -28,7 +28,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tests.support.often import first_often, rarely
+from tests.support.often import crossed, first_often
 from tests.support.own_threads import no_thread_left
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -143,10 +143,7 @@ def test_the_check_that_needs_an_environment_of_its_own() -> None:
 # ---- data of all kinds ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "container", [np.asarray, sp.csr_array, *rarely(sp.csr_matrix, sp.csc_array)]
-)
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=title)
+@crossed(container=[np.asarray, sp.csr_array, sp.csr_matrix, sp.csc_array], estimator=ESTIMATORS)
 def test_every_kind_of_matrix_gives_the_same(estimator: Any, container: Any) -> None:
     whole, other = known(estimator), fitted(estimator, container(COUNTS.astype(np.float64)))
     found = used(other, container(COUNTS.astype(np.float32)))
@@ -179,8 +176,7 @@ def test_frames_bring_names(estimator: Any, library: str) -> None:
         assert list(out.columns) == list(found.get_feature_names_out())
 
 
-@pytest.mark.parametrize("library", ["pandas", "polars"])
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=title)
+@crossed(library=["pandas", "polars"], estimator=ESTIMATORS)
 def test_columns_of_texts_are_named(estimator: Any, library: str) -> None:
     frames = pytest.importorskip(library, reason=f"needs {library}")
     frame = frames.DataFrame({"n": [1.0, 2.0], "told": [None, "cats purr"]})

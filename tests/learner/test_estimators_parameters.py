@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 import blocklearn as bl
+from tests.support.often import crossed
 
 pytest.importorskip("sklearn", reason="needs scikit-learn")
 
@@ -188,8 +189,10 @@ def test_labels_are_0_or_1(kind: Any, container: Any, false: int, true: int) -> 
         kind().partial_fit(X, labels)
 
 
-@pytest.mark.parametrize("loss", ["log_loss", "hinge", "squared_hinge"])
-@pytest.mark.parametrize("container", [sp.csr_matrix, sp.csr_array, sp.lil_matrix])
+@crossed(
+    loss=["log_loss", "hinge", "squared_hinge"],
+    container=[sp.csr_matrix, sp.csr_array, sp.lil_matrix],
+)
 def test_sparse_labels_are_as_dense_ones(loss: str, container: Any) -> None:
     labels = (X[:, :3] > 0.5).astype(int)
     found, dense = (

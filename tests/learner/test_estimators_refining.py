@@ -15,7 +15,7 @@ pytest.importorskip("sklearn", reason="needs scikit-learn")
 from sklearn.linear_model import Ridge
 
 from blocklearn.learner.estimators.moments import Moments
-from tests.support.often import rarely
+from tests.support.often import crossed, rarely
 
 SCALES = {"size 1": np.ones(6), "1e-3 to 1e4": np.array([1e-3, 0.1, 1.0, 10.0, 1e3, 1e4])}
 TRUE = np.array([1.0, -2.0, 0.5, 1.5, -1.0, 0.7])
@@ -39,9 +39,9 @@ def estimator_of(loss: str, **how: Any) -> Any:
     return kind(loss, alpha=0.0 if kind is bl.GLMRegressor else 1e-3, **how)
 
 
-@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
-@pytest.mark.parametrize("scales", SCALES.values(), ids=SCALES)
-@pytest.mark.parametrize("loss", ["squared_error", "log_loss"])
+@crossed(
+    container=[np.asarray, sp.csr_array], scales=SCALES.values(), loss=["squared_error", "log_loss"]
+)
 def test_fifty_rows_after_a_fit_keep_the_score(loss: str, scales: Any, container: Any) -> None:
     (X, sums), (T, wanted), (further, more) = rows(1000, 0), rows(2000, 1), rows(50, 2)
     found = estimator_of(loss).fit(container(X * scales), targets(loss, sums))
@@ -75,8 +75,7 @@ def test_a_fit_of_every_solver_by_full_passes_is_refined(solver: str) -> None:
     assert found.score(T, np.digitize(wanted, [0.0, 4.0])) > fitted - 0.01
 
 
-@pytest.mark.parametrize("scales", SCALES.values(), ids=SCALES)
-@pytest.mark.parametrize("loss", ["squared_error", "log_loss"])
+@crossed(scales=SCALES.values(), loss=["squared_error", "log_loss"])
 def test_rows_of_another_kind_displace_those_of_the_fit(loss: str, scales: Any) -> None:
     (X, sums), (T, wanted) = rows(500, 0), rows(2000, 1, -TRUE)
     found = estimator_of(loss).fit(X * scales, targets(loss, sums))

@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression, QuantileRegressor, Ridge
 
 import blocklearn as bl
 from blocklearn.learner.estimators.units import Units
+from tests.support.often import crossed
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(600, 4))
@@ -27,8 +28,7 @@ def pinball(errors: Any, q: float) -> float:
     return float(np.maximum(q * errors, (q - 1.0) * errors).mean())
 
 
-@pytest.mark.parametrize("columns", COLUMNS.values(), ids=COLUMNS)
-@pytest.mark.parametrize("q", [0.5, 0.9])
+@crossed(columns=COLUMNS.values(), q=[0.5, 0.9])
 def test_a_quantile_of_columns_in_any_unit_is_the_optimum(columns: Any, q: float) -> None:
     wanted = pinball(y - QuantileRegressor(alpha=0.0, quantile=q).fit(X, y).predict(X), q)
     other, targets = X * columns[0] + columns[1], 1e5 * y + 1e7
@@ -36,8 +36,7 @@ def test_a_quantile_of_columns_in_any_unit_is_the_optimum(columns: Any, q: float
     assert pinball(targets - found.predict(other), q) < 1e5 * wanted * 1.005
 
 
-@pytest.mark.parametrize("columns", COLUMNS.values(), ids=COLUMNS)
-@pytest.mark.parametrize("loss", ["squared_error", "huber"])
+@crossed(columns=COLUMNS.values(), loss=["squared_error", "huber"])
 def test_means_of_columns_in_any_unit_are_those_of_usual_ones(columns: Any, loss: str) -> None:
     wanted = bl.GLMRegressor(loss, shape=None, alpha=0.0, tol=1e-6).fit(X, y)
     other = X * columns[0] + columns[1]
@@ -46,8 +45,7 @@ def test_means_of_columns_in_any_unit_are_those_of_usual_ones(columns: Any, loss
     np.testing.assert_allclose(found.coef_ * columns[0], wanted.coef_, atol=2e-3)
 
 
-@pytest.mark.parametrize("container", [np.asarray, sp.csr_array, sp.csr_matrix, sp.csc_array])
-@pytest.mark.parametrize("intercept", [True, False])
+@crossed(container=[np.asarray, sp.csr_array, sp.csr_matrix, sp.csc_array], intercept=[True, False])
 def test_the_penalty_is_that_of_the_data_as_they_are(container: Any, intercept: bool) -> None:
     """Two targets of different size, with weights of rows, 0 among them."""
     other = X * [50.0, 1.0, 0.3, 1.0] + [20.0, 0.0, 0.0, 0.0]
@@ -99,8 +97,7 @@ def test_the_usual_penalty_follows_the_deviation_of_the_rows_that_count() -> Non
         assert fitted.to_learner().model.l2 == pytest.approx(wanted, rel=1e-6)
 
 
-@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
-@pytest.mark.parametrize("intercept", [True, False])
+@crossed(container=[np.asarray, sp.csr_array], intercept=[True, False])
 def test_machines_do_not_feel_the_units_of_targets(container: Any, intercept: bool) -> None:
     """Two targets, weights of rows; further rows move what was learned little."""
     both, weights = np.column_stack([X[:, 0] * X[:, 1], y - 5.0]), RNG.integers(0, 3, len(y))
@@ -114,8 +111,7 @@ def test_machines_do_not_feel_the_units_of_targets(container: Any, intercept: bo
     assert (np.std(again - found, axis=0) < 0.5 * np.std(found, axis=0))[0]
 
 
-@pytest.mark.parametrize("solver", ["adagrad", "adam"])
-@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+@crossed(solver=["adagrad", "adam"], container=[np.asarray, sp.csr_array])
 def test_further_rows_of_machines_are_in_the_units_of_the_first(
     solver: str, container: Any
 ) -> None:
@@ -209,9 +205,11 @@ def test_tiny_columns_and_targets_are_learned(of_X: float, of_y: float) -> None:
     np.testing.assert_allclose(found.coef_ * of_X / of_y, known.coef_, rtol=0.05, atol=0.01)
 
 
-@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
-@pytest.mark.parametrize("scales", [[1e6, 1.0, 1.0, 1.0], [1e6, 1.0, 1e-3, 1e-8]], ids=str)
-@pytest.mark.parametrize("intercept", [True, False])
+@crossed(
+    container=[np.asarray, sp.csr_array],
+    scales=[[1e6, 1.0, 1.0, 1.0], [1e6, 1.0, 1e-3, 1e-8]],
+    intercept=[True, False],
+)
 def test_classes_of_columns_in_any_unit_are_at_the_optimum(
     scales: Any, container: Any, intercept: bool
 ) -> None:

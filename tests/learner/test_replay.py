@@ -19,7 +19,7 @@ from blocklearn.matcache import StaleValueError, colsum, total
 from blocklearn.matcache.containers.tape import Tape
 from blocklearn.models import ALS, GLM, LDA, NMF, SVD, Components, GaussianMixture, KMeans, PageRank
 from blocklearn.optimizers import FTRL, AdaGrad, Optimizer, StreamingAverage
-from tests.support.often import rarely
+from tests.support.often import crossed, rarely
 
 ROWS = 8
 
@@ -336,21 +336,20 @@ class KeepsScores(Hook):
             learner.model.factor = 0.25
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
-@pytest.mark.parametrize(
-    ("model", "held"),
-    [
+@crossed(
+    replicas=[1, 2],
+    case=[
         (Weighed(), data(9 * ROWS + 3)),
         (LDA(topics=2), counts()),
         (GLM(), (counts(), (np.arange(6 * ROWS + 3) % 2).astype(np.float32))),
         (ALS(rank=2), counts()),
         (NMF(components=2), counts()),
     ],
-    ids=["weighed", "lda", "glm", "als", "nmf"],
 )
 def test_scores_are_replayed_with_the_same_bits(
-    model: bl.Model, held: Any, replicas: int, monkeypatch: pytest.MonkeyPatch
+    case: tuple[bl.Model, Any], replicas: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    model, held = case
     called: list[bl.Block] = []
     score = type(model).score
     monkeypatch.setattr(
@@ -458,10 +457,9 @@ def links() -> sp.csr_array:
     return sp.csr_array(sp.random_array((40, 40), density=0.05, rng=0, dtype=np.float32))
 
 
-@pytest.mark.parametrize("options", [{}, {"threads": 2}, {"replicas": 2}], ids=str)
-@pytest.mark.parametrize(
-    ("model", "X"),
-    [
+@crossed(
+    options=[{}, {"threads": 2}, {"replicas": 2}],
+    case=[
         (GaussianMixture(components=2), data()),
         (GaussianMixture(components=2, covariance="full"), data()),
         (KMeans(clusters=3, update_centres="batch"), data()),
@@ -474,11 +472,11 @@ def links() -> sp.csr_array:
         (PageRank(tolerance=0.0), links()),
         (Components(), links()),
     ],
-    ids=lambda each: type(each).__name__ if isinstance(each, bl.Model) else "",
 )
 def test_ends_of_passes_are_replayed_with_the_same_bits(
-    model: bl.Model, X: Any, options: dict[str, int]
+    case: tuple[bl.Model, Any], options: dict[str, int]
 ) -> None:
+    model, X = case
     one, other = both(model, X, **{"passes": 8, **options})
     assert sum(ends(other)) == 0
     passes = one.progress.pass_

@@ -15,6 +15,7 @@ import blocklearn as bl
 from blocklearn.learner.errors import PageError
 from blocklearn.learner.files.paging import map_of
 from blocklearn.optimizers import CombinationError
+from tests.support.often import crossed
 
 COLUMNS, ROWS, BLOCK = 3000, 200, 32
 
@@ -183,8 +184,7 @@ def test_rows_that_ftrl_computes_anew_are_no_damage(rule: Any, tmp_path: Path) -
     found.close()
 
 
-@pytest.mark.parametrize("tables", [True, False], ids=["to files", "to memory"])
-@pytest.mark.parametrize("stop", [12, 15, 19], ids=lambda stop: f"after {stop} of 21 blocks")
+@crossed(tables=[True, False], stop=[12, 15, 19])
 def test_a_run_resumes_with_the_same_bits(tables: bool, stop: int, tmp_path: Path) -> None:
     """From the middle of a pass, where rows rest, or after 15 blocks from the end of the second."""
 

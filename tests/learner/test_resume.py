@@ -43,7 +43,7 @@ from blocklearn.optimizers import (
 from blocklearn.optimizers.schedules import Power as Falling
 from tests.models.test_row_state import Power, ratings
 from tests.support.corpora import planted
-from tests.support.often import first_often, rarely
+from tests.support.often import crossed, first_often, rarely
 from tests.support.stops import check_stops
 
 ROWS, COLUMNS, PASSES = 250, 24, 3
@@ -160,8 +160,7 @@ def test_mixins(tmp_path: Path, mixin: Any, dense: bool, replicas: Any) -> None:
     check(tmp_path, GLM(), data, replicas, optimizer=SGD(rate=0.3), mixins=[mixin])
 
 
-@pytest.mark.parametrize("replicas", REPLICAS, ids=["one", "three"])
-@pytest.mark.parametrize("optimizer", [LBFGS(memory=2), ConjugateGradient()], ids=lambda o: o.kind)
+@crossed(replicas=REPLICAS, optimizer=[LBFGS(memory=2), ConjugateGradient()])
 def test_full_passes(tmp_path: Path, optimizer: Any, replicas: Any) -> None:
     check(tmp_path, GLM(l2=1e-2), labelled(), replicas, optimizer=optimizer)
 

@@ -12,6 +12,7 @@ import blocklearn as bl
 from blocklearn import mixins, optimizers
 from blocklearn.learner.training.scoring import TrainingScores
 from tests.support.corpora import planted
+from tests.support.often import crossed
 
 
 @pytest.fixture
@@ -69,8 +70,7 @@ def learn(name: str, **more: Any) -> tuple[bl.Learner, dict[str, bytes]]:
     return learner, {k: v.tobytes() for k, v in learner.state().tensors.items()}
 
 
-@pytest.mark.parametrize("name", LEARNERS)
-@pytest.mark.parametrize("replicas", [1, 2])
+@crossed(name=LEARNERS, replicas=[1, 2])
 def test_looking_changes_nothing(
     name: str, replicas: int, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

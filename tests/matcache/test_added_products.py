@@ -28,6 +28,7 @@ from blocklearn.matcache.containers import dispatch
 from blocklearn.matcache.cuda import devices
 from tests.support.backends import needs_compiler
 from tests.support.cuda_device import HostDriver
+from tests.support.often import crossed
 
 ROWS, COLUMNS = 60, 40
 rng = np.random.default_rng(0)
@@ -114,9 +115,7 @@ def test_a_sum_of_products_with_factors(memory: MatCache) -> None:
     np.testing.assert_array_equal(T.numpy(), wanted)
 
 
-@pytest.mark.parametrize("k", [1, 3, 8])
-@pytest.mark.parametrize("of_sum", [np.float32, np.float64])
-@pytest.mark.parametrize("of_table", [np.float32, np.float64])
+@crossed(k=[1, 3, 8], of_sum=[np.float32, np.float64], of_table=[np.float32, np.float64])
 def test_tables_and_sums_of_two_types(memory: MatCache, k: int, of_sum: Any, of_table: Any) -> None:
     """Sums are rounded to their own type, and then to that of the table."""
     x = matrix("plain")

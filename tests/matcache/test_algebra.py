@@ -32,6 +32,7 @@ from blocklearn.matcache.cpu.tall_qr import LEAST_ROWS
 from blocklearn.matcache.cuda import Cuda
 from tests.support.backends import needs_compiler
 from tests.support.cuda_device import HostDriver
+from tests.support.often import crossed
 
 SIDES = [1, 2, 7, 33]
 NAN = np.nan
@@ -79,8 +80,7 @@ def test_of_square_matrices(memory: MatCache, k: int) -> None:
     close(S, s)
 
 
-@pytest.mark.parametrize("k", [1, 6])
-@pytest.mark.parametrize("n", [6, 50, 3 * LEAST_ROWS + 77])
+@crossed(k=[1, 6], n=[6, 50, 3 * LEAST_ROWS + 77])
 def test_tall_matrices_have_an_orthonormal_factor(memory: MatCache, n: int, k: int) -> None:
     """The last one in three chunks, on the CPU."""
     a = general(n, k) * np.geomspace(1, 1e-9, k)  # hardly of rank k
@@ -91,8 +91,7 @@ def test_tall_matrices_have_an_orthonormal_factor(memory: MatCache, n: int, k: i
     np.testing.assert_allclose(q.numpy().T @ q.numpy(), np.eye(k), atol=1e-13)
 
 
-@pytest.mark.parametrize("apart", [1.0, 1e-3, 1e-7, 1e-11])
-@pytest.mark.parametrize("scale", [1e-120, 1.0, 1e120])
+@crossed(apart=[1.0, 1e-3, 1e-7, 1e-11], scale=[1e-120, 1.0, 1e120])
 def test_columns_that_nearly_depend_on_each_other(
     memory: MatCache, apart: float, scale: float
 ) -> None:

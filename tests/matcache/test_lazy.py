@@ -39,6 +39,7 @@ from blocklearn.matcache import (
     where,
 )
 from tests.support import philox
+from tests.support.often import crossed
 
 rng = np.random.default_rng(0)
 A, B = rng.normal(size=(2, 7, 6)).astype(np.float32)
@@ -592,9 +593,7 @@ def test_rows_are_sorted_by_key(threads: int) -> None:
         assert argsort(from_array(memory, np.ones((0, 5), np.float32))).mat().shape == (0, 5)
 
 
-@pytest.mark.parametrize("columns", [2 * 8192, 3 * 8192 + 1, 40_000, 70_001])
-@pytest.mark.parametrize("threads", [1, 2, 3, 8])
-@pytest.mark.parametrize("rows", [1, 3])
+@crossed(columns=[2 * 8192, 3 * 8192 + 1, 40_000, 70_001], threads=[1, 2, 3, 8], rows=[1, 3])
 def test_long_rows_are_sorted_by_key_by_several_threads(
     rows: int, threads: int, columns: int
 ) -> None:
@@ -634,8 +633,7 @@ def test_other_numbers_are_not_sorted_by_key(memory: MatCache) -> None:
             argsort(other)
 
 
-@pytest.mark.parametrize("shape", [(1, 20_000), (3, 9000), (33, 517), (700, 40), (0, 5), (5, 0)])
-@pytest.mark.parametrize("threads", [1, 2, 8])
+@crossed(shape=[(1, 20_000), (3, 9000), (33, 517), (700, 40), (0, 5), (5, 0)], threads=[1, 2, 8])
 def test_rows_are_sorted_by_any_number_of_threads(shape: tuple[int, int], threads: int) -> None:
     data = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     data[:, ::7] = np.nan

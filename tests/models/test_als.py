@@ -15,6 +15,7 @@ from blocklearn.matcache import ShapeError
 from blocklearn.models import ALS
 from tests.support.als_reference import Reference, ratings
 from tests.support.model_variants import OneSided
+from tests.support.often import crossed
 
 LOSSES: list[dict[str, Any]] = [
     {},
@@ -52,8 +53,7 @@ def rows_only(X: Any, block_rows: int = 16) -> Any:
 # ---------------------------------------------------------------- the equations
 
 
-@pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s["solver"])
-@pytest.mark.parametrize("fields", LOSSES, ids=str)
+@crossed(solver=SOLVERS, fields=LOSSES)
 def test_rows_are_solved_like_numpy(fields: dict[str, Any], solver: dict[str, Any]) -> None:
     X = ratings()
     learner = bl.Learner(model(**fields, **solver), train=X, passes=2, block_rows=16).fit()
@@ -66,8 +66,7 @@ def test_rows_are_solved_like_numpy(fields: dict[str, Any], solver: dict[str, An
     assert learner.progress.allocations_after_warmup == 0
 
 
-@pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s["solver"])
-@pytest.mark.parametrize("fields", LOSSES, ids=str)
+@crossed(solver=SOLVERS, fields=LOSSES)
 def test_items_are_solved_from_rows_of_users_alone(
     fields: dict[str, Any], solver: dict[str, Any]
 ) -> None:
@@ -82,9 +81,7 @@ def test_items_are_solved_from_rows_of_users_alone(
     assert learner.progress.allocations_after_warmup == 0
 
 
-@pytest.mark.parametrize("steps", [1, 3])
-@pytest.mark.parametrize("solver", ["cg", "cholesky"])
-@pytest.mark.parametrize("fields", LOSSES, ids=str)
+@crossed(steps=[1, 3], solver=["cg", "cholesky"], fields=LOSSES)
 def test_the_objective_never_rises(fields: dict[str, Any], solver: Any, steps: int) -> None:
     X, scores = ratings(), Scores()
     settings = model(**fields, solver=solver, cg_steps=steps)

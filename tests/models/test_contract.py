@@ -28,7 +28,7 @@ FIRST = {name.split()[0]: name for name in reversed(CASES)}.values()
 """One variant of each model: on a device, the others are slow."""
 ALIKE = {
     "lda wide", "lda same", "lda priors", "lda cosines", "nmf cosines", "nmf weighed",
-    "fm full pass", "als implicit cholesky",
+    "fm full pass", "als implicit cholesky", "svd centered", "gaussian-mixture dense",
 }  # fmt: skip
 """Variants that join what two others do, or add a number or a term to one: they are slow."""
 

@@ -18,6 +18,7 @@ from blocklearn.optimizers import dual_programs
 pytest.importorskip("sklearn", reason="needs scikit-learn")
 
 from blocklearn.learner.estimators.dual import DualProblem
+from tests.support.often import crossed
 
 RNG = np.random.default_rng(0)
 N = 1200
@@ -49,8 +50,7 @@ def slopes(found: DualSolver, Y: Any, weights: Any, softmax: bool) -> tuple[Any,
     return X.T @ rest + 1e-3 * found.W, rest.sum(axis=0)
 
 
-@pytest.mark.parametrize("columns", [1, 3, 2 * dual.LINE - 1, dual.WIDTH])
-@pytest.mark.parametrize("link", dual.LOSSES)
+@crossed(columns=[1, 3, 2 * dual.LINE - 1, dual.WIDTH], link=dual.LOSSES)
 def test_kernels_step_as_links_define(link: dual.Link, columns: int) -> None:
     """One visit of rows that share no feature, from any dual variables within their bounds."""
     draw = np.random.default_rng(0)
@@ -98,8 +98,7 @@ def hinge_objective(W: Any, b: Any, Y: Any, weights: Any) -> Any:
     return weights @ losses / weights.sum() + 5e-4 * (W.astype(np.float64) ** 2).sum(axis=0)
 
 
-@pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("columns", [1, 3, 7, dual.WIDTH])
+@crossed(intercept=[False, True], columns=[1, 3, 7, dual.WIDTH])
 def test_hinges_end_at_the_optimum(columns: int, intercept: bool) -> None:
     """Weak duality bounds the optimum from below: b is free, so sum c_i a_i must be 0."""
     Y = np.tile(LABELS, dual.WIDTH // 3 + 1)[:, :columns]
@@ -305,8 +304,7 @@ def test_numbers_end_at_the_optimum_of_ridge_regression(intercept: bool, weights
     assert single.coef_.shape == (20,)
 
 
-@pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("link", dual.NUMBERS)
+@crossed(intercept=[False, True], link=dual.NUMBERS)
 def test_losses_of_errors_end_at_the_optimum(link: dual.Link, intercept: bool) -> None:
     """Weak duality bounds the optimum from below: b is free, so sum w_i a_i must be 0."""
     Y, shapes = SCORES - SCORES.mean(axis=0), np.array([0.2, 0.5, 0.9])

@@ -20,6 +20,7 @@ from blocklearn.models.glm.sums import row_sums
 from blocklearn.models.glm.sums.curves import Loss
 from blocklearn.models.glm.sums.dense_rows import DenseRows
 from blocklearn.models.glm.sums.sparse_rows import SparseRows
+from tests.support.often import crossed
 
 N, FEATURES = 60, 4
 RNG = np.random.default_rng(0)
@@ -65,9 +66,7 @@ def value(X: Any, y: Any, weights: Any, loss: Loss, penalties: Penalties, found:
     return objective(X, lines, penalties, found.W[:, 0].astype(float), float(found.b[0]))
 
 
-@pytest.mark.parametrize("weights", [None, WEIGHTS])
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("l1", [0.0, 0.1])
+@crossed(weights=[None, WEIGHTS], loss=LOSSES, l1=[0.0, 0.1])
 def test_without_a_square_it_is_a_linear_program(loss: Loss, weights: Any, l1: float) -> None:
     y = target_of(loss)
     t, up, down = lines_of(y, loss, weights)
@@ -81,9 +80,7 @@ def test_without_a_square_it_is_a_linear_program(loss: Loss, weights: Any, l1: f
     assert not l1 or ((found.W[:, 0] != 0.0) == wanted).all()
 
 
-@pytest.mark.parametrize("weights", [None, WEIGHTS])
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("l2", [1e-4, 1.0])
+@crossed(weights=[None, WEIGHTS], loss=LOSSES, l2=[1e-4, 1.0])
 def test_with_a_square_it_is_a_quadratic_program(loss: Loss, weights: Any, l2: float) -> None:
     """The dual has bounds alone where there is no intercept; else the best one is a constant."""
     y = target_of(loss)
@@ -188,8 +185,7 @@ def test_targets_all_alike_need_no_pass() -> None:
         assert found.converged and not found.W.any()
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("rows", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+@crossed(loss=LOSSES, rows=[np.asarray, sp.csr_array])
 def test_wide_rows_have_the_same_optimum(loss: Loss, rows: Any) -> None:
     wide = RNG.normal(size=(20, 30)) + 3.0
     wide[:, 8:] *= RNG.random((20, 22)) < 0.1
@@ -207,10 +203,12 @@ def test_wide_rows_have_the_same_optimum(loss: Loss, rows: Any) -> None:
 WIDE = np.hstack([RNG.normal(size=(24, 50)), RNG.normal(size=(24, 3)) + 90.0, np.ones((24, 1))])
 
 
-@pytest.mark.parametrize("weights", [None, WEIGHTS[:24]])
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("rows", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+@crossed(
+    weights=[None, WEIGHTS[:24]],
+    loss=LOSSES,
+    intercept=[True, False],
+    rows=[np.asarray, sp.csr_array],
+)
 def test_wide_rows_with_an_l1_penalty_are_a_linear_program(
     loss: Loss, weights: Any, intercept: bool, rows: Any
 ) -> None:
@@ -275,9 +273,11 @@ def end_of(found: Any) -> NearRows:
     return column
 
 
-@pytest.mark.parametrize("weights", [None, MORE_WEIGHTS])
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("penalties", [Penalties(0.0, 1e-3), Penalties(0.03, 0.0)])
+@crossed(
+    weights=[None, MORE_WEIGHTS],
+    loss=LOSSES,
+    penalties=[Penalties(0.0, 1e-3), Penalties(0.03, 0.0)],
+)
 def test_rows_near_have_the_optimum_of_all(
     loss: Loss, weights: Any, penalties: Penalties, monkeypatch: Any
 ) -> None:

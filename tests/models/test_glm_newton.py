@@ -17,6 +17,7 @@ from blocklearn.models.glm.sums import dense_sums, row_sums, sparse_sums
 from blocklearn.models.glm.sums.choice import sums_of
 from blocklearn.models.glm.sums.curves import CURVES, Loss
 from blocklearn.models.glm.sums.dense_sums import DenseSums
+from tests.support.often import crossed
 
 N, FEATURES = 300, 5
 RNG = np.random.default_rng(0)
@@ -120,8 +121,7 @@ def test_losses_of_classes_grow_beyond_all_bounds(link: Any) -> None:
     np.testing.assert_allclose(CURVES[link].losses(eta, y, SHAPE)[0], defined(link, eta, y)[1])
 
 
-@pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("link", CURVES)
+@crossed(intercept=[True, False], link=CURVES)
 def test_the_gradient_is_zero(link: Any, intercept: bool) -> None:
     """With and without weights, for three targets at once."""
     Y = TARGETS[link]
@@ -133,8 +133,7 @@ def test_the_gradient_is_zero(link: Any, intercept: bool) -> None:
         assert abs(by_b).max() < 2e-8 if intercept else not found.b.any()
 
 
-@pytest.mark.parametrize("first", [0, 3])
-@pytest.mark.parametrize("link", CURVES)
+@crossed(first=[0, 3], link=CURVES)
 def test_single_precision_and_few_rows_are_guides_only(
     link: Any, first: int, monkeypatch: Any
 ) -> None:
@@ -171,9 +170,7 @@ def losses_of(found: NewtonSolver, X: Any, Y: Any, weights: Any = None) -> float
     return float(np.average(defined(found.link, eta, Y)[1].sum(axis=1), weights=weights))
 
 
-@pytest.mark.parametrize("link", ["logistic", "softmax"])
-@pytest.mark.parametrize("tolerance", [1e-4, 1e-9])
-@pytest.mark.parametrize("origin", [1e4, 1e6])
+@crossed(link=["logistic", "softmax"], tolerance=[1e-4, 1e-9], origin=[1e4, 1e6])
 def test_float32_holds_no_deviations_far_from_0(
     link: Any, tolerance: float, origin: float, monkeypatch: Any
 ) -> None:
@@ -202,8 +199,7 @@ def test_weights_that_float32_does_not_hold(weight: float) -> None:
     np.testing.assert_allclose(found.W, wanted.W, atol=5e-3)
 
 
-@pytest.mark.parametrize("huge", [1e4, 1e8, 1e20])
-@pytest.mark.parametrize("row", range(3))
+@crossed(huge=[1e4, 1e8, 1e20], row=range(3))
 def test_hessians_of_some_rows_tell_all_columns(row: int, huge: float, monkeypatch: Any) -> None:
     """One row has nearly all squares of a column: a Hessian without it makes far too long steps."""
     monkeypatch.setattr(dense_sums, "SAMPLE", (60, 0))
@@ -355,8 +351,7 @@ def test_targets_far_from_zero() -> None:
     np.testing.assert_allclose(found.b, near.b + 1e6, rtol=1e-6)
 
 
-@pytest.mark.parametrize("l2", [0.0, 1e-3])
-@pytest.mark.parametrize("link", CURVES)
+@crossed(l2=[0.0, 1e-3], link=CURVES)
 def test_constant_and_equal_columns(link: Any, l2: float) -> None:
     """Without a penalty, equal columns share a weight, and constant ones have none."""
     other = np.column_stack([X, X[:, 0], np.zeros(N), np.full(N, 1e4)])
@@ -368,8 +363,7 @@ def test_constant_and_equal_columns(link: Any, l2: float) -> None:
         np.testing.assert_allclose(other @ found.W + found.b, X @ wanted.W + wanted.b, atol=2e-3)
 
 
-@pytest.mark.parametrize("link", CURVES)
-@pytest.mark.parametrize("rows", [1, 2, FEATURES - 1, FEATURES + 1])
+@crossed(link=CURVES, rows=[1, 2, FEATURES - 1, FEATURES + 1])
 def test_fewer_rows_than_it_takes(link: Any, rows: int) -> None:
     """One row, more columns than rows, one row more than columns; with a penalty and without."""
     some, Y = X[:rows], TARGETS[link][:rows]
@@ -409,8 +403,7 @@ SPARSE = sp.random_array((N, 40), density=0.1, rng=RNG, format="csr")
 SPARSE.data = RNG.integers(1, 4, SPARSE.nnz).astype(float)
 
 
-@pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("link", CURVES)
+@crossed(intercept=[True, False], link=CURVES)
 def test_the_gradient_of_sparse_rows_is_zero(link: Any, intercept: bool) -> None:
     """With and without weights, for three targets and for one, of float64 and float32."""
     for weights, columns in ((None, 3), (WEIGHTS, 3), (WEIGHTS, 1)):
@@ -467,8 +460,7 @@ def test_sparse_columns_of_any_units(link: Any) -> None:
     np.testing.assert_allclose(scores, best, atol=2e-2)
 
 
-@pytest.mark.parametrize("link", CURVES)
-@pytest.mark.parametrize("rows", [1, 2])
+@crossed(link=CURVES, rows=[1, 2])
 def test_few_sparse_rows(link: Any, rows: int) -> None:
     for l2 in (0.0, 1e-3):
         found = solved(SPARSE[:rows], TARGETS[link][:rows], link, l2=l2, tolerance=1e-4)

@@ -16,6 +16,7 @@ from blocklearn.models.glm.sums.choice import sums_of
 from blocklearn.models.glm.sums.curves import CURVES, Loss
 from blocklearn.models.glm.sums.dense_sums import DenseSums
 from blocklearn.models.glm.sums.sparse_sums import SparseSums
+from tests.support.often import crossed
 
 RNG = np.random.default_rng(0)
 N, FEATURES, SHAPE = 24, 70, 1.4
@@ -69,9 +70,7 @@ def slopes(found: NewtonSolver, X: Any, Y: Any, weights: Any, l2: float) -> tupl
     return X.T @ R + l2 * theta[:-1], R.sum(axis=0)
 
 
-@pytest.mark.parametrize("dense", [False, True])
-@pytest.mark.parametrize("link", LINKS)
-@pytest.mark.parametrize("data", DATA)
+@crossed(dense=[False, True], link=LINKS, data=DATA)
 def test_the_gradient_is_zero(data: str, link: str, dense: bool) -> None:
     X = DATA[data]
     for l2, weights, intercept, columns in (

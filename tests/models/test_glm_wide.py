@@ -21,6 +21,7 @@ from blocklearn.models.glm.solvers.tried import TriedSolver
 from blocklearn.models.glm.solvers.wide_rows import WideSolver
 from blocklearn.models.glm.sums.choice import sums_of
 from blocklearn.models.glm.sums.curves import CURVES, Loss
+from tests.support.often import crossed
 
 RNG = np.random.default_rng(0)
 N, FEATURES, SHAPE = 12, 30, 1.4
@@ -124,8 +125,7 @@ def by_scipy(X: Any, Y: Any, weights: Any, link: Any, l2: float, intercept: bool
         return float(minimize(at, start, jac=True, method="L-BFGS-B", options=how).fun)
 
 
-@pytest.mark.parametrize("link", TARGETS)
-@pytest.mark.parametrize("data", DATA)
+@crossed(link=TARGETS, data=DATA)
 def test_the_objective_is_that_of_scipy(data: str, link: str) -> None:
     X = DATA[data]
     for l2, weights, intercept in (
@@ -144,8 +144,7 @@ def test_the_objective_is_that_of_scipy(data: str, link: str) -> None:
         assert intercept or not found.b.any()
 
 
-@pytest.mark.parametrize("link", TARGETS)
-@pytest.mark.parametrize("data", SPARSE)
+@crossed(link=TARGETS, data=SPARSE)
 def test_sparse_rows_have_the_objective_of_scipy(data: str, link: str) -> None:
     X = SPARSE[data]
     for l2, weights, intercept in ((1e-2, None, False), (1e-4, np.resize(WEIGHTS, ROWS), True)):
@@ -209,8 +208,7 @@ def test_moments_are_those_of_the_columns() -> None:
         np.testing.assert_allclose(found.variance, squares, rtol=1e-8, atol=1e-15)
 
 
-@pytest.mark.parametrize("link", TARGETS)
-@pytest.mark.parametrize("labels", [np.asarray, sp.csc_array])
+@crossed(link=TARGETS, labels=[np.asarray, sp.csc_array])
 def test_a_row_of_weight_0_is_as_if_absent(link: Any, labels: Any) -> None:
     """Its numbers would make those of all other rows look like rounding."""
     heard = WEIGHTS > 0.0

@@ -19,6 +19,7 @@ from blocklearn.learner.training.inputs.row_sample import take_rows
 from blocklearn.matcache.operations import local as sizes
 from blocklearn.models import KMeans
 from blocklearn.models.kmeans.start import first_centres
+from tests.support.often import crossed
 
 Array = np.ndarray[Any, Any]
 WAYS: list[Any] = ["online", "batch"]
@@ -67,9 +68,7 @@ def normed(C: Array, model: KMeans) -> Array:
     return C / np.maximum(np.linalg.norm(C, axis=0), 1e-30) if model.spherical else C
 
 
-@pytest.mark.parametrize("sparse", ["no", "yes", "few columns in a block"])
-@pytest.mark.parametrize("spherical", [False, True])
-@pytest.mark.parametrize("way", WAYS)
+@crossed(sparse=["no", "yes", "few columns in a block"], spherical=[False, True], way=WAYS)
 def test_passes_are_those_of_the_definition(
     way: Any, spherical: bool, sparse: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

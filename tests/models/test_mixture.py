@@ -14,6 +14,7 @@ from blocklearn.learner.training.inputs.row_sample import take_rows
 from blocklearn.models import GaussianMixture
 from blocklearn.models.inputs import Sample
 from blocklearn.models.mixture.start import first_components
+from tests.support.often import crossed
 
 Array = np.ndarray[Any, Any]
 FORMS: list[Any] = ["diagonal", "spherical", "full"]
@@ -89,9 +90,7 @@ def definition(model: GaussianMixture, X: Array, w: Array, start: Any, passes: i
     return pi, M, C
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("way", ["batch", "online"])
-@pytest.mark.parametrize("form", FORMS)
+@crossed(sparse=[False, True], way=["batch", "online"], form=FORMS)
 def test_passes_are_those_of_the_definition(form: Any, way: Any, sparse: bool) -> None:
     X, _ = planted()
     model = GaussianMixture(components=K, covariance=form, update_components=way, reg_covar=0.1)
@@ -152,8 +151,7 @@ def test_columns_that_are_constant_equal_or_huge(form: Any) -> None:
     assert R.min() >= 0.0
 
 
-@pytest.mark.parametrize("X", [np.zeros((5, 4)), np.ones((5, 4)), np.eye(2, 4), np.ones((1, 4))])
-@pytest.mark.parametrize("form", FORMS)
+@crossed(X=[np.zeros((5, 4)), np.ones((5, 4)), np.eye(2, 4), np.ones((1, 4))], form=FORMS)
 def test_fewer_different_rows_than_components(form: Any, X: Array) -> None:
     model = GaussianMixture(components=K, covariance=form)
     learner = bl.Learner(model, X, X, passes=2, threads=1, verbose=False).fit()

@@ -21,7 +21,7 @@ from blocklearn.datasources import DataError, MatrixSource
 from blocklearn.matcache.operations import local as sizes
 from blocklearn.models import NMF
 from blocklearn.models.nmf.model import TRACE
-from tests.support.often import first_often
+from tests.support.often import crossed, first_often
 
 Array = np.ndarray[Any, Any]
 LOSSES: list[Any] = ["frobenius", "kullback-leibler"]
@@ -117,10 +117,7 @@ PENALTIES: list[dict[str, float]] = [
 ]
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("penalties", PENALTIES)
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("loss", LOSSES)
+@crossed(sparse=[False, True], penalties=PENALTIES, way=WAYS, loss=LOSSES)
 def test_one_pass_is_that_of_the_definition(
     loss: Any,
     way: Any,
@@ -202,8 +199,7 @@ def test_rows_that_rest_are_those_of_whole_parts(
     assert two.progress.scores == pytest.approx(whole.progress.scores, rel=0.2)
 
 
-@pytest.mark.parametrize("penalties", PENALTIES)
-@pytest.mark.parametrize("loss", LOSSES)
+@crossed(penalties=PENALTIES, loss=LOSSES)
 def test_the_objective_never_rises(loss: Any, penalties: dict[str, float]) -> None:
     X = counts(seed=1)
     for seed in range(3):
@@ -272,8 +268,7 @@ def test_planted_parts_are_recovered(loss: Any, way: Any) -> None:
     assert best > 0.99
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("loss", LOSSES)
+@crossed(sparse=[False, True], loss=LOSSES)
 def test_scores_are_what_they_say(loss: Any, sparse: bool) -> None:
     X, held = counts(), counts(50, seed=5)
     convert: Any = sp.csr_array if sparse else np.asarray

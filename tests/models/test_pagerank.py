@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.models import PageRank
+from tests.support.often import crossed
 
 PAGES = 40
 Kind = str
@@ -47,9 +48,9 @@ def trained(links: Any, weights: Any = None, **fields: Any) -> bl.Learner:
     return bl.Learner(model, data, passes=300, block_rows=16, threads=1, verbose=False).fit()
 
 
-@pytest.mark.parametrize("rows", ["sources", "targets"])
-@pytest.mark.parametrize(
-    "kind", ["plain", "pages without links", "links to itself", "two parts", "no links"]
+@crossed(
+    rows=["sources", "targets"],
+    kind=["plain", "pages without links", "links to itself", "two parts", "no links"],
 )
 def test_scores_are_those_of_power_iteration(kind: Kind, rows: Any) -> None:
     links = graph(kind)

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.models import SVD
+from tests.support.often import crossed
 
 
 def falling(rows: int, columns: int, seed: int = 0) -> Any:
@@ -30,9 +31,7 @@ def trained(
     return bl.Learner(model, data, passes=passes, block_rows=32, threads=1, verbose=False).fit()
 
 
-@pytest.mark.parametrize("exact", [False, True])
-@pytest.mark.parametrize("center", [False, True])
-@pytest.mark.parametrize("sparse", [False, True])
+@crossed(exact=[False, True], center=[False, True], sparse=[False, True])
 def test_directions_are_numpys(sparse: bool, center: bool, exact: bool) -> None:
     X = falling(90, 20)
     given = sp.csr_array(X) if sparse else X

@@ -15,6 +15,7 @@ from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.storage import model_folder
 from blocklearn.learner.storage.model_folder import Saved
 from blocklearn.matcache import ShapeError, colsum, total
+from tests.support.often import crossed
 
 
 class Sums(bl.Model):
@@ -49,9 +50,7 @@ def data(rows: int = 50, targets: int = 3) -> tuple[Any, Any, Any]:
     return X, Y, rng.integers(0, 3, rows).astype(np.float32)
 
 
-@pytest.mark.parametrize("shuffle", [False, True, "blocks"])
-@pytest.mark.parametrize("sparse_X", [True, False])
-@pytest.mark.parametrize("sparse_Y", [True, False])
+@crossed(shuffle=[False, True, "blocks"], sparse_X=[True, False], sparse_Y=[True, False])
 def test_a_model_sees_each_row_with_its_target(
     shuffle: Any, sparse_X: bool, sparse_Y: bool
 ) -> None:

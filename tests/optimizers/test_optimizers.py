@@ -38,7 +38,7 @@ from blocklearn.optimizers import (
 from blocklearn.optimizers.line_search import LineSearch
 from blocklearn.optimizers.schedules import Constant, Exponential, Piecewise, Power, WarmUp
 from tests.support.corpora import planted
-from tests.support.often import first_often
+from tests.support.often import crossed, first_often
 from tests.support.optimizing import (
     Array,
     Tiny,
@@ -410,8 +410,7 @@ def test_clipping_by_the_global_norm() -> None:
         run(SGD(clip_global_norm=0.7), data, w, sparse=True)
 
 
-@pytest.mark.parametrize("sparse", [True, False], ids=["active", "dense"])
-@pytest.mark.parametrize("first", [0, 4])
+@crossed(sparse=[True, False], first=[0, 4])
 def test_averages_of_iterates(sparse: bool, first: int) -> None:
     data = blocks(15)
     got = run(
@@ -484,8 +483,7 @@ def test_threads_do_not_change_a_bit(kind: str) -> None:
         assert array.tobytes() == two[name].tobytes() == eight[name].tobytes(), name
 
 
-@pytest.mark.parametrize("dense", [False, True], ids=["active", "dense"])
-@pytest.mark.parametrize("kind", GRADIENT)
+@crossed(dense=[False, True], kind=GRADIENT)
 def test_nothing_is_allocated_after_warm_up(kind: str, dense: bool) -> None:
     X, Y = problem()
     run = learner(kind, X.toarray() if dense else X, Y, threads=2).fit()
