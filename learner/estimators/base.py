@@ -113,7 +113,8 @@ class LearnerEstimator(CommonParameters, CallbackSupportMixin, BaseEstimator):
         state = None if first else self._stream
         if state is not None:
             state = State(state.tensors | self._tensors(rows), state.position)
-        with self._lender().lent(plan, {}, make, lambda one: takes(one, state)) as learner:
+        with self._lender().lent(plan, {}, make, lambda one: takes(one, state)) as kept:
+            learner = kept.learner
             if learner.team is not None and state is not None:  # kept by the last call
                 learner.data.of_rows = whole_stream
                 learner.fit_from(state, data)
@@ -210,8 +211,8 @@ class LearnerEstimator(CommonParameters, CallbackSupportMixin, BaseEstimator):
         plan = (model, data, shapes, getattr(self, "_seed", 0), self.n_jobs, self.device)
         make = partial(self._predictor, rows, model)
         try:
-            with self._lender().lent(plan, tensors, make) as learner:
-                return learner.predict(X, side=side)
+            with self._lender().lent(plan, tensors, make) as one:
+                return one.predict(X, side)
         except ShapeError as error:
             raise ValueError(
                 f"{type(self).__name__}: what was learned does not fit its parameters, which were "

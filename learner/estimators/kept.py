@@ -19,9 +19,11 @@ from ..training.states.state import State
 
 if TYPE_CHECKING:
     from ..learner import Learner
+    from ..training.at_hand import RowsAtHand
 
 Tensors = Mapping[str, NDArray[Any]]
 MOST = 4  # learners that wait for the next prediction
+SMALL = 2**14  # bytes that are copied in less time than NumPy compares arrays
 MOST_BYTES = 2**26  # of one of them; the plan of a larger one costs less than its numbers
 
 
@@ -37,6 +39,20 @@ class Kept:
     learner: Learner
     tensors: dict[str, NDArray[Any]] = field(default_factory=dict)
     process: int = field(default_factory=os.getpid)
+    _at_hand: RowsAtHand | None = None
+    _asked: bool = False  # whether later rows can be predicted at hand
+
+    def predict(self, X: Any, side: int) -> NDArray[Any]:
+        """Return one result row per row of X: see `Learner.predict`."""
+        found = None if self._at_hand is None else self._at_hand.predict(X)
+        if found is not None:
+            return found
+        found = self.learner.predict(X, side=side)
+        if not self._asked:
+            from ..training import at_hand  # imports Numba, which many fits do not need
+
+            self._at_hand, self._asked = at_hand.rows_at_hand(self.learner, X, side), True
+        return found
 
     def turn_to(self, tensors: Tensors) -> None:
         """Predict from these tensors, which may be changed later."""
@@ -72,7 +88,7 @@ class KeptLearners:
         tensors: Tensors,
         make: Callable[[], Learner],
         serves: Callable[[Learner], bool] = lambda _: True,
-    ) -> Iterator[Learner]:
+    ) -> Iterator[Kept]:
         """Lend a learner that predicts from `tensors`; after an error it is closed.
 
         plan: all that a learner is planned for, the shapes of tensors included.
@@ -86,7 +102,7 @@ class KeptLearners:
         one = one or Kept(plan, make())
         try:
             one.turn_to(tensors)
-            yield one.learner
+            yield one
             keep = one.rest()
         except BaseException:
             one.learner.close()
@@ -142,6 +158,8 @@ def same_bits(one: NDArray[Any], other: NDArray[Any]) -> bool:
     """
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
+    if one.nbytes <= SMALL:
+        return one.tobytes() == other.tobytes()
     words = np.uint64 if one.nbytes % 8 == 0 else np.uint8
     one, other = (np.ascontiguousarray(each).reshape(-1).view(words) for each in (one, other))
     return bool((one == other).all())

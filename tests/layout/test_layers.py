@@ -45,7 +45,7 @@ ROOMS = {
     ),
     "learner/training": (
         "settings inputs replicas teams states plans topics predicting scoring divergence loop"
-        " model_in_use"
+        " model_in_use at_hand"
     ),
 }  # fmt: skip
 """The rooms of a folder, each above those before it. `learner` is learner.py with hooks.py and

@@ -9,6 +9,7 @@ import pickle
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from threading import Barrier
 from typing import Any
 
@@ -19,6 +20,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 import blocklearn as bl
+from blocklearn.datasources import MatrixSource
 from blocklearn.learner.estimators import kept
 from blocklearn.learner.training.states.state import State
 from tests.support.own_threads import no_thread_left
@@ -139,6 +141,53 @@ def test_sparse_rows_with_more_entries_than_before() -> None:
         alike(found, X)
 
 
+def sources(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The matrices of which sources are made from now on."""
+    found, init = [], MatrixSource.__init__
+
+    def noted(source: MatrixSource, X: Any, **given: Any) -> None:
+        found.append(X)
+        init(source, X, **given)
+
+    monkeypatch.setattr(MatrixSource, "__init__", noted)
+    return found
+
+
+def read_only(X: Any) -> Any:
+    """Return rows as joblib maps them into memory."""
+    found = sp.csr_array(X, dtype=np.float32)
+    for part in (found.data, found.indices, found.indptr):
+        part.flags.writeable = False
+    return found
+
+
+@pytest.mark.parametrize("form", [np.float32, np.float64, np.int8, sp.csr_matrix, read_only])
+def test_later_rows_need_no_source(form: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, X = bl.TruncatedSVD(2, max_iter=2, **SAME).fit(SPARSE), form(COUNTS)
+    wanted = found.transform(X)
+    made = sources(monkeypatch)
+    for rows in (60, 1, 7):
+        np.testing.assert_array_equal(found.transform(X[:rows]), wanted[:rows])
+    assert not made
+
+
+def test_rows_that_only_a_source_can_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = classifier()
+    wanted = found.decision_function(SPARSE)
+    unsorted = SPARSE.copy()
+    for start, stop in pairwise(unsorted.indptr):
+        unsorted.indices[start:stop] = unsorted.indices[start:stop][::-1].copy()
+        unsorted.data[start:stop] = unsorted.data[start:stop][::-1].copy()
+    unsorted.has_sorted_indices = False
+    found.decision_function(SPARSE)
+    made = sources(monkeypatch)
+    np.testing.assert_array_equal(found.decision_function(unsorted), wanted)
+    assert len(made) == 1
+    with pytest.raises(ValueError, match="row 3, column 2"):
+        found.decision_function(sp.csr_array(([1e39], ([3], [2])), shape=(5, 12)))
+    np.testing.assert_array_equal(found.decision_function(SPARSE), wanted)
+
+
 def test_an_error_leaves_the_estimator_usable(
     made: list[bl.Learner], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,7 +199,7 @@ def test_an_error_leaves_the_estimator_usable(
         raise MemoryError
 
     with monkeypatch.context() as patched:
-        patched.setattr(bl.Learner, "predict", fails)
+        patched.setattr(kept.Kept, "predict", fails)
         with pytest.raises(MemoryError):
             found.predict(COUNTS)
     np.testing.assert_array_equal(found.predict(COUNTS), wanted)
@@ -183,14 +232,14 @@ def test_copies_have_no_learner(copied: Callable[[Any], Any], made: list[bl.Lear
 def test_threads_share_no_learner(made: list[bl.Learner], monkeypatch: pytest.MonkeyPatch) -> None:
     found, threads = clusters(), 6
     wanted = found.predict(COUNTS)
-    together, predict = Barrier(threads), bl.Learner.predict
+    together, predict = Barrier(threads), kept.Kept.predict
 
-    def waits(learner: bl.Learner, *args: Any, **given: Any) -> Any:
+    def waits(one: kept.Kept, *args: Any) -> Any:
         together.wait()
-        return predict(learner, *args, **given)
+        return predict(one, *args)
 
     made.clear()
-    monkeypatch.setattr(bl.Learner, "predict", waits)
+    monkeypatch.setattr(kept.Kept, "predict", waits)
     with no_thread_left(), ThreadPoolExecutor(threads) as pool:
         for given in pool.map(found.predict, [COUNTS] * threads):
             np.testing.assert_array_equal(given, wanted)
