@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 Tensors = Callable[[str], Array]  # returns a model's tensor by its name
 MOST = 1024  # rows of a block of predictions
+MANY, NARROW = 4096, 64  # the same, of rows with so few numbers on average
 CHUNK = 128  # rows of one product with a dense matrix; its bits may depend on this number
 
 
@@ -205,7 +206,7 @@ class LearnerEstimator(CommonParameters, CallbackSupportMixin, BaseEstimator):
         """Return one row of results for each row of X. The caller has checked that it is fitted."""
         check_parameters(self)
         model = self._model() if model is None else model
-        rows, tensors = self._predicted_at_once(X.shape[0]), self._tensors(1)
+        rows, tensors = self._predicted_at_once(X.shape[0], self._most_of(X)), self._tensors(1)
         shapes = {name: (array.shape, array.dtype) for name, array in tensors.items()}
         data = (rows, X.shape[1], issparse(X), side)
         plan = (model, data, shapes, getattr(self, "_seed", 0), self.n_jobs, self.device)
@@ -264,12 +265,17 @@ class LearnerEstimator(CommonParameters, CallbackSupportMixin, BaseEstimator):
             return in_chunks(whole(self, "batch_size"), rows)
         return model.rows_of_block(rows)
 
-    def _predicted_at_once(self, rows: int) -> int:
+    def _most_of(self, X: Any) -> int:
+        """Return the most rows of a block to predict X in; blocks of few numbers take longer."""
+        rows, numbers = X.shape[0], X.nnz if issparse(X) else X.size
+        return MANY if rows >= MANY and numbers <= NARROW * rows else MOST
+
+    def _predicted_at_once(self, rows: int, most: int = MOST) -> int:
         """Return the number of rows in a block of predictions: whole chunks.
 
         A row's result then does not depend on how many other rows are predicted with it.
         """
-        most = MOST if self.batch_size is None else whole(self, "batch_size")
+        most = most if self.batch_size is None else whole(self, "batch_size")
         return CHUNK * -(-min(most, rows) // CHUNK)
 
 

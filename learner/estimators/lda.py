@@ -14,7 +14,7 @@ from blocklearn.models.lda.learned_priors import START
 from blocklearn.models.lda.topic_priors import prior_of_topics
 from blocklearn.optimizers import Optimizer, StreamingAverage
 
-from .base import Array, Tensors
+from .base import MOST, Array, Tensors
 from .constraints import check_parameters
 from .constructor import estimator
 from .decomposition import Decomposition
@@ -120,6 +120,10 @@ class LatentDirichletAllocation(TopicTables, Decomposition):
         return self._held_out(X, "perplexity")
 
     # ------------------------------------------------------------- details
+
+    def _most_of(self, X: Any) -> int:
+        """Return the rows of a block of predictions, which must stay: topics are drawn by block."""
+        return MOST
 
     def _model(self) -> LDA:
         names = {

@@ -188,6 +188,14 @@ def test_rows_that_only_a_source_can_read(monkeypatch: pytest.MonkeyPatch) -> No
     np.testing.assert_array_equal(found.decision_function(SPARSE), wanted)
 
 
+def test_many_narrow_rows_have_the_bits_of_few() -> None:
+    found = bl.PCA(3, max_iter=2, **SAME).fit(COUNTS)
+    many = np.random.default_rng(1).normal(size=(4500, 12)).astype(np.float32)
+    whole = found.transform(many)
+    for rows in (4500, 4096, 1500, 3):
+        np.testing.assert_array_equal(found.transform(many[:rows]), whole[:rows])
+
+
 def test_an_error_leaves_the_estimator_usable(
     made: list[bl.Learner], monkeypatch: pytest.MonkeyPatch
 ) -> None:
