@@ -49,10 +49,14 @@ class Exchange(Closing):
         self.failed = False
         self._one = threading.Lock()  # calls of several threads of a worker come one by one
 
-    def exchange(self, parts: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    def exchange(
+        self, parts: Sequence[NDArray[Any]], into: NDArray[Any] | None = None
+    ) -> list[NDArray[Any]]:
         """Give `parts[i]` to worker i, and return what each worker gave to this one, by rank.
 
         parts: one array for each worker, of one dtype, which all workers use in this call.
+        into: flat, of this dtype and of the size of all that this worker gets: it lies there
+            afterwards, in the order of the workers. None: the engine finds memory.
 
         The arrays returned are flat, and valid until the next call. The own part is returned
         as it is, without a copy.
@@ -63,8 +67,11 @@ class Exchange(Closing):
         """
         own = np.ascontiguousarray(parts[self.rank]).reshape(-1)
         given = [np.ascontiguousarray(part).reshape(-1).view(np.uint8) for part in parts]
-        found = self._checked(lambda: self._swap(given, False))
-        return self._viewed(found, own)
+        if into is None:
+            return self._viewed(self._checked(lambda: self._swap(given, False)), own)
+        room = into.view(np.uint8)
+        found = self._checked(lambda: self._swap_into(given, room))
+        return [part.view(own.dtype) for part in found]
 
     def share(self, part: NDArray[Any]) -> list[NDArray[Any]]:
         """Give `part` to all workers, and return what each gave, by rank: see `exchange`.
@@ -146,6 +153,17 @@ class Exchange(Closing):
     def _share(self, part: Bytes) -> tuple[list[bool], list[Bytes]]:
         """Do what `_swap` does, where all workers get the same."""
         return self._swap([part] * self.size, False)
+
+    def _swap_into(self, parts: list[Bytes], room: Bytes) -> tuple[list[bool], list[Bytes]]:
+        """Do what `_swap` does, and leave what this worker gets in `room`, with its own part.
+
+        An engine may know how it arrives there without a copy.
+        """
+        failed, found = self._swap(parts, False)
+        found[self.rank] = parts[self.rank]
+        if not any(failed):
+            np.concatenate(found, out=room)
+        return failed, found
 
     @abstractmethod
     def _swap(self, parts: list[Bytes], failed: bool) -> tuple[list[bool], list[Bytes]]:

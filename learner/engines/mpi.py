@@ -50,30 +50,46 @@ class MPIExchange(Exchange):
 
     def _swap(self, parts: list[Bytes], failed: bool) -> tuple[list[bool], list[Bytes]]:
         """See `Exchange`."""
-        return self._transfer(parts, failed, together=False)
+        return self._transfer(parts, failed)
+
+    def _swap_into(self, parts: list[Bytes], room: Bytes) -> tuple[list[bool], list[Bytes]]:
+        """See `Exchange`. Messages arrive where they belong."""
+        return self._transfer(parts, False, room=room)
 
     def _share(self, part: Bytes) -> tuple[list[bool], list[Bytes]]:
         """See `Exchange`. Libraries of MPI know which workers are on one machine."""
         return self._transfer([part] * self.size, False, together=True)
 
     def _transfer(
-        self, parts: list[Bytes], failed: bool, *, together: bool
+        self,
+        parts: list[Bytes],
+        failed: bool,
+        *,
+        together: bool = False,
+        room: Bytes | None = None,
     ) -> tuple[list[bool], list[Bytes]]:
         """Exchange sizes, then bytes. A size tells of a failure by being negative: -1 - size.
 
         Where a worker has failed, others may have made different calls: then all go on by pairs.
 
         together: whether all give one part each to all.
+        room: where the parts that arrive lie, one after another, with the own one; None: new memory
+            without it.
         """
         sizes = np.array([part.size for part in parts], np.int64)
-        if not together:
+        if not together and room is None:
             sizes[self.rank] = 0  # the own part stays here
         given, found = (-1 - sizes if failed else sizes), np.empty_like(sizes)
         self._finish(self._comm.Ialltoall(given, found))
         flags = found < 0
         found = np.where(flags, -1 - found, found)
-        starts = np.concatenate([[0], np.cumsum(-(-found // ALIGNED) * ALIGNED)])
-        room = np.empty(starts[-1], np.uint8)
+        given_room = room is not None and not flags.any()
+        starts = np.concatenate(
+            [[0], np.cumsum(found if given_room else -(-found // ALIGNED) * ALIGNED)]
+        )
+        if not given_room:
+            room = np.empty(starts[-1], np.uint8)
+        assert room is not None and room.size == starts[-1]
         arriving = [room[a : a + n] for a, n in zip(starts[:-1], found, strict=True)]
         if together and not flags.any():
             places = found.tolist(), starts[:-1].tolist()
@@ -81,6 +97,8 @@ class MPIExchange(Exchange):
         else:
             for request in self._by_pairs(parts, arriving):
                 self._finish(request)
+            if arriving[self.rank].size:
+                arriving[self.rank][:] = parts[self.rank]
         return flags.tolist(), arriving
 
     def _by_pairs(self, parts: list[Bytes], arriving: list[Bytes]) -> list[Any]:

@@ -78,6 +78,21 @@ class Came(NamedTuple):
     places: Ids
 
 
+class KeptRows:
+    """Memory for rows that travel: kept, because the system clears new memory before its use."""
+
+    def __init__(self) -> None:
+        self._numbers = np.empty(0, np.float32)
+
+    def rows(self, count: int, columns: int) -> NDArray[np.float32]:
+        """Return memory for so many rows. It has any numbers, and lasts until the next call."""
+        size = count * columns
+        if self._numbers.size < size:
+            self._numbers = np.empty(0, np.float32)  # freed before more is taken
+            self._numbers = np.empty(size + size // 8, np.float32)
+        return self._numbers[:size].reshape(count, columns)
+
+
 class NeededRows:
     """What a worker has of tables [rows x any], float32, whose rows have owners.
 
@@ -112,6 +127,7 @@ class NeededRows:
         self._read = np.zeros(-(-rows // 8), np.uint8)  # bits, since the last merge
         self._wanted: list[Ids] = []  # the rows that each fetch since then was the first to read
         self._asked: list[Keys] = []  # own rows that workers have fetched since then
+        self._sent, self._got = KeptRows(), KeptRows()
         self.behind = scratch is not None and rest is not None  # owners draw all rows
 
     def begin(self, tables: Arrays) -> None:
@@ -160,7 +176,7 @@ class NeededRows:
     def ask(self, tables: Arrays, ids: Ids) -> Came | None:
         """Return rows that the next block reads, which `arrive` before it; None: they are there.
 
-        It changes no table, so a block may train meanwhile.
+        It changes no table, so a block may train meanwhile. The rows last until the next exchange.
         """
         new = np.empty_like(ids)
         wanted = Dealt.to(self._crew.size, new[: row_loops.mark(ids, self._read, new)])
@@ -171,8 +187,12 @@ class NeededRows:
         self._wanted.append(wanted.ids)
         if not self.behind:
             return None
-        rows = self._swap(split(self.owned.rows.take(numbers, axis=0), of_workers))
-        return Came(self._laid.at(wanted.ids), np.concatenate(rows), wanted.places)
+        columns = width(tables)
+        sent = self._sent.rows(numbers.size, columns)
+        self.owned.rows.take(numbers, axis=0, out=sent, mode="clip")  # "raise" copies them twice
+        rows = self._got.rows(wanted.ids.size, columns)
+        self._swap(split(sent, of_workers), rows.reshape(-1))
+        return Came(self._laid.at(wanted.ids), rows, wanted.places)
 
     def arrive(self, tables: Arrays, came: Came | None) -> None:
         """Put rows into the tables for which a worker has asked."""
@@ -199,29 +219,34 @@ class NeededRows:
         times, kinds = np.unique(clocks, axis=0, return_inverse=True)
         kinds = kinds.reshape(-1)
         for first, end in pairwise(self._ranges):
-            low, high = np.searchsorted(read, [first * self._crew.size, end * self._crew.size])
-            given = self._given(tables, read[low:high])
             low, high = np.searchsorted(keys, [first << 32, end << 32])
-            heads = bounds_of(np.bincount(keys[low:high] & row_sums.LOW, minlength=kinds.size))
-            for changing in self._changing(tables, keys[low:high], times, first, end):
+            own = keys[low:high]
+            heads = bounds_of(np.bincount(own & row_sums.LOW, minlength=kinds.size))
+            low, high = np.searchsorted(read, [first * self._crew.size, end * self._crew.size])
+            given = self._given(tables, read[low:high], own.size)
+            for changing in self._changing(tables, own, times, first, end):
                 numbers, some, before = changing
                 row_sums.merge(self._pool, numbers, some, heads, given, kinds, before)
         self._forget([read])
         self.behind = True
         return read
 
-    def _given(self, tables: Arrays, read: Ids) -> NDArray[np.float32]:
-        """Give rows that blocks have read to their owners; return what all give to this worker."""
+    def _given(self, tables: Arrays, read: Ids, count: int) -> NDArray[np.float32]:
+        """Give rows that blocks have read to their owners; return what all give to this worker.
+
+        count: of these.
+        """
         dealt = Dealt.to(self._crew.size, read)
-        rows = np.empty((read.size, width(tables)), np.float32)
+        rows = self._sent.rows(read.size, width(tables))
         at = self._laid.at(read)
         self._laid.take(tables, at, rows, dealt.places)
         if self._rest is not None:
             by_owner = np.empty_like(at)
             by_owner[dealt.places] = at
             self._rest.settle(by_owner, rows)
-        found = self._swap(split(rows, dealt.bounds))
-        return np.concatenate(found).reshape(-1, rows.shape[1])
+        found = self._got.rows(count, rows.shape[1])
+        self._swap(split(rows, dealt.bounds), found.reshape(-1))
+        return found
 
     def _changing(
         self, tables: Arrays, keys: Keys, times: Clock, first: int, end: int

@@ -33,10 +33,12 @@ class Nested:
             raise ValueError(f"degrees={list(degrees)}: their product must be {exchange.size}")
         self._exchange, self._degrees = exchange, list(degrees)
 
-    def exchange(self, parts: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    def exchange(
+        self, parts: Sequence[NDArray[Any]], into: NDArray[Any] | None = None
+    ) -> list[NDArray[Any]]:
         """Give `parts[i]` to worker i, and return what each gave to this one, as `Exchange` does.
 
-        All arrays have one dtype, which all workers use in this call.
+        All arrays have one dtype, which all workers use in this call. into: see there.
         """
         own, dtype = self._exchange, parts[0].dtype
         held = {
@@ -47,7 +49,10 @@ class Nested:
         for degree in self._degrees:
             stride //= degree
             held = self._layer(held, degree, stride)
-        return [held[by, own.rank].view(dtype) for by in range(own.size)]
+        found = [held[by, own.rank].view(dtype) for by in range(own.size)]
+        if into is not None:
+            np.concatenate(found, out=into)
+        return found
 
     def _layer(
         self, held: dict[tuple[int, int], Bytes], degree: int, stride: int

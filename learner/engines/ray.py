@@ -84,11 +84,11 @@ class RayWorkers(MeetingExchange):
             )
         imported_for(self._address)
 
-    def exchange(self, parts: Any) -> Any:
+    def exchange(self, parts: Any, into: Any = None) -> Any:
         """See `Exchange`. The first one starts the workers."""
         if self._meeting is None and not self.failed:
             self._start()
-        return super().exchange(parts)
+        return super().exchange(parts, into)
 
     def fail(self, code: int, text: str) -> bool:
         """End the other workers, which then need not hear of an error."""

@@ -12,9 +12,9 @@ replicas alike, or not at all. So workers first compare digests of lines:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,14 @@ from blocklearn.matcache import Merge
 from .combine import combined, combined_alike, stays_alike, take_over
 from .lines import LINE, SAME_NOWHERE, Lines
 
-Swap = Callable[[Sequence[NDArray[Any]]], list[NDArray[Any]]]
-"""`Exchange.exchange`, or one with the same meaning."""
+
+class Swap(Protocol):
+    """`Exchange.exchange`, or one with the same meaning."""
+
+    def __call__(
+        self, parts: Sequence[NDArray[Any]], into: NDArray[Any] | None = None, /
+    ) -> list[NDArray[Any]]:
+        """See `Exchange.exchange`."""
 
 
 @dataclass(frozen=True)

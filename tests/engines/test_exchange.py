@@ -35,6 +35,21 @@ def test_each_worker_gets_what_each_gave_to_it(size: int) -> None:
         assert found == [[by + rank / 10] * (rank * by) for by in range(size)]
 
 
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_parts_arrive_in_memory_that_a_worker_names(size: int) -> None:
+    """The own part, too, and in the order of the workers."""
+
+    def work(own: Exchange) -> tuple[list[float], list[list[float]]]:
+        parts = [np.full(to * own.rank + 1, own.rank + to / 10) for to in range(size)]
+        into = np.full(sum(own.rank * by + 1 for by in range(size)), np.nan)
+        found = own.exchange(parts, into)
+        return into.tolist(), [part.tolist() for part in found]
+
+    for rank, (into, found) in enumerate(results(size, work)):
+        assert found == [[by + rank / 10] * (rank * by + 1) for by in range(size)]
+        assert into == sum(found, [])
+
+
 def test_messages_and_shares() -> None:
     def work(own: Exchange) -> tuple[Any, ...]:
         crew, table = Crew(own), np.full((2, 3), float(own.rank))

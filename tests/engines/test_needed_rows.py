@@ -16,7 +16,7 @@ from blocklearn.learner.engines import row_sums, row_threads
 from blocklearn.learner.engines.cost import Needs, Network, Sizes, needed_seconds, sparse_seconds
 from blocklearn.learner.engines.crew import Crew
 from blocklearn.learner.engines.exchange import Exchange
-from blocklearn.learner.engines.needed_rows import NeededRows
+from blocklearn.learner.engines.needed_rows import KeptRows, NeededRows
 from blocklearn.learner.training.teams import needed_tables
 from blocklearn.matcache.cpu.pool import Pool
 from blocklearn.models import FM, GLM, LDA, Model
@@ -126,6 +126,17 @@ def test_sums_of_many_workers_are_those_in_their_order(
     assert heads[:-1].tolist() == ends
 
 
+def test_memory_for_rows_that_travel_is_kept() -> None:
+    """Until more rows travel than it has room for."""
+    kept = KeptRows()
+    first = kept.rows(40, 2)
+    assert first.shape == (40, 2) and first.dtype == np.float32
+    for count, columns in ((80, 1), (2, 3), (0, 5), (40, 2)):
+        again = kept.rows(count, columns)
+        assert again.shape == (count, columns) and again.ctypes.data == first.ctypes.data
+    assert kept.rows(100, 2).shape == (100, 2)
+
+
 def test_numbers_of_rows_are_sent_once() -> None:
     """Owners know from what was fetched which rows a merge gives them."""
     case = Case(2000, [4], rounds=2, merges=3)
@@ -133,11 +144,11 @@ def test_numbers_of_rows_are_sent_once() -> None:
     def work(own: Exchange) -> tuple[int, int]:
         sent, read, swap = 0, 0, own.exchange
 
-        def counted(parts: Any) -> Any:
+        def counted(parts: Any, into: Any = None) -> Any:
             nonlocal sent
             if parts[0].dtype == np.int32:
                 sent += sum(part.size for rank, part in enumerate(parts) if rank != own.rank)
-            return swap(parts)
+            return swap(parts, into)
 
         tables, rows = case.before(), NeededRows(Crew(own), case.rows, counted)
         for merge in range(case.merges):
@@ -182,9 +193,9 @@ def test_few_rows_travel() -> None:
     def work(own: Exchange) -> int:
         sent, swap = [0], own.exchange
 
-        def counted(parts: Any) -> Any:
+        def counted(parts: Any, into: Any = None) -> Any:
             sent[0] += sum(part.nbytes for rank, part in enumerate(parts) if rank != own.rank)
-            return swap(parts)
+            return swap(parts, into)
 
         own.exchange = counted  # type: ignore[method-assign]
         tables, rows = case.before(), NeededRows(Crew(own), case.rows, counted)
