@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from blocklearn.matcache import (
     Column,
+    DenseInput,
     Mat,
     MatCache,
     Number,
@@ -29,7 +30,7 @@ from blocklearn.matcache import (
 
 from .updates import SparseEstimate
 
-ROOM = 2**17  # numbers
+ROOM = 2**19  # numbers
 
 
 class Resting:
@@ -103,7 +104,7 @@ class Resting:
         if not now:
             return
         if self._room is None:
-            self._room = Room(self.w.shape[1], self.rest.shape[1])
+            self._room = Room(self.w.shape[1], *self.rest.shape)
         rest = self.rest.shown()
         for start in range(0, len(ids), self._room.rows):
             some = slice(start, start + self._room.rows)
@@ -118,30 +119,35 @@ class Resting:
 
 
 class Room:
-    """Memory in which copies of rows are brought up to date, some at a time.
+    """Brings copies of rows up to date, some at a time: many where they lie, few in its memory.
 
-    columns: of the rows. rest: of their estimates, 1 or as many.
+    columns: of the rows. most: rows that there are. rest: columns of their estimates, 1 or as many.
     """
 
-    def __init__(self, columns: int, rest: int) -> None:
-        """Allocate it."""
-        self.rows = max(1, ROOM // columns)
+    def __init__(self, columns: int, most: int, rest: int) -> None:
+        """Allocate its memory."""
+        self.rows = max(1, min(most, ROOM // columns))
         self._cache = cache = MatCache(threads=1)
-        self._w = named(cache, "rows", (self.rows, columns))
+        self._w = DenseInput(cache, "rows", (self.rows, columns), np.float32, copies=1)
+        self._few = np.zeros((self.rows, columns), np.float32)
         self._rest = named(cache, "their estimates", (self.rows, rest))
         self._seen = named(cache, "times", (self.rows, 1), np.float64)
         self._now = scalar(cache, 0.0, "clock")
-        for mat in (self._w, self._rest, self._seen):
+        for mat in (self._rest, self._seen):
             mat <<= 0.0
 
     def wake(self, w: Any, rest: Any, seen: Any, now: float) -> None:
         """Bring up to `rows` rows up to date, in place."""
-        given = ((self._w, w), (self._rest, rest), (self._seen, seen))
-        for mat, rows in given:
-            mat.shown()[: len(rows)] = rows
+        for mat, numbers in ((self._rest, rest), (self._seen, seen)):
+            mat.shown()[: len(numbers)] = numbers
         self._now.set(now)
-        wake_rows(None, self._w, self._rest, self._seen, self._now)
-        w[:] = self._w.shown()[: len(w)]
+        whole = len(w) == self.rows and w.flags.c_contiguous
+        rows = w if whole else self._few
+        if not whole:
+            rows[: len(w)] = w
+        wake_rows(None, self._w.bind(rows), self._rest, self._seen, self._now)
+        if not whole:
+            w[:] = rows[: len(w)]
 
 
 @rowwise

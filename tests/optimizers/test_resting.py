@@ -12,8 +12,9 @@ from scipy.special import digamma
 
 import blocklearn as bl
 from blocklearn.datasources import HostBlock, MatrixSource
+from blocklearn.matcache import MatCache, named, scalar
 from blocklearn.matcache.operations import local as sizes
-from blocklearn.optimizers import CombinationError, StreamingAverage
+from blocklearn.optimizers import CombinationError, StreamingAverage, resting
 from tests.engines.test_workers import Stops
 from tests.support.corpora import e_step, exp_e_log
 
@@ -40,6 +41,29 @@ def learner(X: Any, **options: Any) -> bl.Learner:
 
 def lam_of(learner: bl.Learner) -> np.ndarray[Any, Any]:
     return learner.model.parameters["lambda"].numpy().astype(np.float64)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_copies_of_rows_have_the_bits_of_rows(
+    beside: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of as many as are changed where they lie, of fewer, and beside rows of other tables."""
+    monkeypatch.setattr(resting, "ROOM", 4 * TOPICS)
+    rng, cache = np.random.default_rng(0), MatCache(threads=1)
+    before = rng.random((11, TOPICS)).astype(np.float32)
+    w, rest = named(cache, "w", before.shape), named(cache, "rest", (11, 1))
+    w.set(before)
+    rest <<= 0.3
+    rows = resting.Resting("w", w, rest, scalar(cache, -0.5))
+    ids = np.arange(10, 0, -1, dtype=np.int32)  # 4, 4 and 2
+    copies = np.full((10, 2 * TOPICS), np.nan, np.float32)[:, :TOPICS]
+    copies = copies if beside else np.ascontiguousarray(copies)
+    copies[:] = before[ids]
+    rows.wake_elsewhere(ids, copies, rows.clock)
+    expected = 0.3 + (before[ids].astype(np.float64) - 0.3) * np.exp(-0.5)
+    np.testing.assert_allclose(copies, expected, rtol=1e-6)
+    rows.wake_all(scalar(cache, -0.5))
+    assert copies.tobytes() == w.numpy()[ids].tobytes()
 
 
 def test_rows_that_rest_are_those_of_whole_tables(monkeypatch: pytest.MonkeyPatch) -> None:
