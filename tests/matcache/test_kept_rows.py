@@ -28,9 +28,9 @@ WORDS, WORD, ETA = 4, 3, 0.05  # the last word: nothing lies behind its row
 DRAWS = 2**15
 
 
-def address_of_sweep(k: int, bits: int) -> int:
+def address_of_sweep(k: int, bits: int, in_registers: bool | None = None) -> int:
     words = [0] * (1 + words_of(bits))
-    return CPU(1).address(sweep_of(vectors_of(k), bits), *words)
+    return CPU(1).address(sweep_of(vectors_of(k), bits, in_registers), *words)
 
 
 @kernel()
@@ -62,11 +62,13 @@ def draw_for_all(sweep, us, together, z, share, n, scales, table, extra, before,
 def drawn(
     k: int, n: Any, z: int, share: float, table: Any, scales: Any, *, counted: bool,
     together: bool, before: int | None = None, old: Any = np.uint16,
+    in_registers: bool | None = None,
 ) -> tuple[Any, Any]:  # fmt: skip
     """New topics [chains x draws] of a token for evenly spread numbers; counts after the last.
 
     before: the token's topic in the table's counts; None: z.
     old: type of such topics.
+    in_registers: see `sweep_of`.
     """
     bits = 8 * np.dtype(old).itemsize
     single, width = np.float32, padded(k)
@@ -75,8 +77,9 @@ def drawn(
     words = np.zeros(CHAINS + AHEAD, np.int32)
     now, shares, u = np.zeros(CHAINS, np.int32), np.zeros(CHAINS, single), np.zeros(CHAINS, single)
     draw_for_all(
-        address_of_sweep(k, bits), us, together, np.int32(z), single(share), n.astype(single),
-        scales.astype(single), table.astype(single), np.full((WORDS, 1), ETA, single),
+        address_of_sweep(k, bits, in_registers), us, together, np.int32(z), single(share),
+        n.astype(single), scales.astype(single), table.astype(single),
+        np.full((WORDS, 1), ETA, single),
         np.full(CHAINS, (z if before is None else before) % 2**bits, old), int(counted), own,
         CHAINS, np.zeros(CHAINS, np.int64), words, now, shares, u, found,
     )  # fmt: skip
@@ -115,6 +118,23 @@ def test_shares_are_the_exact_probabilities(k: int, together: bool) -> None:
             now[new[-1]] += 1
             np.testing.assert_array_equal(n[:k], now)
             assert not n[k:].any()
+
+
+@pytest.mark.parametrize("k", [16, 17, 64])
+def test_counts_in_registers_and_in_memory_draw_the_same(k: int) -> None:
+    """Processors differ in where counts stay, and results do not depend on the processor."""
+    rng = np.random.default_rng(k)
+    table, scales = rng.random((WORDS, k)), 1 / (1 + rng.poisson(50, k))
+    n, z = rng.poisson(0.7, k) + 1.05, int(rng.integers(k))
+    for together in (True, False):
+        memory, registers = (
+            drawn(
+                k, n, z, 0.3, table, scales, counted=True, together=together, in_registers=chosen
+            )
+            for chosen in (False, True)
+        )  # fmt: skip
+        np.testing.assert_array_equal(memory[0], registers[0])
+        np.testing.assert_array_equal(memory[1], registers[1])
 
 
 @pytest.mark.parametrize(("k", "old"), [(17, np.uint16), (300, np.uint16), (300, np.uint32)])

@@ -51,10 +51,14 @@ class Token(NamedTuple):
 
 
 class Sweep(Vectors, ABC):
-    """Code that draws topics of some tokens of some documents: see `sweep_of`."""
+    """Code that draws topics of some tokens of some documents: see `sweep_of`.
 
-    def __init__(self, context, builder, sig, words, chains, many, bits):
+    vectors: of topics, which are a number of the code; 0: any number of topics.
+    """
+
+    def __init__(self, vectors, context, builder, sig, words, chains, many, bits):
         super().__init__(context, builder, sig, words)
+        self.all = [_I64(v) for v in range(vectors)]
         b = builder
         chain, self.steps, at, own, width, k, *arrays = words
         self.k, zero = k, _I64(0)
@@ -141,13 +145,19 @@ class Sweep(Vectors, ABC):
         b.store(topic, b.gep(self.now, [token.place]))
         return topic
 
-    def passed_bits(self, sums, left, lane):
-        """Return how many of these sums, but for the last, are `left` or less in a lane."""
-        b, v = self.b, _I32(0)
+    def passed_among(self, sums, left, lane):
+        """Return how many of these sums, but for the last, are `left` or less in a lane.
+
+        With AVX-512 flags are bits; elsewhere they are numbers, and all lanes count.
+        """
+        b, v, found = self.b, _I32(0), ir.Constant(_VI, [0] * LANES)
         for running in sums[:-1]:
-            flags = self.bits(b.fcmp_ordered("<=", running, left))
-            v = b.add(v, b.and_(b.lshr(flags, lane), _I32(1)))
-        return v
+            flags = b.fcmp_ordered("<=", running, left)
+            if self.wide:
+                v = b.add(v, b.and_(b.lshr(self.bits(flags), lane), _I32(1)))
+            else:
+                found = b.sub(found, b.sext(flags, _VI))
+        return v if self.wide else b.extract_element(found, lane)
 
     def before(self, p):
         """Return the topic of a token before all sweeps, which the table counts it at."""
@@ -160,15 +170,15 @@ class Sweep(Vectors, ABC):
 
     def ask_for(self, row):
         """Fetch a row of the table into the first cache."""
-        with cgutils.for_range(self.b, self.b.add(self.last, _I64(1))) as loop:
-            prefetch(self.b, self.b.gep(row, [self.b.shl(loop.index, _I64(4))]), 3)
 
-    def left(self, n, topics, token):
-        """Return counts n without the token, and the same by what is left of phi."""
-        b = self.b
-        here = b.icmp_signed("==", topics, token.present)
-        n = b.select(here, b.fsub(n, token.weight), n)
-        return n, n if token.share is None else b.select(here, b.fmul(n, token.share), n)
+        def ask(v):
+            prefetch(self.b, self.b.gep(row, [self.b.shl(v, _I64(4))]), 3)
+
+        for v in self.all:
+            ask(v)
+        if not self.all:
+            with cgutils.for_range(self.b, self.b.add(self.last, _I64(1))) as loop:
+                ask(loop.index)
 
     def phi(self, x, scale, token):
         """Return phi of a word's row x."""

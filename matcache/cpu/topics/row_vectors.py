@@ -1,9 +1,9 @@
 """Vector instructions for the samplers of rows: several documents draw topics in turn.
 
 A draw waits for the one before it in its document, so several documents take a token each in turn.
-Their counts stay in registers, where topics are few vectors. The number of vectors is a part of the
-code, unless they are many. So a sweep is a kernel of its own, which the samplers call by its
-address: they are compiled once for all numbers of topics.
+Their counts stay in registers, where topics are few vectors and registers hold a whole one. The
+number of vectors is a part of the code, unless they are many. So a sweep is a kernel of its own,
+which the samplers call by its address: they are compiled once for all numbers of topics.
 """
 
 # Numba infers the types.
@@ -22,9 +22,9 @@ from numba.core import cgutils
 from ..compiled import Kernel, compiled
 from ..sources import sources
 from .draws import FRESH, Sweep
-from .vectors import LANES, instruction, prefetch
+from .vectors import LANES, has_wide_vectors, instruction
 
-IN_REGISTERS = 4  # vectors of counts that stay in registers
+IN_REGISTERS = 4  # vectors of counts that stay in registers, where one holds a vector
 FEW = 10  # vectors of topics whose number is a part of the code
 CHAINS = 4  # documents that take turns
 PARTS = 1 + 2 * CHAINS  # rows of topics that a thread has: scales, counts of documents, and sums
@@ -32,6 +32,7 @@ PARTS = 1 + 2 * CHAINS  # rows of topics that a thread has: scales, counts of do
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 _VF, _VI = ir.VectorType(ir.FloatType(), LANES), ir.VectorType(_I32, LANES)
 _ZERO = ir.Constant(_VF, [0.0] * LANES)
+_ONE = ir.Constant(_VF, [1.0] * LANES)
 _NONE = ir.Constant(_VI, [0] * LANES)
 
 
@@ -43,10 +44,6 @@ def vectors_of(k: int) -> int:
 
 class InRegisters(Sweep):
     """Counts of documents stay in registers: their vectors are a number of the code."""
-
-    def __init__(self, vectors, *given):
-        super().__init__(*given)
-        self.all = [_I64(v) for v in range(vectors)]
 
     def begin(self):
         """Load the counts and the scales."""
@@ -66,11 +63,6 @@ class InRegisters(Sweep):
             for v, place in zip(self.all, kept, strict=True):
                 self.store(self.b.load(place), counts, v)
 
-    def ask_for(self, row):
-        """Fetch a row of the table into the first cache."""
-        for v in self.all:
-            prefetch(self.b, self.b.gep(row, [self.b.shl(v, _I64(4))]), 3)
-
     def summed(self, c, token):
         """Return the sums of lanes; those up to each vector, and counts without the token."""
         b, row, running = self.b, token.row, _ZERO
@@ -84,9 +76,16 @@ class InRegisters(Sweep):
             sums.append(running)
         return running, (sums, without)
 
+    def left(self, n, topics, token):
+        """Return counts n without the token, and the same by what is left of phi."""
+        b = self.b
+        here = b.icmp_signed("==", topics, token.present)
+        n = b.select(here, b.fsub(n, token.weight), n)
+        return n, n if token.share is None else b.select(here, b.fmul(n, token.share), n)
+
     def passed(self, c, state, left, lane):
         """Compare the sums of the lane."""
-        return self.passed_bits(state[0], left, lane)
+        return self.passed_among(state[0], left, lane)
 
     def change(self, c, state, token, topic):
         """Count the token at its new topic."""
@@ -100,14 +99,10 @@ class InMemory(Sweep):
     """Counts of documents stay in memory.
 
     A draw changes two vectors of them alone. Documents do each step together: a processor lets
-    counts wait until it knows the places of all counts that were stored before.
-
-    vectors: of topics, which are a number of the code; 0: any number of topics.
+    counts wait until it knows the places of all counts that were stored before. Each change adds
+    zeros to the topics that it does not mean: LLVM makes a masked store of counts that are chosen,
+    which is slow without AVX-512, and later reads wait for it.
     """
-
-    def __init__(self, vectors, *given):
-        super().__init__(*given)
-        self.all = [_I64(v) for v in range(vectors)]
 
     def begin(self):
         """Make room for what loops add up."""
@@ -135,7 +130,12 @@ class InMemory(Sweep):
         b, counts = self.b, self.counts[c]
         known = b.icmp_signed(">=", token.topic, _I32(0))
         v = self.vector_of(b.select(known, token.topic, _I32(0)))
-        without, weighed = self.left(self.load(counts, v), self.topics(v), token)
+        n = self.load(counts, v)
+        here = b.icmp_signed("==", self.topics(v), token.present)
+        without = b.fsub(n, b.select(here, token.weight, _ZERO))
+        weighed = without
+        if token.share is not None:
+            weighed = b.fmul(without, b.select(here, token.share, _ONE))
         self.store(weighed, counts, v)
 
         def add(v, x, running):
@@ -161,7 +161,7 @@ class InMemory(Sweep):
         """Compare the sums of all lanes."""
         b = self.b
         if self.all:
-            return self.passed_bits(state[0], left, lane)
+            return self.passed_among(state[0], left, lane)
         b.store(_NONE, self.found)
         with cgutils.for_range(b, self.last) as loop:
             smaller = b.fcmp_ordered("<=", self.load(self.sums[c], loop.index), left)
@@ -176,7 +176,7 @@ class InMemory(Sweep):
         v = self.vector_of(topic)
         n = self.load(counts, v)
         here = b.icmp_signed("==", self.topics(v), self.splat(topic, _VI))
-        self.store(b.select(here, b.fadd(n, token.weight), n), counts, v)
+        self.store(b.fadd(n, b.select(here, token.weight, _ZERO)), counts, v)
 
     def vector_of(self, topic):
         """Return the number of a topic's vector."""
@@ -188,7 +188,7 @@ _TEXT = """\
 from blocklearn.matcache.cpu.jit import kernel
 from blocklearn.matcache.cpu.topics.row_vectors import make_sweep
 
-several, one = (make_sweep({vectors}, {bits}, alone) for alone in (False, True))
+several, one = (make_sweep({vectors}, {bits}, alone, {in_registers}) for alone in (False, True))
 
 
 @kernel(places=True)
@@ -201,15 +201,21 @@ def run(alone, {words}):
 """
 
 
-def sweep_of(vectors: int, bits: int) -> Kernel:
+def sweep_of(vectors: int, bits: int, in_registers: bool | None = None) -> Kernel:
     """Return the kernel that draws topics of some tokens of documents, for `run_sweep`.
 
     vectors: of topics; see `vectors_of`.
     bits: of a kept topic's number; 0: the topics of particles, which are not kept.
+    in_registers: whether counts stay in registers, with the same draws; None: where they have room.
     """
+    if in_registers is None:
+        in_registers = 0 < vectors <= IN_REGISTERS and has_wide_vectors()
     words = ", ".join(f"w{n}" for n in range(words_of(bits)))
     digest = sources(Path(__file__).parent)
-    return compiled(_TEXT.format(digest=digest, vectors=vectors, bits=bits, words=words))
+    text = _TEXT.format(
+        digest=digest, vectors=vectors, bits=bits, words=words, in_registers=in_registers
+    )
+    return compiled(text)
 
 
 def words_of(bits: int) -> int:
@@ -218,10 +224,10 @@ def words_of(bits: int) -> int:
 
 
 @remembered
-def make_sweep(vectors: int, bits: int, alone: bool) -> Any:
+def make_sweep(vectors: int, bits: int, alone: bool, in_registers: bool) -> Any:
     """Make the instruction that draws topics of some tokens of several documents, in turn.
 
-    bits: see `sweep_of`.
+    bits, in_registers: see `sweep_of`.
     alone: of one document.
     """
 
@@ -230,7 +236,7 @@ def make_sweep(vectors: int, bits: int, alone: bool) -> Any:
         def codegen(context, b, sig, args):
             given = cgutils.unpack_tuple(b, args[0])
             call = context, b, sig, given, 1 if alone else CHAINS, CHAINS, bits
-            kind = InRegisters if 0 < vectors <= IN_REGISTERS else InMemory
+            kind = InRegisters if in_registers else InMemory
             kind(vectors, *call).run()
             return context.get_dummy_value()
 

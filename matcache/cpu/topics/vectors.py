@@ -12,6 +12,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
 instruction: Any = intrinsic  # callers do not pass the first parameter
@@ -26,6 +27,11 @@ _ZERO = ir.Constant(_VF, [0.0] * LANES)
 def padded(k: int) -> int:
     """Return k rounded up to whole vectors."""
     return -(-k // LANES) * LANES
+
+
+def has_wide_vectors() -> bool:
+    """Return whether a register of the processor that code is made for holds 16 numbers."""
+    return "+avx512f" in cpu_target.target_context.codegen().magic_tuple()[2]
 
 
 def declare(module, name, result, args):
@@ -52,9 +58,11 @@ class Vectors:
 
     def __init__(self, context, builder, sig, args):
         self.context, self.b, self.sig, self.args = context, builder, sig, args
-        # LLVM must not know these zeros: it would shift lanes by an instruction twice as slow.
-        same = ir.InlineAsm(ir.FunctionType(_I32, [_I32]), "", "=r,0")
-        self.zeros = self.splat(builder.bitcast(builder.call(same, [_I32(0)]), _F))
+        self.wide, self.zeros = has_wide_vectors(), _ZERO
+        if self.wide:
+            # LLVM must not know these zeros: it would shift lanes by an instruction twice as slow.
+            same = ir.InlineAsm(ir.FunctionType(_I32, [_I32]), "", "=r,0")
+            self.zeros = self.splat(builder.bitcast(builder.call(same, [_I32(0)]), _F))
 
     def pointer(self, number, offset):
         """Return the address of an element of an argument that is an array."""
