@@ -180,6 +180,18 @@ def rows_last(source: DataSource) -> bool:
     return bool(_offered(source, "rows_last", True))
 
 
+def mean_sum(source: DataSource) -> float | None:
+    """Return the sum of a row's values, on average, if it is known before any row is read.
+
+    A source has it as `mean_sum`, or makes it of `value_sums`.
+    """
+    known: float | None = _offered(source, "mean_sum", None)
+    sums = _offered(source, "value_sums", None)
+    if known is not None or sums is None:
+        return known
+    return float(sums()[0]) / max(source.shape.total_rows, 1)
+
+
 def notes_of(source: DataSource | None) -> Sequence[str]:
     """Return the `notes` of a source, if any: lines about its own choices."""
     return _offered(source, "notes", ())

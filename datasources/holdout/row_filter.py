@@ -20,6 +20,7 @@ from ..source import (
     RowLabels,
     first_rows,
     labels_of,
+    mean_sum,
     row_names,
     rows_last,
     target_names,
@@ -99,6 +100,11 @@ class RowFilter(DerivedSource):
         """The names of the rows, looked up in the source on demand; None if unknown."""
         names = row_names(self._source)
         return None if names is None else PartNames(names, self)
+
+    @property
+    def mean_sum(self) -> float | None:
+        """The sum of a row's values, on average over all rows of the source; None if unknown."""
+        return mean_sum(self._source)
 
     @property
     def first_rows(self) -> npt.NDArray[np.int64]:
