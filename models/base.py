@@ -186,6 +186,10 @@ class Model(Matrices):
         """
         return self
 
+    def for_data(self, source: DataSource) -> Self:
+        """Return the model with the settings that its training data decide, before it reads any."""
+        return self
+
     @property
     def undecided(self) -> Undecided | None:
         """The setting that is chosen by trials before training, such as "reg=auto"; None: none.

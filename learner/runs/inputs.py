@@ -63,11 +63,11 @@ def fingerprints(train: DataSource, eval: DataSource | None) -> dict[str, str | 
 
 
 def sized(config: RunConfig, train: DataSource) -> RunConfig:
-    """Return `config` with the number of rows in a block where it says "auto"."""
-    if config.data.block_rows != "auto":
-        return config
-    data = config.data.model_copy(update={"block_rows": train.shape.rows})
-    return config.model_copy(update={"data": data})
+    """Return `config` with what its data decide: settings of the model, and rows of a block."""
+    data = config.data
+    if data.block_rows == "auto":
+        data = data.model_copy(update={"block_rows": train.shape.rows})
+    return config.model_copy(update={"data": data, "model": config.model.for_data(train)})
 
 
 def of_length(config: RunConfig, begun: Mapping[str, Any] | None = None) -> RunConfig:

@@ -25,15 +25,22 @@ class FreshPasses(NamedTuple):
     """How topics are drawn afresh.
 
     sweeps: of a pass, that are averaged.
-    heated: passes in which alpha falls from `HEAT` times its value to the value itself.
+    heat: times alpha, in the first pass.
+    passes: before topics are kept; None: they never are.
     """
 
     sweeps: int
-    heated: int = 0
+    heat: float = 1.0
+    passes: int | None = None
 
-    def heat(self, done: float) -> float:
-        """Return how many times alpha is in place of alpha after so many passes."""
-        power: float = HEAT ** (1.0 - done / self.heated)
+    def heat_after(self, done: float) -> float:
+        """Return how many times alpha is in place of alpha after so many passes.
+
+        Alpha is reached when topics are kept. If they never are, a run may end after any pass, so
+        heat falls to its square root in each.
+        """
+        left = 0.5**done if self.passes is None else 1.0 - done / self.passes
+        power: float = self.heat**left
         return power
 
 
@@ -46,22 +53,29 @@ def sweeps_of(tokens: float) -> int:
     return SHORT if tokens < LONG else int(min(max(tokens / EACH, FEWEST), MOST))
 
 
+def heat_of(tokens: float) -> float:
+    """Return how much heat suits documents of so many tokens, on average."""
+    return 1.0 if tokens < LONG else HEAT
+
+
 def fresh_topics(model: LDASettings, kept: KeptTopics | None, documents: int) -> FreshPasses:
     """Return how a model draws topics afresh.
 
-    kept: topics that are kept later; None: none are, and the lengths of documents are not known.
+    kept: topics that are kept later; None: none are.
     documents: of a pass.
     """
-    if model.sweeps != "auto":
-        return FreshPasses(model.sweeps)
-    if kept is None or not model.fresh_passes:
-        return FreshPasses(SHORT)
-    tokens = kept.tokens / max(documents, 1)
-    sweeps = sweeps_of(tokens)
-    if tokens < LONG:
-        return FreshPasses(sweeps)
-    model.notes.append(
-        f"documents have {tokens:,.0f} tokens on average: a pass that draws topics afresh makes "
-        f"{model.burn_in + sweeps} sweeps, and alpha is larger at first"
-    )
-    return FreshPasses(sweeps, model.fresh_passes)
+    passes: int | None = None
+    tokens = 0.0
+    if kept is not None and model.fresh_passes:
+        passes, tokens = model.fresh_passes, kept.tokens / max(documents, 1)
+    sweeps, heat = model.sweeps, model.heat
+    if heat == "auto":
+        heat = heat_of(tokens) if sweeps == "auto" else 1.0
+    if sweeps == "auto":
+        sweeps = sweeps_of(tokens)
+    if heat > 1.0 and (kept is None or passes):
+        model.notes.append(
+            f"a pass that draws topics afresh makes {model.burn_in + sweeps} sweeps, and alpha is "
+            f"{heat:g} times as large at first: see `sweeps` and `heat`"
+        )
+    return FreshPasses(sweeps, heat, passes)

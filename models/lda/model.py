@@ -115,7 +115,7 @@ class LDA(LDASettings):
         self.theta = self.scratch("theta", shapes.rows, K)
         self.scale = self.number("documents in the corpus per document of the block", 1.0)
         self.replicas = self.number("topics of a token", 1.0)
-        self.heat = self.number("alpha in the first passes, over alpha", 1.0)
+        self.times_alpha = self.number("alpha in the first passes, over alpha", 1.0)
         if self.kept is not None and self.kept.start >= shapes.passes > self.warm:
             self.notes.append(
                 f"assignments of tokens are drawn afresh in all {shapes.passes} passes: they are "
@@ -147,7 +147,7 @@ class LDA(LDASettings):
             return
         self.scale.set(block.whole_rows / max(block.rows, 1))
         if self.inference == "gibbs" and block.phase >= min(self.warm, 1):
-            X, alpha = self._heated(block)
+            X, alpha = self._tempered(block)
             X, phi = self._topics_of(X, geometric=False)
             rounds = {"burn": self.burn_in, "save": self.fresh.sweeps}
             drawn = sample_topics(X, phi, alpha, block.row_ids, block.key, **rounds)
@@ -170,28 +170,25 @@ class LDA(LDASettings):
             statistics = phi * (ratio.T @ theta)
         self.updates["lambda"] = self.with_terms(priors.eta + self.scale * statistics, block)
 
-    def _heated(self, block: Block) -> tuple[Sparse, Row]:
-        """Return counts, and alpha, which is larger at first if documents are long."""
-        if not self.fresh.heated:
-            return self._cooled(block)
-        self.heat.set(self.fresh.heat(block.pass_ - self.warm))
-        return block.X, (self.heat * self.priors.alpha).mat()
-
-    def _cooled(self, block: Block) -> tuple[Sparse, Row]:
-        """Return counts and alpha for m topics of each token: both are m times as large.
+    def _tempered(self, block: Block) -> tuple[Sparse, Row]:
+        """Return counts and alpha. Alpha is larger at first, and m topics of a token multiply both.
 
         All topics of a document share its proportions theta. So theta, by the density of its
         logarithms, has the m-th power of its posterior, and is drawn near the most probable one.
         Doucet, Godsill, Robert, Statistics and Computing 12 (2002); Zhao, Jiang, Canny, Jaros,
         *SAME but different*, KDD 2015, which draws theta, and cools phi, too.
         """
+        alpha, done = self.priors.alpha, block.pass_ - self.warm
+        if self.fresh.heat > 1.0:
+            self.times_alpha.set(self.fresh.heat_after(done))
+            alpha = (self.times_alpha * alpha).mat()
         if self.same == 1:
-            return block.X, self.priors.alpha
+            return block.X, alpha
         schedule = self.same if isinstance(self.same, list) else [self.same]
-        m = schedule[min(block.pass_ - self.warm, len(schedule) - 1)]
+        m = schedule[min(done, len(schedule) - 1)]
         self.replicas.set(m)
         self.scale.set(block.whole_rows / max(block.rows, 1) / m)
-        return (self.replicas * block.X).mat(), (self.replicas * self.priors.alpha).mat()
+        return (self.replicas * block.X).mat(), (self.replicas * alpha).mat()
 
     @property
     def phi(self) -> Mat:

@@ -9,6 +9,8 @@ import numpy as np
 from annotated_types import Ge, Gt, Le, Lt, MinLen
 from pydantic import Field, field_validator, model_validator
 
+from blocklearn.datasources import DataSource
+from blocklearn.datasources.source import mean_sum
 from blocklearn.matcache.operations.sampling import CAP
 from blocklearn.optimizers import Optimizer, StreamingAverage
 
@@ -17,7 +19,7 @@ from ..block_size import BlockSize
 from ..inputs import Needs
 from ..term_weights import TermWeights
 from .kept_topics import FEW, MANY_TOKENS, MOST_FRESH, SWEEPS, most_kept
-from .long_documents import EACH, FEWEST, HEAT, LONG, MOST, SHORT
+from .long_documents import EACH, FEWEST, HEAT, LONG, MOST, SHORT, heat_of, sweeps_of
 from .prior_table import PriorTable
 from .seeds import problem as seed_problem
 from .topic_priors import problem_of_auto
@@ -83,8 +85,9 @@ class LDASettings(Model):
     warm_up: Annotated[int, Ge(0)] = Field(
         default_factory=_warm_up,
         description="gibbs: number of first passes that use cvb0 instead; the last pass always "
-        "samples. Default: 1 with fresh assignments and up to 200 topics, else 0. With 1 the first "
-        "pass learns more; with 0 topics are better after many passes",
+        "samples. Default: 1 with fresh assignments, up to 200 topics and documents that are not "
+        "long (see `sweeps`), else 0. With 1 the first pass learns more; with 0 topics are better "
+        "after many passes",
     )
     fresh_passes: Annotated[int, Ge(0)] = Field(
         default_factory=_fresh_passes,
@@ -98,9 +101,13 @@ class LDASettings(Model):
     sweeps: Annotated[int, Ge(1), Lt(2**31)] | Literal["auto"] = Field(
         "auto",
         description="gibbs: sweeps that are averaged; kept assignments have burn_in + sweeps "
-        f"in their first pass. auto: {SHORT}; if `fresh_passes` come before kept topics and "
-        f"documents have {LONG:g} tokens or more on average, one for each {EACH:g} tokens, "
-        f"{FEWEST} to {MOST}, and alpha is {HEAT:g} times as large at first",
+        f"in their first pass. auto: {SHORT}; if documents are known to have {LONG:g} tokens or "
+        f"more on average, one for each {EACH:g} tokens, {FEWEST} to {MOST}",
+    )
+    heat: Annotated[float, Ge(1), Le(1000)] | Literal["auto"] = Field(
+        "auto",
+        description="gibbs: times alpha in the first pass that draws topics afresh; it falls to "
+        f"alpha in later ones. auto: {HEAT:g} where `sweeps: auto` finds long documents, else 1",
     )
     kept_sweeps: Annotated[int, Ge(1), Lt(2**31)] | Literal["auto"] = Field(
         "auto",
@@ -169,14 +176,37 @@ class LDASettings(Model):
         """
         learns = "auto" in (self.alpha, self.eta)
         fields: dict[str, object] = {}
-        if begun is not None and "sweeps" not in self.model_fields_set:
-            fields["sweeps"] = begun.get("sweeps", self.sweeps)
+        if begun is not None:
+            own = {"sweeps", "heat"} - self.model_fields_set
+            fields |= {name: begun.get(name, getattr(self, name)) for name in own}
         fresh = passes < MANY_PASSES if begun is None else begun.get("assignments") == "fresh"
         if self.assignments == "auto" and fresh and not learns and self.topics <= MOST_FRESH:
             fields |= {"inference": self.inference, "topics": self.topics, "assignments": "fresh"}
             if "warm_up" not in self.model_fields_set:
-                fields["warm_up"] = _warm_up(fields)
-        return self.model_copy(update=fields) if fields else self
+                fields["warm_up"] = (begun or {}).get("warm_up", _warm_up(fields))
+        return self._choose(fields)
+
+    def for_data(self, source: DataSource) -> Self:
+        """Return the model with passes that suit the lengths of documents, if all are fresh.
+
+        Kept topics know the lengths from their tokens: see `fresh_topics`.
+        """
+        plain = self.inference == "gibbs" and self.same == 1 and self.term_weights == "none"
+        if not plain or self.assignments != "fresh" or self.sweeps != "auto":
+            return self
+        tokens = mean_sum(source) or 0.0
+        fields: dict[str, object] = {"sweeps": sweeps_of(tokens)}
+        if self.heat == "auto":
+            fields["heat"] = heat_of(tokens)
+        if tokens >= LONG and "warm_up" not in self.model_fields_set:
+            fields["warm_up"] = 0
+        return self._choose(fields)
+
+    def _choose(self, fields: Mapping[str, object]) -> Self:
+        """Return a copy with chosen values of fields, which do not count as given."""
+        copy = self.model_copy(update=fields)
+        copy.model_fields_set.intersection_update(self.model_fields_set)
+        return copy
 
     @property
     def needs(self) -> Needs:

@@ -131,6 +131,7 @@ FREE = {
     "config.l2_H": {"number", "real"},
     "config.burn_in": {"number"},
     "config.sweeps": {"number"},
+    "config.heat": {"number", "real"},
     "config.kept_sweeps": {"number"},
     "config.same": {"number"},
     "config.warm_up": {"number", "huge"},

@@ -1,7 +1,9 @@
-"""LDA that draws topics of long documents afresh before it keeps them."""
+"""LDA that draws topics of long documents afresh, in all passes or before it keeps them."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,15 @@ import pytest
 import scipy.sparse as sp
 
 import blocklearn as bl
+from blocklearn.datasources import (
+    BlockSource,
+    DataSource,
+    IterableSource,
+    MatrixSource,
+    RowFilter,
+    write_blocks,
+)
+from blocklearn.learner.command_line.cli import main
 from blocklearn.models import LDA
 from blocklearn.models.lda.long_documents import FEWEST, HEAT, LONG, SHORT
 from tests.support.stops import check_stops
@@ -36,33 +47,140 @@ def test_the_first_pass_has_more_sweeps_and_more_alpha() -> None:
     auto = trained(LONG, 1)
     like = trained(LONG, 1, assignments="fresh", warm_up=0, alpha=HEAT * 0.05, sweeps=FEWEST)
     np.testing.assert_array_equal(auto.parameter("lambda"), like.parameter("lambda"))
-    assert f"documents have {LONG:g} tokens on average: a pass" in auto.model.notes[0]
+    assert "a pass that draws topics afresh makes 20 sweeps, and alpha is 4" in auto.model.notes[0]
 
 
-def test_alpha_falls_from_pass_to_pass() -> None:
+@pytest.mark.parametrize(
+    ("options", "left"),
+    [
+        ({"fresh_passes": 4}, [1, 0.75, 0.5, 0.25, 0.25, 0.25]),
+        ({"assignments": "auto"}, [1, 0.5, 0.25, 0.125, 0.0625, 0.03125]),
+        ({"assignments": "fresh", "warm_up": 2}, [0, 0, 1, 0.5, 0.25, 0.125]),
+    ],
+    ids=["kept later", "never kept", "after cvb0"],
+)
+def test_alpha_falls_from_pass_to_pass(options: dict[str, Any], left: list[float]) -> None:
     found = []
 
     class Look(bl.Hook):
         def pass_end(self, learner: Any, progress: Any) -> None:
-            found.append(float(learner.model.heat.numpy()[0, 0]))
+            found.append(float(learner.model.times_alpha.numpy()[0, 0]))
 
-    trained(LONG, 6, fresh_passes=4, hooks=[Look()])
-    assert found == pytest.approx([HEAT ** (1 - done / 4) for done in (0, 1, 2, 3, 3, 3)])
+    trained(LONG, 6, hooks=[Look()], **options)
+    assert found == pytest.approx([HEAT**power for power in left])
+
+
+def test_runs_that_keep_nothing_have_more_sweeps_and_more_alpha() -> None:
+    auto = trained(LONG, 3, assignments="auto")
+    given = trained(LONG, 3, assignments="fresh", warm_up=0, sweeps=FEWEST, heat=HEAT)
+    np.testing.assert_array_equal(auto.parameter("lambda"), given.parameter("lambda"))
+    model = auto.model
+    assert (model.assignments, model.warm_up) == ("fresh", 0)
+    assert (model.sweeps, model.heat) == (FEWEST, HEAT)
+    assert auto.model.notes == given.model.notes
+    assert "a pass that draws topics afresh makes 20 sweeps, and alpha is 4" in auto.model.notes[0]
+
+    later = bl.Learner(LDA(topics=3), block_rows=10, threads=1, seed=3, verbose=False)
+    later.fit(documents(LONG), passes=3)
+    np.testing.assert_array_equal(later.parameter("lambda"), auto.parameter("lambda"))
+
+
+def test_more_alpha_goes_with_many_topics_of_a_token() -> None:
+    heated = trained(LONG, 1, assignments="fresh", warm_up=0, heat=4.0, same=2, sweeps=3)
+    like = trained(LONG, 1, assignments="fresh", warm_up=0, alpha=0.2, same=2, sweeps=3)
+    np.testing.assert_array_equal(heated.parameter("lambda"), like.parameter("lambda"))
+
+
+class Unmeasured:
+    """A source that does not know the sum of its values."""
+
+    def __init__(self, source: DataSource) -> None:
+        self.shape, self.blocks, self.names = source.shape, source.blocks, source.names
+        self.fingerprint, self.read = source.fingerprint, source.read
+
+
+def sources(folder: Path) -> Iterator[tuple[DataSource, bool]]:
+    """Sources of long documents, and whether they tell so."""
+    matrix = MatrixSource(documents(LONG), block_rows=10)
+    write_blocks(matrix, [folder / "blocks"])
+    blocks = BlockSource([folder / "blocks"])
+    stream = IterableSource(lambda pass_: [documents(LONG)], block_rows=10)
+    yield from [(matrix, True), (blocks, True), (Unmeasured(matrix), False), (stream, False)]
+    for source, tells in [(blocks, True), (Unmeasured(matrix), False)]:
+        for held in (True, False):
+            yield RowFilter(source, 0.4, 0, held=held), tells
+
+
+def test_sources_tell_the_lengths_of_documents(tmp_path: Path) -> None:
+    """If not, all are taken for short ones."""
+    for source, tells in sources(tmp_path):
+        found = LDA().for_run(10).for_data(source)
+        wanted = (FEWEST, HEAT, 0) if tells else (SHORT, 1.0, 1)
+        assert (found.sweeps, found.heat, found.warm_up) == wanted, source
+
+
+def test_what_is_given_stays() -> None:
+    long, short = documents(LONG), documents(LONG - 1)
+    fields: list[dict[str, Any]] = [
+        {"sweeps": 9}, {"heat": 2.0}, {"warm_up": 1}, {"same": 2}, {"term_weights": "idf"},
+        {"assignments": "kept"}, {"inference": "cvb0"}, {},
+    ]  # fmt: skip
+    for given in fields:
+        model = LDA(**given).for_run(10)
+        for X in (long, short):
+            found = model.for_data(MatrixSource(X))
+            assert all(getattr(found, name) == value for name, value in given.items())
+            decided = given.keys() <= {"heat", "warm_up"}
+            assert (found == model) != decided
+
+
+def test_parts_of_the_data_decide_nothing() -> None:
+    """Later parts may have other documents, and every part is a pass."""
+    stream = bl.LatentDirichletAllocation(3, random_state=3).partial_fit(documents(LONG))
+    model = bl.models.LDA(topics=3, assignments="fresh", warm_up=0, sweeps=SHORT)
+    like = bl.Learner(model, documents(LONG), passes=1, seed=3, verbose=False).fit()
+    np.testing.assert_array_equal(stream.components_.T, like.parameter("lambda"))
+
+
+def test_a_run_of_the_command_records_what_was_chosen(tmp_path: Path) -> None:
+    """And resumes with it, also with more passes."""
+    write_blocks(MatrixSource(documents(LONG), block_rows=10), [tmp_path / "counts"])
+    train = {"kind": "blocks", "paths": [str(tmp_path / "counts")]}
+    data = {"train": train, "eval": {"kind": "holdout", "share": 0.3}}
+
+    def run(name: str, passes: int, **model: Any) -> bl.Learner:
+        settings = {
+            "model": {"kind": "lda", "topics": 3} | model,
+            "data": data,
+            "learner": {"passes": passes, "threads": 1},
+            "out": str(tmp_path / name),
+        }
+        (tmp_path / "run.yaml").write_text(json.dumps(settings))
+        with pytest.raises(SystemExit) as stop:
+            main(["train", "--config", str(tmp_path / "run.yaml"), "--resume", "auto", "--quiet"])
+        assert stop.value.code == 0
+        return bl.load(tmp_path / name)
+
+    run("stops", 2)
+    chosen = run("stops", 3)
+    given = run("whole", 3, assignments="fresh", warm_up=0, sweeps=FEWEST, heat=HEAT)
+    assert chosen.model == given.model
+    np.testing.assert_array_equal(chosen.parameter("lambda"), given.parameter("lambda"))
 
 
 @pytest.mark.parametrize(
     ("tokens", "same", "options"),
     [
         (LONG - 1, SHORT, {}),
-        (LONG, SHORT, {"assignments": "fresh", "warm_up": 0}),
+        (LONG - 1, SHORT, {"assignments": "auto"}),
         (LONG, SHORT, {"fresh_passes": 0}),
     ],
-    ids=["shorter", "never kept", "kept from the start"],
+    ids=["shorter", "shorter and never kept", "kept from the start"],
 )
 def test_others_are_swept_as_before(tokens: float, same: int, options: dict[str, Any]) -> None:
     auto, given = (trained(tokens, 3, **options, **each) for each in ({}, {"sweeps": same}))
     np.testing.assert_array_equal(auto.parameter("lambda"), given.parameter("lambda"))
-    assert not any("documents have" in note for note in auto.model.notes)
+    assert not any("afresh makes" in note for note in auto.model.notes)
 
 
 def test_given_sweeps_stay() -> None:
@@ -72,14 +190,15 @@ def test_given_sweeps_stay() -> None:
     np.testing.assert_array_equal(given.parameter("lambda"), like.parameter("lambda"))
 
 
+@pytest.mark.parametrize("assignments", ["kept", "auto"])
 @pytest.mark.parametrize(("replicas", "blocks"), [(1, [2, 4, 8]), (3, [3, 6, 9])])
 def test_checkpoints_resume_to_the_same_bits(
-    tmp_path: Path, replicas: int, blocks: list[int]
+    tmp_path: Path, replicas: int, blocks: list[int], assignments: Any
 ) -> None:
     """In the first and the second pass, and when topics are kept."""
 
     def learner(hooks: Any) -> bl.Learner:
-        model = LDA(topics=3, assignments="kept", fresh_passes=2)
+        model = LDA(topics=3, assignments=assignments, fresh_passes=2)
         return bl.Learner(
             model, documents(LONG), passes=4, block_rows=10, threads=1, seed=3, hooks=hooks,
             verbose=False, replicas=replicas, sync_every=1,
