@@ -62,12 +62,18 @@ def fingerprints(train: DataSource, eval: DataSource | None) -> dict[str, str | 
     return {"data.train": train.fingerprint, "data.eval": held_out}
 
 
-def sized(config: RunConfig, train: DataSource) -> RunConfig:
-    """Return `config` with what its data decide: settings of the model, and rows of a block."""
+def sized(
+    config: RunConfig, train: DataSource, begun: Mapping[str, Any] | None = None
+) -> RunConfig:
+    """Return `config` with what its data decide: settings of the model, and rows of a block.
+
+    begun: see `of_length`; what the data decided then is in `config` already.
+    """
     data = config.data
     if data.block_rows == "auto":
         data = data.model_copy(update={"block_rows": train.shape.rows})
-    return config.model_copy(update={"data": data, "model": config.model.for_data(train)})
+    model = config.model.for_data(train) if begun is None else config.model
+    return config.model_copy(update={"data": data, "model": model})
 
 
 def of_length(config: RunConfig, begun: Mapping[str, Any] | None = None) -> RunConfig:

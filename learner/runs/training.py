@@ -120,10 +120,11 @@ def _train(
 ) -> Learner | None:
     folder = RunFolder(config.out)
     folder.check(overwrite=options.overwrite, resume=options.resume)
-    config = settled(config, folder.begun() if options.resume else None)
+    begun = folder.begun() if options.resume else None
+    config = settled(config, begun)
     warn_of_secrets(config)
     train_data, eval_data = open_data(config)
-    config = sized(config, train_data)
+    config = sized(config, train_data, begun)
     files = state_files_of(config, crew)
     prints = fingerprints(train_data, eval_data)
     check_alike(crew, prints)

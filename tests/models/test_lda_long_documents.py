@@ -21,6 +21,8 @@ from blocklearn.datasources import (
     write_blocks,
 )
 from blocklearn.learner.command_line.cli import main
+from blocklearn.learner.configuration.config import RunConfig
+from blocklearn.learner.runs.inputs import of_length, sized
 from blocklearn.models import LDA
 from blocklearn.models.lda.long_documents import FEWEST, HEAT, LONG, SHORT
 from tests.support.stops import check_stops
@@ -166,6 +168,22 @@ def test_a_run_of_the_command_records_what_was_chosen(tmp_path: Path) -> None:
     given = run("whole", 3, assignments="fresh", warm_up=0, sweeps=FEWEST, heat=HEAT)
     assert chosen.model == given.model
     np.testing.assert_array_equal(chosen.parameter("lambda"), given.parameter("lambda"))
+
+
+def test_a_run_that_had_no_choice_of_its_data_resumes_as_it_was(tmp_path: Path) -> None:
+    """An earlier version recorded `sweeps: auto`, and swept long documents as short ones."""
+    folder = tmp_path / "run"
+    config = {
+        "model": {"kind": "lda", "topics": 3},
+        "data": {"train": {"kind": "python-docs"}},
+        "learner": {"passes": 3},
+        "out": str(folder),
+    }
+    begun = {"model": {"assignments": "fresh", "warm_up": 1, "sweeps": "auto"}}
+    source = MatrixSource(documents(LONG), block_rows=10)
+    run = of_length(RunConfig.model_validate(config), begun)
+    assert sized(run, source, begun).model.sweeps == "auto"
+    assert sized(run, source).model.sweeps == FEWEST
 
 
 @pytest.mark.parametrize(
