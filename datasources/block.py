@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from blocklearn.matcache.cpu.transpose import (
+from blocklearn.matcache.cpu.kernels.transpose import (
     count_columns,
     plan_digits,
     transpose_by_counting,

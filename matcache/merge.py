@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .containers.cache import MatCache
 from .containers.matrices import Mat
 from .containers.merge_rule import Merge
-from .cpu.jit import kernel
+from .cpu.compiling.jit import kernel
 
 CHUNK = 2**13  # numbers merged at a time: 64 KiB, which fit into the processor's caches
 _kernel = kernel()  # no contraction: each product is rounded separately

@@ -83,7 +83,7 @@ def two_threads_of_blas() -> Iterator[None]:
 def _kernels_are_compiled_in_this_process() -> Iterator[None]:
     """Tests fill the cores: a copy of this large process takes time, and no core waits for it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("blocklearn.matcache.cpu.compiling.MOST", 1)
+        patch.setattr("blocklearn.matcache.cpu.compiling.ahead.MOST", 1)
         yield
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from blocklearn.matcache.containers.slots import aligned
-from blocklearn.matcache.cpu.transpose import count_columns, plan_digits
+from blocklearn.matcache.cpu.kernels.transpose import count_columns, plan_digits
 
 from ..errors import DataError
 

@@ -5,8 +5,8 @@ from typing import TypeVar, cast
 
 import numba
 
-from blocklearn.matcache.cpu.code_files import kept
-from blocklearn.matcache.cpu.jit import kernel as compiled
+from blocklearn.matcache.cpu.compiling.code_files import kept
+from blocklearn.matcache.cpu.compiling.jit import kernel as compiled
 
 Function = TypeVar("Function", bound=Callable[..., object])
 

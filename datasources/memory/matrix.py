@@ -15,7 +15,7 @@ import xxhash
 from scipy import sparse
 
 from blocklearn.answers import answered
-from blocklearn.matcache.cpu.transpose import count_columns
+from blocklearn.matcache.cpu.kernels.transpose import count_columns
 
 from ..arrays.accept import CSR, accept, can_be_shown, showable
 from ..arrays.block_shape import BlockShape

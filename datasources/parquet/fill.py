@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from blocklearn.matcache.cpu.sort_row import tidy_row
+from blocklearn.matcache.cpu.kernels.sort_row import tidy_row
 
 from ..arrays.compiled import kernel
 from ..arrays.validate import check_weights

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from blocklearn.matcache.cpu.sort_row import sort_numbers
+from blocklearn.matcache.cpu.kernels.sort_row import sort_numbers
 
 from ..arrays.block_shape import CsrArrays
 from ..arrays.compiled import kernel

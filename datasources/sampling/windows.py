@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from blocklearn.matcache.cpu.draws import alias_table
+from blocklearn.matcache.cpu.kernels.draws import alias_table
 
 from ..arrays.compiled import kernel
 from ..arrays.hashing import GOLDEN, mix_one

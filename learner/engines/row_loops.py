@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blocklearn.matcache.cpu.jit import kernel
+from blocklearn.matcache.cpu.compiling.jit import kernel
 
 Ids = NDArray[np.int32]
 Bounds = NDArray[np.int64]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from blocklearn.matcache.cpu.jit import helper, kernel
+from blocklearn.matcache.cpu.compiling.jit import helper, kernel
 from blocklearn.matcache.cpu.pool import Pool
 
 from . import row_threads

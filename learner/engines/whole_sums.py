@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blocklearn.matcache.containers.chunks import SUM_CHUNKS
-from blocklearn.matcache.cpu.jit import kernel
+from blocklearn.matcache.cpu.compiling.jit import kernel
 from blocklearn.matcache.operations.dense import COLSUM_ROWS
 
 from .crew import Crew, bounds

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from blocklearn.matcache.cpu.blas import CHUNK_ROWS, one_thread
+from blocklearn.matcache.cpu.algebra.blas import CHUNK_ROWS, one_thread
 
 from .base import Array
 

@@ -19,6 +19,6 @@ if TYPE_CHECKING:
     from .fitting import multiply_columns as multiply_columns
     from .fitting import multiply_rows as multiply_rows
     from .fitting import sum_columns as sum_columns
-    from .random import uniform_rows as uniform_rows
+    from .inline.random import uniform_rows as uniform_rows
 else:
     __getattr__, __dir__, __all__ = on_demand(__name__)

@@ -19,7 +19,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
-from .compiled import Kernel, type_of
+from .compiling.compiled import Kernel, type_of
 
 Array = np.ndarray[Any, Any]
 

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from ..containers.slots import allocate_bytes, put
-from . import kernels as cpu_kernels
 from . import launches as launches
 from .addresses import Call, address_of, compiled_for
-from .blas import UNLIMITED, limited, matmul
-from .compiled import Kernel, type_of
-from .compiling import Signatures, compile_all
+from .algebra.blas import UNLIMITED, limited, matmul
+from .compiling.ahead import Signatures, compile_all
+from .compiling.compiled import Kernel, type_of
 from .executor import RUNNERS, compile_runners, joined
-from .finite import all_finite
-from .index import HostIndex
+from .kernels import products as cpu_kernels
+from .kernels.finite import all_finite
+from .kernels.index import HostIndex
 from .pool import Pool
 from .processors import available_threads
 

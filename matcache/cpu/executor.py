@@ -27,7 +27,7 @@ from numba.core.types import int64
 
 from ..errors import ShapeError
 from .addresses import Call, Compiled, compiled_for, words_of
-from .blas import limited
+from .algebra.blas import limited
 from .pool import Pool
 from .runners import CALL, PATCH, SIZES, begin, run, run_tiny, work
 

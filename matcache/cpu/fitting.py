@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .ready import Ready
+from .compiling.ready import Ready
 
 LOGISTIC, HINGE, SQUARED_HINGE, SQUARED, HUBER, QUANTILE = range(6)  # losses of dual ascent
 LINE = 16  # numbers in a line of the cache

@@ -15,7 +15,7 @@ from typing import Any
 from llvmlite import ir
 from numba import extending, types
 
-from .jit import kernel
+from .compiling.jit import kernel
 
 SPINS = 2000  # looks at a running chunk before a thread sleeps
 SLEEP = 20  # microseconds

@@ -14,7 +14,7 @@ ELEMENT = re.compile(r"(\w+)\[(.*)\]")  # of an array: its name, and the index
 
 
 class NumbaElements(RowwisePrinter):
-    """Prints elements. Functions of `cpu/access.py` convert other dtypes."""
+    """Prints elements. Functions of `cpu/compiling/access.py` convert other dtypes."""
 
     def __init__(self, plan: Schedule) -> None:
         """Start without text."""

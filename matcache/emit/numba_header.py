@@ -7,10 +7,10 @@ from collections.abc import Collection
 
 _HEADER = """\
 import numpy as np
-from blocklearn.matcache.cpu import math{bits} as m
-from blocklearn.matcache.cpu.access import larger, make_reads, place1, plus, put1, put2
-from blocklearn.matcache.cpu.jit import kernel
-from blocklearn.matcache.cpu.random import random_bits
+from blocklearn.matcache.cpu.inline import math{bits} as m
+from blocklearn.matcache.cpu.compiling.access import larger, make_reads, place1, plus, put1, put2
+from blocklearn.matcache.cpu.compiling.jit import kernel
+from blocklearn.matcache.cpu.inline.random import random_bits
 
 F = np.float{bits}
 get1, get2 = make_reads({bits})
@@ -49,7 +49,7 @@ def sized(sizes: Collection[int], *, sparse: bool) -> tuple[str, str]:
     if not sizes:
         return "", ""
     names = "".join(f"size{n} = make_size({n})\n" for n, _ in enumerate(sizes))
-    imports = "from blocklearn.matcache.cpu.sized import make_size\n\n"
+    imports = "from blocklearn.matcache.cpu.compiling.sized import make_size\n\n"
     return imports + names, f", sizes={tuple(sizes)}" + (", unroll=False" if sparse else "")
 
 

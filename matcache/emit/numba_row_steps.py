@@ -16,11 +16,11 @@ from .numba_rows import NumbaPrinter
 
 HEADER = """\
 import numpy as np
-from blocklearn.matcache.cpu import math{bits} as m
-from blocklearn.matcache.cpu.access import larger, make_reads, place1, put1, put2
-from blocklearn.matcache.cpu.jit import kernel
-from blocklearn.matcache.cpu.strip_vectors import make_multiply_add, make_scale
-from blocklearn.matcache.cpu.vectors import fetch
+from blocklearn.matcache.cpu.inline import math{bits} as m
+from blocklearn.matcache.cpu.compiling.access import larger, make_reads, place1, put1, put2
+from blocklearn.matcache.cpu.compiling.jit import kernel
+from blocklearn.matcache.cpu.inline.strip_vectors import make_multiply_add, make_scale
+from blocklearn.matcache.cpu.inline.vectors import fetch
 
 F = np.float{bits}
 get1, get2 = make_reads({bits})

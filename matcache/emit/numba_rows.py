@@ -1,8 +1,8 @@
 """Print a scheduled program as Numba source.
 
 A kernel runs one chunk of rows: `run(chunk, thread, bounds, ...)`. LLVM knows lengths of vectors:
-short ones are literals, others sizes (`cpu/sized.py`). Values inside a loop are scalars. The loop
-over non-zeros takes four at a time, so row vectors are loaded once for four table rows.
+short ones are literals, others sizes (`cpu/compiling/sized.py`). Values inside a loop are scalars.
+The loop over non-zeros takes four at a time, so row vectors are loaded once for four table rows.
 
 The kernel of an expression takes the number of columns, and runs over rows i and columns k. If each
 of its numbers belongs to one element, chunks are of elements instead: arrays are one-dimensional,
@@ -41,8 +41,8 @@ AHEAD = 2  # distance in rows from the computed one to the prefetched one
 FAR = 512  # distance in non-zeros, of sums of numbers
 LINE, MOST_LINES = 64, 32  # bytes of a cache line; most lines fetched of a row
 
-VECTORS = """from blocklearn.matcache.cpu.long_rows import make_add_rows
-from blocklearn.matcache.cpu.vectors import fetch, fetch1, make_add, make_dots
+VECTORS = """from blocklearn.matcache.cpu.inline.long_rows import make_add_rows
+from blocklearn.matcache.cpu.inline.vectors import fetch, fetch1, make_add, make_dots
 
 """
 

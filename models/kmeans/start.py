@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from blocklearn.matcache.cpu.blas import one_thread
+from blocklearn.matcache.cpu.algebra.blas import one_thread
 from blocklearn.matcache.notation.functions import TINY
 
 EACH, LEAST = 100, 10_000  # rows of the sample for each centre, and in all

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from blocklearn.matcache.cpu.blas import one_thread
+from blocklearn.matcache.cpu.algebra.blas import one_thread
 from blocklearn.matcache.notation.functions import TINY
 
 from ..inputs import Sample

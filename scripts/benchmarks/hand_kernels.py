@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from blocklearn.matcache.cpu.math32 import exppsi
+from blocklearn.matcache.cpu.inline.math32 import exppsi
 
 Kernel = Callable[..., None]
 FAST = {"contract", "reassoc", "nsz", "arcp"}  # as in generated code: NaN stays NaN

@@ -15,8 +15,8 @@ import pytest
 import scipy.sparse as sp
 
 from blocklearn.matcache import MatCache, cuda, from_array, from_sparse, top_products
-from blocklearn.matcache.cpu.kernels import KERNELS
-from blocklearn.matcache.cpu.nonnegative import nonnegative_steps, scratch_length
+from blocklearn.matcache.cpu.kernels.nonnegative import nonnegative_steps, scratch_length
+from blocklearn.matcache.cpu.kernels.products import KERNELS
 from blocklearn.matcache.cuda import kernels as sources
 from blocklearn.matcache.cuda.order import CLASSES, PARTS
 from blocklearn.matcache.emit.cuda_header import TEAM

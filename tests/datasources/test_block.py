@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from blocklearn.datasources import BlockShape, DataError, HostBlock, MatrixSource, Reader
-from blocklearn.matcache.cpu.transpose import plan_digits, transpose_csr
+from blocklearn.matcache.cpu.kernels.transpose import plan_digits, transpose_csr
 
 
 def test_a_block_refuses_what_a_source_must_not_write() -> None:

@@ -28,7 +28,7 @@ from blocklearn.datasources.arrays.validate import (
     csr_is_good,
 )
 from blocklearn.learner.training.replicas.block_input import DEVICE_READERS, readers_for
-from blocklearn.matcache.cpu.transpose import transpose_by_counting, transpose_csr
+from blocklearn.matcache.cpu.kernels.transpose import transpose_by_counting, transpose_csr
 from tests.support.often import rarely
 
 pytestmark = pytest.mark.usefixtures("reader_threads", "no_block_is_small")

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import blocklearn as bl
 from blocklearn.datasources import HostBlock, MatrixSource, block
 from blocklearn.datasources.memory import matrix, order
-from blocklearn.matcache.cpu.compiled import type_of
+from blocklearn.matcache.cpu.compiling.compiled import type_of
 from blocklearn.models import topic_quality
 
 Signature = tuple[Any, tuple[Any, ...]]

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blocklearn.matcache.cpu.jit import kernel
-from blocklearn.matcache.cpu.sort_row import sort_numbers, tidy_row
+from blocklearn.matcache.cpu.compiling.jit import kernel
+from blocklearn.matcache.cpu.kernels.sort_row import sort_numbers, tidy_row
 
 
 @settings(deadline=None)

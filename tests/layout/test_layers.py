@@ -22,6 +22,10 @@ ROOMS = {
         " holdout sampling weighting data_kind blocks tables packed ids parsing text ratings given"
         " examples parquet formats hugectr config"
     ),
+    "matcache/cpu": (
+        "pool processors compiling inline algebra fitting kernels topics addresses runners executor"
+        " launches backend"
+    ),
     "models": (
         "errors score states inputs split_terms scaled_rows block_size undecided earlier"
         " matrices base loss_model factor_model link_model coherence"

@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_info
 import blocklearn as bl
 from blocklearn.datasources import DataError, MatrixSource
 from blocklearn.learner.memory import resident_bytes
-from blocklearn.matcache.cpu import gemm
+from blocklearn.matcache.cpu.algebra import gemm
 from blocklearn.matcache.cpu.launches import dense
 from tests.support.own_threads import Started
 

@@ -28,7 +28,7 @@ from blocklearn.matcache import (
     upper,
 )
 from blocklearn.matcache.containers.tape import Tape, record
-from blocklearn.matcache.cpu.tall_qr import LEAST_ROWS
+from blocklearn.matcache.cpu.algebra.tall_qr import LEAST_ROWS
 from blocklearn.matcache.cuda import Cuda
 from tests.support.backends import needs_compiler
 from tests.support.cuda_device import HostDriver

@@ -16,8 +16,10 @@ import numba
 import pytest
 
 from blocklearn.matcache import cpu
-from blocklearn.matcache.cpu import backend, compiling, jit
+from blocklearn.matcache.cpu import backend
 from blocklearn.matcache.cpu.backend import CPU
+from blocklearn.matcache.cpu.compiling import ahead as compiling
+from blocklearn.matcache.cpu.compiling import jit
 from blocklearn.matcache.cpu.executor import RUNNERS
 
 TYPES = (numba.types.int64,)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numba import njit
 
-from blocklearn.matcache.cpu.long_rows import add_whole, dot_whole, make_add_rows
-from blocklearn.matcache.cpu.vectors import fetch, make_add, make_dots
+from blocklearn.matcache.cpu.inline.long_rows import add_whole, dot_whole, make_add_rows
+from blocklearn.matcache.cpu.inline.vectors import fetch, make_add, make_dots
 from tests.support.often import rarely
 
 LENGTHS = [1, 2, 3, 7, 8, 9, 15, 16, 17, 23, 33]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numba.core.compiler_lock import global_compiler_lock
 
-from blocklearn.matcache.cpu.jit import helper, kernel
+from blocklearn.matcache.cpu.compiling.jit import helper, kernel
 
 
 @kernel()

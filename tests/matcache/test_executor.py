@@ -15,8 +15,8 @@ from blocklearn.matcache.containers.chunks import ROW_CHUNKS, worthwhile
 from blocklearn.matcache.containers.tape import Tape, record
 from blocklearn.matcache.cpu import executor
 from blocklearn.matcache.cpu.addresses import Call, compiled_for
-from blocklearn.matcache.cpu.bounds import ends, even_bounds
 from blocklearn.matcache.cpu.executor import Program
+from blocklearn.matcache.cpu.kernels.bounds import ends, even_bounds
 
 ROWS, COLUMNS, K = 37, 11, 3
 

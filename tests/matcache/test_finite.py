@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from blocklearn.matcache.cpu.finite import all_finite
+from blocklearn.matcache.cpu.kernels.finite import all_finite
 from blocklearn.matcache.finite import is_finite
 
 FLOATS = st.sampled_from([np.float32, np.float64])

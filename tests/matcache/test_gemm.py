@@ -9,7 +9,7 @@ import pytest
 
 from blocklearn.matcache import MatCache, gram, named
 from blocklearn.matcache.containers.tape import Tape, record
-from blocklearn.matcache.cpu.blas import one_thread, rows_of_chunk
+from blocklearn.matcache.cpu.algebra.blas import one_thread, rows_of_chunk
 from blocklearn.matcache.cpu.launches import dense
 
 SIZES = [(5, 4, 3), (2, 2, 2), (300, 7, 5), (129, 6, 4), (258, 130, 140), (1, 5, 3), (6, 1, 4)]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from blocklearn.matcache.cpu.jit import kernel
+from blocklearn.matcache.cpu.compiling.jit import kernel
 from blocklearn.matcache.cpu.topics.kept_lists import Lists, Scratch, draw, widened
 from blocklearn.matcache.cpu.topics.list_vectors import sum_word
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from blocklearn.matcache.cpu.backend import CPU
-from blocklearn.matcache.cpu.jit import kernel
+from blocklearn.matcache.cpu.compiling.jit import kernel
 from blocklearn.matcache.cpu.topics.draws import AHEAD
 from blocklearn.matcache.cpu.topics.kept_rows import share_left
 from blocklearn.matcache.cpu.topics.row_vectors import (

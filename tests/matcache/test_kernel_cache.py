@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from blocklearn.matcache import MatCache, exp, from_array, named, total
-from blocklearn.matcache.cpu import code_files, jit, sources
+from blocklearn.matcache.cpu.compiling import code_files, jit, sources
 from blocklearn.matcache.emit import source as codefiles
 from tests.support.often import rarely
 
@@ -221,7 +221,7 @@ def test_kernels_of_later_stages_are_compiled_when_they_are_called() -> None:
 
 
 def test_long_compilations_are_logged(caplog: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr("blocklearn.matcache.cpu.compiling.LONG", -1.0)
+    monkeypatch.setattr("blocklearn.matcache.cpu.compiling.ahead.LONG", -1.0)
     caplog.set_level("INFO", "blocklearn.compile")
     with MatCache(threads=1, reserving=True) as memory:
         total(from_array(memory, np.ones((4, 3), np.float32)))

@@ -10,7 +10,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from blocklearn.matcache.cpu import jit
+from blocklearn.matcache.cpu.compiling import jit
 
 
 def move(places, table, found):

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from blocklearn.matcache.cpu import column_sums, fitting, ready, sparse_rows
-from blocklearn.matcache.cpu.ready import Ready
+from blocklearn.matcache.cpu import fitting
+from blocklearn.matcache.cpu.compiling import ready
+from blocklearn.matcache.cpu.compiling.ready import Ready
+from blocklearn.matcache.cpu.kernels import column_sums, sparse_rows
 
 CALL = """
 import sys

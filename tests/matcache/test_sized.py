@@ -9,15 +9,16 @@ from typing import Any
 import numba
 import pytest
 
-from blocklearn.matcache.cpu import compiling, sized
-from blocklearn.matcache.cpu.compiled import compiled
+from blocklearn.matcache.cpu.compiling import ahead as compiling
+from blocklearn.matcache.cpu.compiling import sized
+from blocklearn.matcache.cpu.compiling.compiled import compiled
 from blocklearn.matcache.emit import source as codefiles
 
 TEXT = """\
-from blocklearn.matcache.cpu.access import make_reads, put2
-from blocklearn.matcache.cpu.jit import kernel
-from blocklearn.matcache.cpu.sized import make_size
-from blocklearn.matcache.cpu import math64 as m
+from blocklearn.matcache.cpu.compiling.access import make_reads, put2
+from blocklearn.matcache.cpu.compiling.jit import kernel
+from blocklearn.matcache.cpu.compiling.sized import make_size
+from blocklearn.matcache.cpu.inline import math64 as m
 
 get1, get2 = make_reads(64)
 size0 = make_size(0)
@@ -64,7 +65,7 @@ def translated(monkeypatch: Any) -> list[tuple[int, ...]]:
 
         return whole(state, function, noted)
 
-    monkeypatch.setattr("blocklearn.matcache.cpu.jit.compile_sized", counting)
+    monkeypatch.setattr("blocklearn.matcache.cpu.compiling.jit.compile_sized", counting)
     return found
 
 

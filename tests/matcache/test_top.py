@@ -19,7 +19,7 @@ from blocklearn.matcache import (
     from_sparse,
     top_products,
 )
-from blocklearn.matcache.cpu.top import TILE
+from blocklearn.matcache.cpu.kernels.top import TILE
 
 
 def top(

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import blocklearn as bl
-from blocklearn.matcache.cpu import dual_ascent as kernels
+from blocklearn.matcache.cpu.kernels import dual_ascent as kernels
 from blocklearn.models.glm.rows import Labels, Links, dual_variables
 from blocklearn.models.glm.solvers import dual
 from blocklearn.models.glm.solvers.dual import DualSolver, Problem

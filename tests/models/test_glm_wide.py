@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from blocklearn.learner.estimators import GLMClassifier, GLMRegressor
 from blocklearn.learner.estimators.newton import NewtonProblem
-from blocklearn.matcache.cpu.lapack import pivoted_cholesky
+from blocklearn.matcache.cpu.algebra.lapack import pivoted_cholesky
 from blocklearn.models.glm.solvers.newton import NewtonSolver
 from blocklearn.models.glm.solvers.tried import TriedSolver
 from blocklearn.models.glm.solvers.wide_rows import WideSolver

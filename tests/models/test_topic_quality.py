@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import blocklearn as bl
 from blocklearn.matcache.cpu.backend import CPU
-from blocklearn.matcache.cpu.compiled import type_of
+from blocklearn.matcache.cpu.compiling.compiled import type_of
 from blocklearn.models.coherence import MEASURES, coherence_of
 from blocklearn.models.relevance import relevant_words, words_by_relevance
 from blocklearn.models.topic_quality import (

@@ -7,7 +7,7 @@ import numpy as np
 from ...containers.cache import MatCache
 from ...containers.dispatch import launches
 from ...containers.slots import Slot
-from .. import lapack, tall_qr
+from ..algebra import lapack, tall_qr
 
 
 @launches("cholesky", "cpu")

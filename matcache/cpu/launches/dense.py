@@ -14,11 +14,11 @@ from ...containers.slots import Slot
 from ...operations.compiled import Compiled
 from ...operations.dense import CHUNK_ELEMENTS, COLSUM_ROWS, WAKE_WORK
 from ...operations.indexing import out_of_range
-from ..blas import rows_of_chunk
-from ..bounds import even_bounds
-from ..compiled import kernel_of
-from ..gemm import routines
-from ..keys import COLUMN
+from ..algebra.blas import rows_of_chunk
+from ..algebra.gemm import routines
+from ..compiling.compiled import kernel_of
+from ..kernels.bounds import even_bounds
+from ..kernels.keys import COLUMN
 
 
 @launches("dense", "cpu", only_calls=True)

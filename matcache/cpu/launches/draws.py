@@ -7,8 +7,8 @@ from ...containers.chunks import ROW_CHUNKS
 from ...containers.dispatch import launches
 from ...containers.patterns import fill_beside
 from ...containers.slots import PatternSlot, Slot
-from ..bounds import Work, even_bounds, row_bounds
-from ..draws import DRAWS, alias_table, beside
+from ..kernels.bounds import Work, even_bounds, row_bounds
+from ..kernels.draws import DRAWS, alias_table, beside
 
 CHUNK_DRAWS = 1024  # least draws in a chunk
 ENTRY = Work(entry=20)

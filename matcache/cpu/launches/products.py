@@ -13,10 +13,10 @@ from ...containers.dispatch import launches
 from ...containers.matrices import SparseMat
 from ...containers.slots import PatternSlot, Slot
 from ...operations.exact import NO_WEIGHTS
-from ..blas import CHUNK_ROWS, add_turned
-from ..bounds import Work, column_bounds, even_bounds, row_bounds
-from ..masked import Lists, Rows
-from ..top import GROUP, TILE
+from ..algebra.blas import CHUNK_ROWS, add_turned
+from ..kernels.bounds import Work, column_bounds, even_bounds, row_bounds
+from ..kernels.masked import Lists, Rows
+from ..kernels.top import GROUP, TILE
 
 NONE = np.empty(0, np.int32)
 FEWEST_ROWS = 8 * GROUP  # least rows in a chunk: each chunk transposes the whole table once

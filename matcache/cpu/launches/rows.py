@@ -14,8 +14,8 @@ from ...operations.arguments import is_static, patterns_of
 from ...operations.compiled import Compiled
 from ...operations.row_steps import StepsCompiled, number_of
 from ...program.instructions import Kind
-from ..bounds import Work, column_bounds, row_bounds
-from ..compiled import kernel_of
+from ..compiling.compiled import kernel_of
+from ..kernels.bounds import Work, column_bounds, row_bounds
 
 
 @launches("row_steps", "cpu", only_calls=True)

@@ -12,7 +12,7 @@ from ...containers.dispatch import launches
 from ...containers.matrices import Mat, SparseMat
 from ...containers.slots import PatternSlot, Slot
 from ...operations.selection import counted
-from ..bounds import Work, row_bounds
+from ..kernels.bounds import Work, row_bounds
 
 ENTRY = Work(entry=2)
 

@@ -11,9 +11,9 @@ from ...containers.chunks import ROW_CHUNKS, turned
 from ...containers.dispatch import launches
 from ...containers.slots import PatternSlot, Slot
 from ...operations.normal_equations import Systems
-from .. import nonnegative
-from ..bounds import Work, column_bounds, even_bounds, row_bounds
-from ..cholesky import Equations, add_outer, scratch_length, solve_rows, solve_sums
+from ..kernels import nonnegative
+from ..kernels.bounds import Work, column_bounds, even_bounds, row_bounds
+from ..kernels.cholesky import Equations, add_outer, scratch_length, solve_rows, solve_sums
 
 
 @launches("solve_rows", "cpu", only_calls=True)

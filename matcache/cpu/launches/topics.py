@@ -13,7 +13,7 @@ from ...containers.local import LocalPattern
 from ...containers.slots import PatternSlot, Slot
 from ...operations.kept_topics import Redraws, gains
 from ...operations.sampling import Draws
-from ..bounds import Work, column_bounds, even_bounds, row_bounds
+from ..kernels.bounds import Work, column_bounds, even_bounds, row_bounds
 from ..topics.draws import AHEAD
 from ..topics.gibbs import (
     InWork,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...operations.sampling import CAP
-from ..jit import helper, kernel
+from ..compiling.jit import helper, kernel
 from .numbers import begin_counts, grid_of, sum_of, uniforms
 from .row_vectors import run_sweep
 from .vectors import LANES

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..jit import helper, kernel
+from ..compiling.jit import helper, kernel
 from .list_vectors import (
     ALPHA,
     ENDS,

@@ -7,8 +7,8 @@ import math
 
 import numpy as np
 
-from ..jit import helper
-from ..random import philox
+from ..compiling.jit import helper
+from ..inline.random import philox
 from .vectors import LANES
 
 _f, _i32, _u32, _u64 = np.float32, np.int32, np.uint32, np.uint64

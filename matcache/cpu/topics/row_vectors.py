@@ -19,8 +19,8 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from ..compiled import Kernel, compiled
-from ..sources import sources
+from ..compiling.compiled import Kernel, compiled
+from ..compiling.sources import sources
 from .draws import FRESH, Sweep
 from .vectors import LANES, has_wide_vectors, instruction
 
@@ -185,7 +185,7 @@ class InMemory(Sweep):
 
 _TEXT = """\
 # {digest}
-from blocklearn.matcache.cpu.jit import kernel
+from blocklearn.matcache.cpu.compiling.jit import kernel
 from blocklearn.matcache.cpu.topics.row_vectors import make_sweep
 
 several, one = (make_sweep({vectors}, {bits}, alone, {in_registers}) for alone in (False, True))

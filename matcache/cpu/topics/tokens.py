@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import ShapeError
-from ..jit import helper, kernel
+from ..compiling.jit import helper, kernel
 from .vectors import fetch_line
 
 BESIDE = 16  # columns that stay together

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from blocklearn.matcache.cpu.lapack import cholesky, triangular
+from blocklearn.matcache.cpu.algebra.lapack import cholesky, triangular
 
 from ..sums.curves import Array
 

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from blocklearn.matcache.cpu.lapack import prepare
+from blocklearn.matcache.cpu.algebra.lapack import prepare
 from blocklearn.matcache.cpu.pool import Pool
 
 from ..sums.curves import Array

@@ -33,8 +33,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from blocklearn.matcache.cpu.blas import one_thread
-from blocklearn.matcache.cpu.lapack import prepare
+from blocklearn.matcache.cpu.algebra.blas import one_thread
+from blocklearn.matcache.cpu.algebra.lapack import prepare
 from blocklearn.matcache.cpu.pool import Pool
 
 from ..sums.column_products import CONSTANT

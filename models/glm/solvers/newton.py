@@ -31,7 +31,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from blocklearn.matcache.cpu.blas import one_thread
+from blocklearn.matcache.cpu.algebra.blas import one_thread
 from blocklearn.matcache.cpu.pool import Pool
 
 from ..sums.column_products import CONSTANT

@@ -43,7 +43,7 @@ NOISE = 1e-13  # of derivatives of the loss, by rounding
 
 
 class Columns(NamedTuple):
-    """The columns of X, one after another: see `matcache/cpu/coordinate_descent.py`."""
+    """The columns of X, one after another: see `matcache/cpu/kernels/coordinate_descent.py`."""
 
     starts: NDArray[np.integer]
     rows: NDArray[np.integer]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from blocklearn.matcache.cpu.lapack import cholesky, prepare, triangular
+from blocklearn.matcache.cpu.algebra.lapack import cholesky, prepare, triangular
 from blocklearn.matcache.cpu.pool import Pool
 
 from ..sums.curves import Array, Loss

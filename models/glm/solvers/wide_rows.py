@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from blocklearn.matcache.cpu.lapack import pivoted_cholesky, prepare, triangular
+from blocklearn.matcache.cpu.algebra.lapack import pivoted_cholesky, prepare, triangular
 from blocklearn.matcache.cpu.pool import Pool
 
 from ..links import KINKED

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from blocklearn.matcache.cpu.blas import matmul, one_thread
+from blocklearn.matcache.cpu.algebra.blas import matmul, one_thread
 from blocklearn.matcache.cpu.pool import Pool
 
 from .curves import Array

@@ -7,7 +7,7 @@ from copy import copy
 import numpy as np
 from numpy.typing import NDArray
 
-from blocklearn.matcache.cpu.blas import matmul
+from blocklearn.matcache.cpu.algebra.blas import matmul
 from blocklearn.matcache.cpu.pool import Pool
 
 from .column_products import columns_at_once

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from blocklearn.matcache.cpu.blas import limited
+from blocklearn.matcache.cpu.algebra.blas import limited
 from blocklearn.matcache.cpu.pool import Pool
 
 from .curves import CURVES, Array, Loss, probabilities, robust_start

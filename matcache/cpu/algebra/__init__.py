@@ -1,0 +1,1 @@
+"""Dense products and factors by BLAS and LAPACK, with bits that threads do not change."""

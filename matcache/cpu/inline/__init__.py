@@ -1,0 +1,1 @@
+"""Functions that become part of kernels: vectors, mathematics, random numbers."""
