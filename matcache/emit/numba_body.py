@@ -15,7 +15,7 @@ SHORT = 24  # LLVM unrolls loops with fewer rounds instead of vectorising them
 class NumbaBody(LoopBody):
     """A loop body that reads numbers from arrays.
 
-    Sums over table rows are loops, or calls of `cpu.vectors` if rows are short.
+    Sums over table rows are calls of `cpu.vectors`, or of `cpu.long_rows` if rows are long.
     """
 
     def __init__(self, rows: NumbaElements, group: Group, lanes: int = 1, guard: str = "") -> None:
@@ -47,49 +47,35 @@ class NumbaBody(LoopBody):
 
     def dot(self, dot: Dot) -> list[str]:
         """Print dot products with table rows; return them by lane."""
-        out, length = self.out, dot.vec.length
-        names = [f"d{lane}" for lane in self.every]
-        if length < SHORT:
-            array, at = self.numba.home(dot.vec)
-            dots = self.numba.short("dots", length, len(names))
-            places = self.offsets(dot.out, length)
-            out.line(f"{listed(names)}= {dots}({array}, {at}, a{dot.table}, ({places}))")
-            return names
-        for name in names:
-            out.line(f"{name} = F(0)")
-        with out.block(f"for k in range({self.numba.length(length)}):"):
-            out.line(f"t = {self.numba.load(dot.vec)}")
-            for lane, name in enumerate(names):
-                number = self.numba.read(f"a{dot.table}[{column(dot.out.pattern, lane)}, k]")
-                out.line(f"{name} += t * {number}")
+        length, names = dot.vec.length, [f"d{lane}" for lane in self.every]
+        array, at = self.numba.home(dot.vec)
+        dots, last = self.numba.dotter(length, len(names))
+        places = self.offsets(dot.out, length)
+        self.out.line(f"{listed(names)}= {dots}({array}, {at}, a{dot.table}, ({places}){last})")
         return names
 
     def gather(self, gather: Gather) -> None:
         """Print how table rows are added."""
-        out, length = self.out, gather.out.length
+        out = self.out
         weights = [self.read(gather.weight, lane) for lane in self.every]
-        entries = [f"a{gather.table}[{column(gather.weight.pattern, n)}, " for n in self.every]
         if gather.out.kind is Kind.ROW:
-            numbers = [self.numba.read(f"{entry}0]") for entry in entries]
+            places = [column(gather.weight.pattern, lane) for lane in self.every]
+            numbers = [self.numba.read(f"a{gather.table}[{place}, 0]") for place in places]
             place, more = self.rows.place(gather.out), weighted(weights, numbers)
             if self.guard:
                 out.line(f"t = {place} + {more}")
                 out.line(f"{place} = t if {self.guard} else {place}")
             else:
                 out.line(f"{place} += {more}")
-        elif length < SHORT:
-            add, array, at, last = self.numba.adder(gather.out, len(weights))
-            rows = f"a{gather.table}, ({self.offsets(gather.weight, length)})"
-            out.line(f"{add}({array}, {at}, {rows}, ({listed(weights)}){last})")
         else:
-            numbers = [self.numba.read(f"{entry}k]") for entry in entries]
-            with out.block(f"for k in range({self.numba.length(length)}):"):
-                self.numba.add(self.numba.element(gather.out), weighted(weights, numbers))
+            add, array, at, last = self.numba.adder(gather.out, len(weights))
+            rows = f"a{gather.table}, ({self.offsets(gather.weight, gather.out.length)})"
+            out.line(f"{add}({array}, {at}, {rows}, ({listed(weights)}){last})")
 
     def offsets(self, value: Value, length: int) -> str:
         """Return where the table rows of a value's non-zeros begin."""
         columns = (column(value.pattern, lane) for lane in self.every)
-        return listed(f"np.intp({name}) * {length}" for name in columns)
+        return listed(f"np.intp({name}) * {self.numba.length(length)}" for name in columns)
 
 
 def listed(texts: Iterable[str]) -> str:

@@ -131,6 +131,17 @@ class NumbaElements(RowwisePrinter):
         self.made[name] = f"make_{make}({length}, {lanes}, {bits}{options})"
         return name
 
+    def dotter(self, length: int, lanes: int) -> tuple[str, str]:
+        """Return the function that multiplies a vector by table rows, and its last argument.
+
+        lanes: rows of one call.
+        """
+        if length not in self.widths:
+            return self.short("dots", length, lanes), ""
+        name, bits = f"dots_{lanes}", self.program.dtype.removeprefix("float")
+        self.made[name] = f"make_dot_rows({lanes}, {bits})"
+        return name, f", {self.widths[length]}"
+
     def adder(self, out: Value, lanes: int) -> tuple[str, str, str, str]:
         """Return the function that adds rows to a vector, its array and place, its last argument.
 

@@ -28,7 +28,7 @@ from ..program.instructions import (
     reads,
     walk,
 )
-from ..program.schedule import Group, Schedule, all_values
+from ..program.schedule import Group, Loop, Schedule, all_values
 from .numba_body import SHORT, NumbaBody, listed, weighted
 from .numba_elements import NumbaElements
 from .numba_header import numba_header
@@ -39,10 +39,11 @@ TOGETHER = 8  # long rows of a matrix added at a time
 SHORT_MATRIX = 128  # longest row of a matrix if several are added at a time
 AHEAD = 2  # distance in rows from the computed one to the prefetched one
 FAR = 512  # distance in non-zeros, of sums of numbers
+NEAR = 8  # distance in non-zeros from the table row that is read to the prefetched one
 LINE, MOST_LINES = 64, 32  # bytes of a cache line; most lines fetched of a row
 
-VECTORS = """from blocklearn.matcache.cpu.inline.long_rows import make_add_rows
-from blocklearn.matcache.cpu.inline.vectors import fetch, fetch1, make_add, make_dots
+VECTORS = """from blocklearn.matcache.cpu.inline.long_rows import make_add_rows, make_dot_rows
+from blocklearn.matcache.cpu.inline.vectors import fetch, fetch1, fetch_row, make_add, make_dots
 
 """
 
@@ -68,6 +69,9 @@ class NumbaPrinter(NumbaElements):
         super().__init__(plan)
         self.fetches = False
         self.sizes: list[int] = []  # numbers that the kernel's decorator tells
+        self.first = next(
+            (n for n in plan.nodes if isinstance(n, Group) and n.kind is Kind.NNZ), None
+        )
 
     # -------------------------------------------------------------- module
 
@@ -140,6 +144,8 @@ class NumbaPrinter(NumbaElements):
     def row_loop(self) -> None:
         """Print the loop over the rows of a chunk."""
         out, row = self.out, "row" if self.program.transposed else "i"
+        if self.first and self.rows_to_fetch(self.first):
+            out.line("last = indptr[bounds[chunk + 1]] - 1")
         with out.block(f"for {row} in range(bounds[chunk], bounds[chunk + 1]):"):
             if self.program.transposed:
                 out.line("i = place1(active, row)")
@@ -231,7 +237,7 @@ class NumbaPrinter(NumbaElements):
 
     def start_gather(self, out: Value) -> None:
         """Print a vector of zeros, to which rows of a table will be added."""
-        self.clear(out, whole=out.length < SHORT)
+        self.clear(out, whole=True)
 
     def vector(self, group: Group) -> None:
         """Print a loop over a vector."""
@@ -245,18 +251,48 @@ class NumbaPrinter(NumbaElements):
         """Print a loop over the non-zeros of the row."""
         first = "p"
         numbers = all(isinstance(i, Gather) and i.out.kind is Kind.ROW for i in group.instructions)
+        rows = self.rows_to_fetch(group)
         if any(isinstance(i, Dot | Gather) for i in group.instructions):
             first = "full"
             self.out.line(f"full = p + (q - p) // {UNROLL} * {UNROLL}")
             with self.out.block(f"for j in range(p, full, {UNROLL}):"):
                 if numbers:
                     self.fetch_nonzeros(group)
+                self.fetch_rows(rows, UNROLL)
                 NumbaBody(self, group, UNROLL).run()
         if numbers:
             self.last_nonzeros(group)
             return
         with self.out.block(f"for j in range({first}, q):"):
+            self.fetch_rows(rows, 1)
             NumbaBody(self, group).run()
+
+    def rows_to_fetch(self, group: Group) -> list[tuple[int, int, int]]:
+        """Return the long table rows that a loop over non-zeros is the first to read.
+
+        Only programs that read them again in a `repeat` fetch them ahead: so much work on a row
+        keeps the processor from reading those of the next one early enough.
+
+        Returns the pattern of the non-zeros, the table and its length for each.
+        """
+        again = any(isinstance(node, Loop) for node in self.plan.nodes)
+        if group is not self.first or not again or self.program.transposed:
+            return []
+        found = set()
+        for step in group.instructions:
+            if isinstance(step, Dot):
+                found.add((step.out.pattern, step.table, step.vec.length))
+            elif isinstance(step, Gather):
+                found.add((step.weight.pattern, step.table, step.out.length))
+        return sorted(rows for rows in found if rows[-1] >= SHORT)
+
+    def fetch_rows(self, rows: list[tuple[int, int, int]], count: int) -> None:
+        """Print prefetches of the table rows of non-zeros further on, also of later rows of X."""
+        for pattern, table, length in rows:
+            self.fetches = True
+            for lane in range(count):
+                ahead = f"place1({indices(pattern)}, min(j + {NEAR + lane}, last))"
+                self.out.line(f"fetch_row(a{table}, np.intp({ahead}), {self.length(length)})")
 
     def fetch_nonzeros(self, group: Group) -> None:
         """Print prefetches of the columns and values of non-zeros further on.

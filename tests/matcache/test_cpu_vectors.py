@@ -8,8 +8,13 @@ import numpy as np
 import pytest
 from numba import njit
 
-from blocklearn.matcache.cpu.inline.long_rows import add_whole, dot_whole, make_add_rows
-from blocklearn.matcache.cpu.inline.vectors import fetch, make_add, make_dots
+from blocklearn.matcache.cpu.inline.long_rows import (
+    add_whole,
+    dot_whole,
+    make_add_rows,
+    make_dot_rows,
+)
+from blocklearn.matcache.cpu.inline.vectors import fetch, fetch_row, make_add, make_dots
 from tests.support.often import rarely
 
 LENGTHS = [1, 2, 3, 7, 8, 9, 15, 16, 17, 23, 33]
@@ -69,11 +74,17 @@ def test_fetch_changes_nothing() -> None:
     def run(table: Any, row: int) -> None:
         fetch(table, row, 2)
 
+    @njit
+    def run_row(table: Any, row: int) -> None:
+        fetch_row(table, row, 4)
+
     before = table.copy()
     run(table, 2)
     run(table[:, ::2], 1)  # rows that are not one after another
+    run_row(table, 2)
     np.testing.assert_array_equal(table, before)
-    assert all("llvm.prefetch" in text for text in run.inspect_llvm().values())
+    for function in (run, run_row):
+        assert all("llvm.prefetch" in text for text in function.inspect_llvm().values())
 
 
 @pytest.mark.parametrize("vectors", [0, 1, 3])
@@ -99,6 +110,27 @@ def test_rows_of_any_length_have_the_same_bits(vectors: int) -> None:
         run(got, table, rows, factors, length)
         expected(wanted, table, rows, factors)
         assert got.tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_dots_of_any_length_have_the_same_bits(count: int) -> None:
+    """One compilation multiplies rows of every length: as `make_dots`, which knows the length."""
+    dots: Any = make_dot_rows(count)
+
+    @njit
+    def run(vector: Any, table: Any, rows: Any, length: int) -> Any:
+        return dots(vector, 3 * length, table, rows, length)
+
+    for length in (1, 16, 17, 50, 130):
+        table, _ = arrays(length, np.float32)
+        rows = tuple((np.arange(count) * 5 % 9 * length).tolist())
+        known: Any = make_dots(length, count, 32)
+
+        @njit
+        def expected(vector: Any, table: Any, rows: Any, length: int, known: Any = known) -> Any:
+            return known(vector, 3 * length, table, rows)
+
+        assert run(table, table, rows, length) == expected(table, table, rows, length)
 
 
 def test_whole_vectors_of_any_number() -> None:

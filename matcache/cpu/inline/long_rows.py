@@ -68,6 +68,42 @@ def make_add_rows(count: int, vectors: int = 0, bits: int = 32, *, padded: bool 
     return add
 
 
+@cache
+def make_dot_rows(count: int, bits: int = 32) -> Any:
+    """Make `dots(vector, at, table, rows, length)`: `make_dots` for rows of any length.
+
+    The bits are those of `make_dots`.
+    """
+    number = getattr(types, f"float{bits}")
+
+    @instruction
+    def dots(typingctx, vector, at, table, rows, length):
+        signature = types.UniTuple(number, count)(
+            vector, types.intp, table, types.UniTuple(types.intp, count), types.intp
+        )
+
+        def codegen(context, builder, sig, args):
+            row = Long(context, builder, args[4], bits)
+            left = row.pointer(sig.args[0], args[0], args[1])
+            right = [row.pointer(sig.args[2], args[2], r) for r in row.unpack(args[3], count)]
+            zero = ir.Constant(row.vector, [0.0] * row.lanes)
+            sums = [cgutils.alloca_once_value(builder, zero) for _ in right]
+
+            def add_vector(at, whole):
+                x = row.load_at(left, at, whole)
+                for pointer, total in zip(right, sums, strict=True):
+                    y = row.load_at(pointer, at, whole)
+                    builder.store(row.multiply_add(x, y, builder.load(total)), total)
+
+            row.for_each(add_vector)
+            totals = row.totals([builder.load(total) for total in sums])
+            return context.make_tuple(builder, sig.return_type, totals)
+
+        return signature, codegen
+
+    return dots
+
+
 @instruction
 def add_whole(typingctx, out, at, row, weight, length):
     """Add out[at : at + length] += weight * out[row : row + length], for whole float32 vectors."""

@@ -1,7 +1,8 @@
 """Vector instructions for rows of known length: dot products, sums, prefetching.
 
 LLVM vectorises a loop over k only if it has at least `SHORT` rounds. It unrolls shorter ones first,
-which leaves scalar code, 2 to 5 times slower. Here the vectors are explicit.
+which leaves scalar code, 2 to 5 times slower. Here the vectors are explicit. `long_rows.py` has the
+same for longer rows, where scalar code would remain for the numbers after the last whole vector.
 """
 
 # Numba infers the types.
@@ -17,6 +18,7 @@ from numba.extending import intrinsic
 
 instruction: Any = intrinsic  # callers do not pass the first parameter
 
+LINE = 64  # bytes of a cache line
 _I32, _I64, _BYTES = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
 _FLOAT = {32: ir.FloatType(), 64: ir.DoubleType()}
 
@@ -117,15 +119,41 @@ def fetch1(typingctx, array, i):
     return types.void(array, types.intp), _prefetch
 
 
+@instruction
+def fetch_row(typingctx, table, row, length):
+    """Prefetch the cache lines of table[row, :length], for reading; the table is C-contiguous.
+
+    Other threads may read the same rows, so their caches keep the lines.
+    """
+
+    def codegen(context, builder, sig, args):
+        row = Row(context, builder, 1, 32)
+        table, dtype = sig.args[0], sig.args[0].dtype
+        line = _I64(LINE * 8 // dtype.bitwidth)
+        shape = context.make_array(table)(context, builder, args[0]).shape
+        begin = builder.mul(args[1], builder.extract_value(shape, 1))
+        start, _ = row.pointer(table, args[0], begin)
+        with cgutils.for_range_slice(builder, _I64(0), args[2], line) as (at, _):
+            _fetch(builder, builder.gep(start, [at]), for_writing=False)
+        _fetch(builder, builder.gep(start, [builder.sub(args[2], _I64(1))]), for_writing=False)
+        return context.get_dummy_value()
+
+    return types.void(table, types.intp, types.intp), codegen
+
+
 def _prefetch(context, builder, sig, args):
     array = context.make_array(sig.args[0])(context, builder, args[0])
     place = cgutils.get_item_pointer(context, builder, sig.args[0], array, args[1:])
+    _fetch(builder, place, for_writing=True)
+    return context.get_dummy_value()
+
+
+def _fetch(builder, place, *, for_writing):
     line = builder.bitcast(place, _BYTES)
     kind = ir.FunctionType(ir.VoidType(), [_BYTES, _I32, _I32, _I32])
     known = builder.module.globals.get("llvm.prefetch.p0")
     prefetch = known or ir.Function(builder.module, kind, "llvm.prefetch.p0")
-    builder.call(prefetch, [line, _I32(1), _I32(3), _I32(1)])
-    return context.get_dummy_value()
+    builder.call(prefetch, [line, _I32(int(for_writing)), _I32(3), _I32(1)])
 
 
 class Row:
