@@ -17,10 +17,7 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict
 
 from blocklearn.fields import Fields
-from blocklearn.matcache import (
-    Mat,
-    Merge,
-)
+from blocklearn.matcache import Mat, Merge
 from blocklearn.optimizers import AtRest, Meaning, Optimizer, Term
 
 from .block_size import BlockSize

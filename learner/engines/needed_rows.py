@@ -21,6 +21,8 @@ Rows of a block lie far apart in a table. So a worker reads and writes them in a
 an owner has its own side by side.
 
 Zhao, Canny 2014, "Kylix: A Sparse Allreduce for Commodity Clusters", without adding on the way.
+
+Longer than 300 lines: the three exchanges share what tells which worker owns a row.
 """
 
 from __future__ import annotations
