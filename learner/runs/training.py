@@ -36,7 +36,7 @@ from ..watch.prometheus import Prometheus
 from ..watch.tensorboard import TensorBoard
 from ..watch.trackers import MLflow, WeightsAndBiases
 from ..watch.watchdog import watching
-from .advice import advised, warn_of_other_passes, warn_of_secrets
+from .advice import advised, warn_of_copies, warn_of_other_passes, warn_of_secrets
 from .assisting import assist
 from .build import build, state_files_of
 from .decided import as_one_process, decided, planned
@@ -123,6 +123,7 @@ def _train(
     begun = folder.begun() if options.resume else None
     config = settled(config, begun)
     warn_of_secrets(config)
+    warn_of_copies(config, crew.size)
     train_data, eval_data = open_data(config)
     config = sized(config, train_data, begun)
     files = state_files_of(config, crew)

@@ -15,8 +15,10 @@ import xxhash
 
 from blocklearn.datasources import MatrixSource, write_blocks
 from blocklearn.datasources.packed.unpacked_size import unpacked_bytes
+from blocklearn.learner.configuration.config import RunConfig
 from blocklearn.learner.exit_codes import ExitCode
 from blocklearn.learner.runs import inputs
+from blocklearn.learner.runs.advice import warn_of_copies
 from tests.learner.test_new_data import learn
 
 LINES = "".join(f"{i % 2} {1 + i % 7}:0.5 9:2\n" for i in range(200))
@@ -140,3 +142,24 @@ def test_conversions_take_files_larger_than_memory(
     file.write_text(LINES)
     monkeypatch.setattr(inputs, "memory_limits", lambda: {"free on this machine": 1})
     assert learn("convert", file, tmp_path / "blocks", "-q") == 0
+
+
+def test_workers_that_hold_the_same_data_are_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "a.svm"
+    file.write_text(LINES)
+    write_blocks(MatrixSource(sp.eye_array(3, dtype=np.float32).tocsr()), [tmp_path / "blocks"])
+    told = []
+    for data, workers in [
+        ({"kind": "libsvm", "path": str(file)}, 2),
+        ({"kind": "libsvm", "path": str(file)}, 1),
+        ({"kind": "blocks", "paths": [str(tmp_path / "blocks")]}, 2),
+    ]:
+        config = RunConfig.model_validate({"model": {"kind": "glm"}, "data": {"train": data}})
+        caplog.clear()
+        warn_of_copies(config, workers)
+        told.append(caplog.messages)
+    assert told[1:] == [[], []]
+    assert f"{file}: each of 2 workers reads all" in told[0][0]
+    assert f"`learn convert {file} DIR --format libsvm`" in told[0][0]
