@@ -9,6 +9,8 @@ of its numbers belongs to one element, chunks are of elements instead: arrays ar
 and a single loop runs over k. A sum leaves a chunk's part in row `chunk` of its result. A total
 that stands alone may reorder all arithmetic. One beside other results may reorder its own additions
 only, so it does not change the bits of these.
+
+Longer than 300 lines: a method for each kind of loop in a row.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ def test_named_kernels_exist_and_need_nothing_of_numba() -> None:
     """Numba's own function for calls refers to Numba's helpers, which a process may lack."""
     for name, named in [*vars(fitting).items(), *fitting.ASCENTS.items()]:
         if isinstance(named, Ready):
-            module = __import__(f"{ready.__package__}.{named._module}", fromlist=["_"])
+            module = __import__(f"{ready.KERNELS}.{named._module}", fromlist=["_"])
             found = getattr(module, named._name)
             code = found.py_func.__code__
             assert "ValueError" not in code.co_names, name
