@@ -18,6 +18,8 @@ from ..learner import Learner
 from ..training.teams.merged_sizes import sizes_of
 from ..training.teams.needed_tables import needs_of
 
+KEPT = 2 * (1 + 1 / 8)  # rows in memory for one that travels: given and received, see `KeptRows`
+
 
 def exchange_lines(learner: Learner, workers: int) -> Iterator[str]:
     """Yield the bytes and the seconds of a merge, for a learner that has tried some blocks."""
@@ -51,6 +53,9 @@ def exchange_lines(learner: Learner, workers: int) -> Iterator[str]:
             f"  the rows that the next blocks need, at most {needs.touched:,}: about "
             f"{duration(needed)}, and what differs at the end of a pass"
         )
+        each = first.intakes[0].shape.nnz if in_files else needs.touched
+        room = int(KEPT * needs.row_bytes * min(each, first.shapes.columns))
+        yield f"  rows on their way take at most about {size(room)} more than is planned above"
         if in_files:
             yield "  chosen, because tables lie in files: the rows that the next blocks need"
             return

@@ -1,6 +1,6 @@
 """Predict rows in memory in the calling thread, without a source and a reader.
 
-These take as long as the prediction of several hundred rows.
+A source and a reader take as long as the prediction of several hundred rows.
 """
 
 from __future__ import annotations

@@ -212,6 +212,7 @@ learner: {passes: 1}
     code, out, said = learn(*given)
     assert code == 0, said
     assert re.search(r"the rows that the next blocks need, at most 2,048: about .* at the end", out)
+    assert "rows on their way take at most about 36.9 kB more than is planned above" in out
     assert "chosen by these times: the rows that the next blocks need" in out
     assert "2,000,000 bytes  own rows of tables, as merged: float32 250,000 x 2\n" in out
     for other in ("learner.replicas=2", "model.l2=0.1", "learner.sync_weight=0.5"):
