@@ -18,21 +18,21 @@ from typing import TYPE_CHECKING
 from blocklearn.exports import on_demand
 
 if TYPE_CHECKING:
-    from .als import ALS as ALS
-    from .classifier import GLMClassifier as GLMClassifier
-    from .components import ConnectedComponents as ConnectedComponents
-    from .kmeans import KMeans as KMeans
-    from .lda import LatentDirichletAllocation as LatentDirichletAllocation
-    from .machines import FMClassifier as FMClassifier
-    from .machines import FMRegressor as FMRegressor
-    from .mixture import GaussianMixture as GaussianMixture
-    from .nmf import NMF as NMF
-    from .pagerank import PageRank as PageRank
-    from .ranking import Ranking as Ranking
-    from .regressor import GLMRegressor as GLMRegressor
-    from .svd import PCA as PCA
-    from .svd import TruncatedSVD as TruncatedSVD
-    from .triangles import TriangleCount as TriangleCount
-    from .word_vectors import WordVectors as WordVectors
+    from .graphs.components import ConnectedComponents as ConnectedComponents
+    from .graphs.pagerank import PageRank as PageRank
+    from .graphs.triangles import TriangleCount as TriangleCount
+    from .linear.classifier import GLMClassifier as GLMClassifier
+    from .linear.machines import FMClassifier as FMClassifier
+    from .linear.machines import FMRegressor as FMRegressor
+    from .linear.regressor import GLMRegressor as GLMRegressor
+    from .recommenders.als import ALS as ALS
+    from .recommenders.ranking import Ranking as Ranking
+    from .unsupervised.kmeans import KMeans as KMeans
+    from .unsupervised.lda import LatentDirichletAllocation as LatentDirichletAllocation
+    from .unsupervised.mixture import GaussianMixture as GaussianMixture
+    from .unsupervised.nmf import NMF as NMF
+    from .unsupervised.svd import PCA as PCA
+    from .unsupervised.svd import TruncatedSVD as TruncatedSVD
+    from .unsupervised.word_vectors import WordVectors as WordVectors
 else:
     __getattr__, __dir__, __all__ = on_demand(__name__)

@@ -51,6 +51,10 @@ ROOMS = {
         "settings inputs replicas teams states plans topics predicting scoring divergence loop"
         " model_in_use at_hand"
     ),
+    "learner/estimators": (
+        "scikit parameters constraints constructor callbacks kept base row_weights"
+        " linear recommenders unsupervised graphs"
+    ),
 }  # fmt: skip
 """The rooms of a folder, each above those before it. `learner` is learner.py with hooks.py and
 checkpoints: each needs the others."""

@@ -9,8 +9,8 @@ import pytest
 
 import blocklearn as bl
 from blocklearn.datasources import DataError
-from blocklearn.learner.estimators import dense_scores as module
-from blocklearn.learner.estimators.dense_scores import dense_scores
+from blocklearn.learner.estimators.linear import dense_scores as module
+from blocklearn.learner.estimators.linear.dense_scores import dense_scores
 
 Array = np.ndarray[Any, Any]
 

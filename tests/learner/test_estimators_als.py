@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.datasources import DataError, Ids
-from blocklearn.learner.estimators import recommender
+from blocklearn.learner.estimators.recommenders import recommender
 
 pytest.importorskip("sklearn", reason="needs scikit-learn")
 

@@ -25,11 +25,11 @@ from sklearn.linear_model import (
 )
 from sklearn.svm import LinearSVC
 
-from blocklearn.learner.estimators import hessians
 from blocklearn.learner.estimators.base import LearnerEstimator
-from blocklearn.learner.estimators.dual import DualProblem, may_ascend
-from blocklearn.learner.estimators.newton import NewtonProblem
-from blocklearn.learner.estimators.refining import Seen
+from blocklearn.learner.estimators.linear import hessians
+from blocklearn.learner.estimators.linear.dual import DualProblem, may_ascend
+from blocklearn.learner.estimators.linear.newton import NewtonProblem
+from blocklearn.learner.estimators.linear.refining import Seen
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 6)).astype(np.float32)
@@ -387,5 +387,5 @@ def test_intercepts_suit_the_rounded_weights() -> None:
 def test_a_fit_that_a_callback_stops_comes_without_warning(monkeypatch: Any) -> None:
     found = bl.GLMRegressor("poisson", tol=1e-8)
     stop = lambda tell, found, progress: setattr(progress, "stop", True)  # noqa: E731
-    monkeypatch.setattr("blocklearn.learner.estimators.passes.TellCallbacks.pass_end", stop)
+    monkeypatch.setattr("blocklearn.learner.estimators.linear.passes.TellCallbacks.pass_end", stop)
     assert found.fit(X, COUNTS).n_iter_ == 1

@@ -14,7 +14,7 @@ pytest.importorskip("sklearn", reason="needs scikit-learn")
 
 from sklearn.linear_model import Ridge
 
-from blocklearn.learner.estimators.moments import Moments
+from blocklearn.learner.estimators.linear.moments import Moments
 from tests.support.often import crossed, rarely
 
 SCALES = {"size 1": np.ones(6), "1e-3 to 1e4": np.array([1e-3, 0.1, 1.0, 10.0, 1e3, 1e4])}

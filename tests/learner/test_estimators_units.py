@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
 from sklearn.linear_model import LogisticRegression, QuantileRegressor, Ridge
 
 import blocklearn as bl
-from blocklearn.learner.estimators.units import Units
+from blocklearn.learner.estimators.linear.units import Units
 from tests.support.often import crossed
 
 RNG = np.random.default_rng(3)

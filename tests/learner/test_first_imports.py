@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from blocklearn.learner.estimators.linear import GRADIENTS
+from blocklearn.learner.estimators.linear.base import GRADIENTS
 from blocklearn.optimizers import OPTIMIZERS
 
 FIT = """

@@ -17,7 +17,7 @@ from blocklearn.optimizers import dual_programs
 
 pytest.importorskip("sklearn", reason="needs scikit-learn")
 
-from blocklearn.learner.estimators.dual import DualProblem
+from blocklearn.learner.estimators.linear.dual import DualProblem
 from tests.support.often import crossed
 
 RNG = np.random.default_rng(0)

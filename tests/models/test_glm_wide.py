@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
 from blocklearn.learner.estimators import GLMClassifier, GLMRegressor
-from blocklearn.learner.estimators.newton import NewtonProblem
+from blocklearn.learner.estimators.linear.newton import NewtonProblem
 from blocklearn.matcache.cpu.algebra.lapack import pivoted_cholesky
 from blocklearn.models.glm.solvers.newton import NewtonSolver
 from blocklearn.models.glm.solvers.tried import TriedSolver

@@ -1,0 +1,1 @@
+"""Models of graphs: PageRank, connected components, triangles."""

@@ -1,0 +1,174 @@
+"""Refine what a fit by full passes has found, by further rows: `partial_fit` after `fit`.
+
+The fit has found w0, the optimum of N rows. Near w0 their loss grows by N / 2 (w - w0)' H (w - w0),
+about. So the optimum of all rows is near that of the m new ones with an anchor at w0:
+
+    mean loss of the new rows + penalty + N / (4 m) sum_j h_j (w_j - w0_j)^2.
+
+h is the diagonal of H, in units in which columns have size 1. L-BFGS finds this optimum, so no step
+is too long, whatever the loss and the units. Earlier rows count half, hence 4 m and not 2 m: the
+noise of the new rows then never exceeds that of the fit, and rows of another kind displace the
+earlier ones. N includes the new rows afterwards. (Toulis, Airoldi, Annals of Statistics 45 (2017):
+implicit steps.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from pydantic import Field
+
+from blocklearn.matcache import Mat, from_array, named, total
+from blocklearn.optimizers import LBFGS
+
+from ...training.states.state import State
+from ..base import rows_of
+from ..parameters import tolerance_of, whole
+from .moments import Moments, Numbers
+from .units import IN_UNITS_OF_Y, Units
+
+if TYPE_CHECKING:
+    from .base import LinearEstimator
+
+LEAST = 1e-6  # of a second derivative
+LEAST_PASSES = 100  # that L-BFGS may take: `max_iter` counts calls of `partial_fit` as passes
+
+
+class Anchored(LBFGS):
+    """L-BFGS with a term weight / 2 (w - w0)^2 for each entry; w0 is where it starts."""
+
+    anchors: Any = Field(exclude=True)  # weights by name of the parameter, of its shape
+
+    def attach(self, cache: Any, parameters: dict[str, Mat], **kwargs: Any) -> None:
+        """Make room for w0 and the weights."""
+        super().attach(cache, parameters, **kwargs)
+        self.start: dict[str, Mat] = {}
+        self.pull: dict[str, Mat] = {}
+        for name, w in parameters.items():
+            self.start[name] = named(cache, f"{name}: start", w.shape, w.dtype)
+            weights = np.asarray(self.anchors[name], w.dtype)
+            self.pull[name] = from_array(cache, weights, f"{name}: weights of the anchor")
+
+    def resume(self, paused: Mapping[str, Any]) -> None:
+        """Take the parameters as w0."""
+        super().resume(paused)
+        for name, start in self.start.items():
+            start <<= self.parameters[name]
+
+    def _finish(self) -> tuple[float, float, float]:
+        f, _, _ = super()._finish()
+        for name, s in self.sum.items():
+            moved = self.parameters[name] - self.start[name]
+            s <<= s + self.pull[name] * moved
+            f += self.read(total(self.pull[name] * moved * moved)) / 2.0
+        return f, self.dot(self.sum, self.d), self.dot(self.sum, self.sum) ** 0.5
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is known of the rows that a linear estimator has learned from."""
+
+    columns: Moments
+    targets: Moments
+
+    @classmethod
+    def of(cls, X: Any, Y: Any, weights: Any = None) -> Seen:
+        """Return the moments of X and Y, the targets as a model learns them."""
+        w = np.ones(X.shape[0]) if weights is None else np.asarray(weights, np.float64)
+        return cls(Moments.of(X, w), Moments.of(Y, w))
+
+    def merged(self, other: Seen) -> Seen:
+        """Return what is known of the rows of both."""
+        return Seen(self.columns.merged(other.columns), self.targets.merged(other.targets))
+
+    def units(self, *, centred: bool, of_targets: bool) -> Units:
+        """Return units in which columns have size 1, and targets if `of_targets`."""
+        middle, spread = np.zeros_like(self.targets.mean), np.ones_like(self.targets.mean)
+        if of_targets:
+            middle, spread = self.targets.unit(centred=centred)
+        return Units(*self.columns.unit(centred=centred), middle, spread)
+
+
+def bends_of(estimator: LinearEstimator, targets: Moments, units: Units) -> Numbers:
+    """Return how the slope of the loss changes with the score, by target.
+
+    It is the mean over scores as far apart as those of the rows: losses that are straight further
+    out keep less of the fit where the data change.
+    """
+    mean, loss = targets.mean, estimator.loss
+    W, _ = units.inside(np.atleast_2d(estimator.coef_).T, np.ravel(estimator.intercept_))
+    spread = np.sqrt(np.square(W).sum(axis=0))  # of scores
+    shape = getattr(estimator, "shape", None)
+    if loss == "log_loss":
+        found = mean * (1.0 - mean) / (1.0 + spread / 2.0)
+    elif loss == "hinge":
+        found = 1.0 / (1.0 + 2.0 * spread)
+    elif loss == "huber":
+        found = np.minimum((1.0 if shape is None else shape) / units.spread, 1.0)
+    elif loss == "quantile":
+        found = np.full_like(mean, 0.5)
+    elif loss == "poisson":
+        found = mean
+    elif loss == "tweedie":
+        found = np.maximum(mean, 0.0) ** (2.0 - (1.5 if shape is None else shape))
+    else:
+        found = np.ones_like(mean)
+    factors = getattr(estimator, "_class_weights", None)
+    if factors is not None:
+        shares = mean if mean.size > 1 else np.array([1.0 - mean[0], mean[0]])
+        found = found * float(shares @ factors)
+    bends: Numbers = np.maximum(found, LEAST)
+    return bends
+
+
+def check_count(estimator: LinearEstimator, Y: Any) -> None:
+    """Raise ValueError if Y [n] or [n x targets] has another number of targets than before."""
+    count = 1 if Y.ndim == 1 else Y.shape[1]
+    known = np.size(estimator.intercept_) if estimator._has_begun() else count
+    if count != known:
+        raise ValueError(
+            f"{type(estimator).__name__}: y has {count} targets, but had {known} before: "
+            "partial_fit needs the same ones. Call fit to begin anew."
+        )
+
+
+def refine(estimator: LinearEstimator, seen: Seen, data: Any) -> Seen:
+    """Move the estimator's coefficients to suit `data`, too; return what has been seen then.
+
+    seen: what is known of earlier rows. data: (X, Y) or (X, Y, weights), already checked.
+    """
+    X, Y, *_ = data
+    estimator._model()  # checks the parameters
+    new = Seen.of(*data)
+    both = seen.merged(new)
+    units = both.units(
+        centred=estimator.fit_intercept and not sp.issparse(X),
+        of_targets=estimator.loss in IN_UNITS_OF_Y and not sp.issparse(Y),
+    )
+    earlier = seen.columns.weight / 2.0 / new.columns.weight
+    bends = bends_of(estimator, seen.targets, units)[None]
+    squares = seen.columns.about(units.centre) / units.scale**2
+    least = 1.0 / new.columns.weight  # a row of size 1, for columns that were never seen
+    anchors = {"W": np.maximum(earlier * squares, least)[:, None] * bends}
+    anchors["intercept"] = earlier * bends
+    position, rows = estimator._stream.position, estimator.n_samples_seen_
+    estimator._units = units
+    try:
+        optimizer = Anchored(tolerance=tolerance_of(estimator), anchors=anchors)
+        passes = max(whole(estimator, "max_iter"), LEAST_PASSES)
+        within = estimator._in_units(data)
+        learner = estimator._learner(within, passes=passes, optimizer=optimizer)
+        learner.restore(State(estimator._tensors(rows_of(data)), {}))
+        estimator._train(learner)
+    finally:
+        estimator._units = None
+    more = {"pass": 1, "rows": rows_of(data), "seconds": estimator._stream.position["seconds"]}
+    counted = {name: position[name] + number for name, number in more.items()}
+    estimator._keep_stream(State({}, estimator._stream.position | counted))
+    estimator.n_iter_ = counted["pass"]
+    estimator.n_samples_seen_ = rows + rows_of(data)
+    return both

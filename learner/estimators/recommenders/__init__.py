@@ -1,0 +1,1 @@
+"""Models of users and items: matrix factorisation, rankings, lists of items."""

@@ -1,0 +1,1 @@
+"""Models of rows without targets: topics, clusters, components, vectors of words."""

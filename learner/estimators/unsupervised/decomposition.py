@@ -1,0 +1,42 @@
+"""The base class of estimators that describe rows by components: LDA and NMF."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...training.inputs.texts import refuse_texts
+from ..base import Array, LearnerEstimator
+from ..scikit import ClassNamePrefixFeaturesOutMixin, TransformerMixin, validate_data
+
+
+class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LearnerEstimator):
+    """Estimator with `components_` [components x features] for non-negative data."""
+
+    components_: Array
+
+    def _check(self, X: Any, *, reset: bool) -> Any:
+        """Return X as scikit-learn validates it."""
+        refuse_texts(X)
+        return validate_data(
+            self, X, accept_sparse="csr", dtype="numeric", ensure_non_negative=True, reset=reset
+        )
+
+    def _held_out(self, X: Any, name: str) -> float:
+        """Return the score `name` of data that were not trained on."""
+        X = self._check(X, reset=False)
+        learner = self._trained(X.shape[0])
+        try:
+            return learner.evaluate(X)[name]
+        finally:
+            learner.close()
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare non-negative input, dense or sparse, and float32 output."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.positive_only = True
+        tags.transformer_tags.preserves_dtype = ["float32"]
+        return tags
