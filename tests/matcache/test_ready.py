@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 from blocklearn.matcache.cpu import fitting
-from blocklearn.matcache.cpu.compiling import ready
+from blocklearn.matcache.cpu.compiling import jit, ready
 from blocklearn.matcache.cpu.compiling.ready import Ready
 from blocklearn.matcache.cpu.kernels import column_sums, sparse_rows
 
@@ -85,6 +85,33 @@ def test_a_damaged_file_counts_as_absent(damage: bytes | None, rows: Any, folder
     (path,) = folder.iterdir()
     whole = path.read_bytes()
     path.write_bytes(whole[:-1] if damage is None else damage)
+    found, right = multiplied(Ready("sparse_rows", "multiply_rows"), rows)
+    np.testing.assert_allclose(found, right, rtol=1e-12)
+    assert path.read_bytes() == whole
+
+
+def test_code_that_another_process_compiled_has_the_name_of_its_entry(
+    rows: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two processes compile a kernel at once: the file holds the code of one of them."""
+    ours = sparse_rows.multiply_rows
+    multiplied(Ready("sparse_rows", "multiply_rows"), rows)
+    theirs = jit.kernel("contract", "nsz")(ours.py_func)
+    monkeypatch.setattr(theirs._cache, "load_overload", lambda *_: None)
+    theirs.compile(next(iter(ours.overloads)))
+    (path,) = folder.iterdir()
+    path.unlink()
+    multiplied(Ready("sparse_rows", "multiply_rows"), rows)
+    found, right = multiplied(Ready("sparse_rows", "multiply_rows"), rows)
+    np.testing.assert_allclose(found, right, rtol=1e-12)
+
+
+def test_a_file_without_the_entry_that_it_names_counts_as_absent(rows: Any, folder: Path) -> None:
+    multiplied(Ready("sparse_rows", "multiply_rows"), rows)
+    (path,) = folder.iterdir()
+    whole = path.read_bytes()
+    _, code = whole[ready.DIGEST :].split(b"\0", 1)
+    path.write_bytes(ready._digest(b"nothing\0" + code) + b"nothing\0" + code)
     found, right = multiplied(Ready("sparse_rows", "multiply_rows"), rows)
     np.testing.assert_allclose(found, right, rtol=1e-12)
     assert path.read_bytes() == whole

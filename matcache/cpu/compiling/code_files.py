@@ -49,13 +49,17 @@ def is_kept(dispatcher: Any, signature: Any) -> bool:
     return _loaded(dispatcher, signature) is not None
 
 
-def machine_code(dispatcher: Any, signature: Any) -> bytes | None:
-    """Return the machine code of a kernel for these types of arguments; None: in no file."""
+def machine_code(dispatcher: Any, signature: Any) -> tuple[str, bytes] | None:
+    """Return the machine code of a kernel for these types of arguments; None: in no file.
+
+    Its entry comes first. Its name has a number that differs between processes, and another one
+    may have written the file since this one compiled the kernel.
+    """
     found = _loaded(dispatcher, signature)
     if found is None:
         return None
-    (_, _, (code, _)), *_ = found  # a library is its name, the kind of its code, and both codes
-    return bytes(code)
+    (_, _, (code, _)), function, *_ = found  # a library is its name, its kind, and both codes
+    return function.llvm_cpython_wrapper_name, bytes(code)
 
 
 def _loaded(dispatcher, signature):

@@ -89,9 +89,9 @@ class Ready:
         types = tuple(map(type_of, arguments))
         kernel.compile(types)
         found = kernel.overloads[types]
-        code = machine_code(kernel, types)
-        if code and has_entry(types, found.signature.return_type):  # Numba's own calls Numba
-            content = found.fndesc.llvm_cpython_wrapper_name.encode() + b"\0" + code
+        kept = machine_code(kernel, types)
+        if kept and has_entry(types, found.signature.return_type):  # Numba's own calls Numba
+            content = kept[0].encode() + b"\0" + kept[1]
             with suppress(OSError):
                 write_whole(self._path(form), _digest(content) + content)
         entry: Callable[..., Any] = found.entry_point
@@ -121,8 +121,8 @@ def _circumstances() -> tuple[Any, ...]:
     return sys.version, version("numba"), version("llvmlite"), np.__version__, settings, processor
 
 
-def _linked(entry: str, code: bytes) -> Callable[..., Any]:
-    """Return the function `entry` of machine code."""
+def _linked(entry: str, code: bytes) -> Callable[..., Any] | None:
+    """Return the function `entry` of machine code; None: there is none."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -133,8 +133,11 @@ def _linked(entry: str, code: bytes) -> Callable[..., Any]:
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
+    address = engine.get_function_address(entry)
+    if not address:
+        return None
     _kept.append(engine)
-    function = _ENTRY(engine.get_function_address(entry))
+    function = _ENTRY(address)
     return lambda *arguments: function(None, arguments, None)
 
 
