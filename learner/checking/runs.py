@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -55,7 +55,7 @@ class Trace(Hook):
     """Digests of what was learnt after every block, and the states at some.
 
     changed: attributes of the model, plain values of Python, that updates changed, by the first
-    place where they did.
+    place where they did. allocations: how many there were after the first block.
     """
 
     def __init__(self, keep: Collection[Place] = ()) -> None:
@@ -64,6 +64,7 @@ class Trace(Hook):
         self.states: dict[Place, State] = {}
         self.digests: dict[Place, dict[str, str]] = {}
         self.changed: dict[str, Place] = {}
+        self.allocations = 0
         self._python: Mapping[str, str] = {}
 
     def start(self, learner: Learner, progress: Progress) -> None:
@@ -138,13 +139,47 @@ class Case:
         learner = self.learner(hooks=[trace], **options)
         if state is not None:
             learner.restore(state)
-        learner.fit().close()
+        learner.fit()
+        trace.allocations = _allocations_when_warm(learner)
+        learner.close()
         return trace
 
     @cached_property
     def whole(self) -> Trace:
         """Of one run with one thread, with states from the middle of the first and last pass."""
         return self.traced([(0, 1), (PASSES - 1, 2)])
+
+    @property
+    def called(self) -> Case:
+        """The case of a model whose `update` is called for every block."""
+        return replace(self, model=self.model.model_copy(update={"recorded": False}))
+
+    @cached_property
+    def together(self) -> str | None:
+        """What differs first between `whole` and runs that differ from it in two ways at once.
+
+        None: nothing. Runs that differ in one way each are then not needed.
+        """
+        early, late = self.whole.states.values()
+        options: Any
+        for case, options in (
+            (self.called, {"threads": 2}),
+            (self, {"threads": 8, "state": early}),
+            (self, {"state": late}),
+        ):
+            found = first_difference(self.whole, case.traced(**options))
+            if found is not None:
+                return found
+        return None
+
+
+def _allocations_when_warm(learner: Learner) -> int:
+    """Return how many allocations a training made after its first block."""
+    team = learner.team
+    assert team is not None
+    planned, stats = team.first.complete, team.first.cache.stats()
+    late = max(learner.progress.allocations_after_warmup, stats.allocations_after_warmup)
+    return late or (stats.allocations - 1 if planned else 0)
 
 
 def results(learner: Learner, source: SampleSource) -> Iterator[tuple[str, Any]]:
