@@ -116,13 +116,13 @@ def test_processes_fetch_rows_with_the_bits_of_numpy(three: list[dict[str, Any]]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers, names", [(2, list(CASES)), (4, SOME)])
-def test_other_numbers_of_processes(workers: int, names: list[str], tmp_path: Path) -> None:
-    """Every variant with 4 workers, which are threads, is in test_workers.py."""
-    found = outcomes(workers, names, tmp_path)
+@pytest.mark.parametrize("workers", [2, 4])
+def test_other_numbers_of_processes(workers: int, tmp_path: Path) -> None:
+    """Every variant with workers that are threads is in test_workers.py."""
+    found = outcomes(workers, SOME, tmp_path)
     check_merged(found)
     check_fetched(found)
-    check_learnt(found, names)
+    check_learnt(found, SOME)
 
 
 def test_the_command_trains_with_the_workers_of_mpirun(tmp_path: Path, command: Learn) -> None:
@@ -176,8 +176,9 @@ KILLED_WITH_LOGS = {
 }
 
 
-@pytest.mark.parametrize("when", first_often(KILLED_WITH_LOGS))
-@pytest.mark.parametrize("name", first_often(["rows", "vb"]))
+@pytest.mark.parametrize(
+    ("name", "when"), first_often(zip(["rows", "vb"] * 2, KILLED_WITH_LOGS, strict=True))
+)
 def test_killed_workers_leave_whole_logs(name: str, when: str, tmp_path: Path) -> None:
     """Logs of tables in files that no manifest lists are none: the run begins one before."""
     rank, left = KILLED_WITH_LOGS[when]
