@@ -16,6 +16,7 @@ from blocklearn.learner.errors import ConfigError, WorkerError
 from blocklearn.models import GLM
 from blocklearn.optimizers import OPTIMIZERS, Optimizer
 from tests.support.model_variants import (
+    ALIKE,
     OneSided,
     Variant,
     counts,
@@ -23,7 +24,7 @@ from tests.support.model_variants import (
     features_of,
     variants,
 )
-from tests.support.often import crossed
+from tests.support.often import crossed, rarely
 from tests.support.workers import results
 
 CASES = {
@@ -35,9 +36,6 @@ CASES = {
 
 FIRST = {name.split()[0]: name for name in reversed(CASES)}.values()
 """One variant of each model."""
-
-OFTEN = [(name, 4 if name in FIRST else 2) for name in CASES]
-RARELY = [(name, 2 if name in FIRST else 4) for name in CASES]
 
 
 def data_of(variant: Variant) -> Any:
@@ -76,11 +74,10 @@ def learnt(learner: bl.Learner) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "name, workers",
-    [*OFTEN, *(pytest.param(*case, marks=pytest.mark.slow) for case in RARELY)],
+    "name", [*(name for name in CASES if name not in ALIKE), *rarely(*sorted(ALIKE))]
 )
-def test_workers_learn_what_replicas_learn(name: str, workers: int) -> None:
-    variant = CASES[name]
+def test_workers_learn_what_replicas_learn(name: str) -> None:
+    variant, workers = CASES[name], 4 if name in FIRST else 2
     expected = trained(variant, replicas=workers)
 
     def work(own: Exchange) -> tuple[dict[str, Any], Any]:

@@ -14,6 +14,7 @@ from tests.support import model_variants
 from tests.support.backends import needs_compiler
 from tests.support.cuda_device import HostDriver, stand_ins
 from tests.support.model_variants import (
+    ALIKE,
     VARIANTS,
     Variant,
     data_for,
@@ -26,11 +27,6 @@ from tests.support.often import rarely
 CASES = variants()
 FIRST = {name.split()[0]: name for name in reversed(CASES)}.values()
 """One variant of each model: on a device, the others are slow."""
-ALIKE = {
-    "lda wide", "lda same", "lda priors", "lda cosines", "nmf cosines", "nmf weighed",
-    "fm full pass", "als implicit cholesky", "svd centered", "gaussian-mixture dense",
-}  # fmt: skip
-"""Variants that join what two others do, or add a number or a term to one: they are slow."""
 
 
 def test_every_model_is_under_test() -> None:

@@ -64,9 +64,6 @@ VARIANTS: dict[str, dict[str, Variant]] = {
         "learned": Variant(
             LDA(topics=3, inference="cvb0", inner_iterations=3, alpha="auto", eta="auto")
         ),
-        "cosines": Variant(
-            LDA(topics=3, inference="cvb0", inner_iterations=3), mixins=[CosineSimilarity(weight=1)]
-        ),
     },
     "glm": {
         "block": Variant(GLM(l1=1e-3), AdaGrad(rate=0.5)),
@@ -105,13 +102,11 @@ VARIANTS: dict[str, dict[str, Variant]] = {
     },
     "svd": {
         "": Variant(SVD(components=3)),
-        "centered": Variant(SVD(components=3, center=True), None, "dense labelled"),
         "exact": Variant(SVD(components=3, center=True, exact=True), None, "dense labelled"),
         "whitened": Variant(SVD(components=3, center=True, whiten=True), None, "dense labelled"),
     },
     "gaussian-mixture": {
         "": Variant(GaussianMixture(components=3)),
-        "dense": Variant(GaussianMixture(components=3, reg_covar=0.1), None, "dense labelled"),
         "spherical": Variant(
             GaussianMixture(components=3, covariance="spherical", update_components="online")
         ),
@@ -131,6 +126,14 @@ VARIANTS: dict[str, dict[str, Variant]] = {
     "ranking": {"softmax": Variant(Ranking(rank=3, negatives=5))},
 }
 """By the model's name in the registry, and by what makes the variant another one."""
+
+ALIKE = {
+    "lda wide", "lda same", "lda priors", "nmf cosines", "nmf weighed", "fm full pass",
+    "als implicit cholesky",
+}  # fmt: skip
+"""Variants that join what two others do, or add a number or a term to one: tests of all variants
+run them with `-m slow` only.
+"""
 
 
 def variants() -> dict[str, Variant]:
