@@ -159,7 +159,9 @@ def learnt(name: str, learner: Learner) -> dict[str, Any]:
 
 OFTEN = {"lda", "cvb0", "nmf", "lda, gibbs", "als", "als, cholesky", "als, rows of users", "glm"}
 OFTEN |= {"glm, by row", "glm, dense"}
-SLOW = CASES.keys() - OFTEN
+UNDER_CONTRACT = {"nmf, kl", "als, implicit", "als, steps of items", "glm, l-bfgs"}
+"""Cases that are variants of models in tests/models/test_contract.py, too."""
+SLOW = CASES.keys() - OFTEN - UNDER_CONTRACT
 
 
 @pytest.mark.slow

@@ -11,18 +11,22 @@ import pytest
 from blocklearn.matcache.cuda.idle import IdleDriver
 from blocklearn.matcache.cuda.launcher import Clear, Launcher, Repeated
 from blocklearn.matcache.cuda.repeat import Launches
+from blocklearn.mixins import MIXINS
 from blocklearn.models import Model
+from blocklearn.models.glm.links import LINKS
 from tests.cuda.test_cuda_learner import CASES, drivers, learnt, trained  # noqa: F401
 from tests.support.backends import needs_compiler
+from tests.support.often import rarely
 
 OFTEN = ["lda", "als", "glm", "glm, dense, full passes", "nmf"]
+ELEMENTWISE = {f"glm, {name}" for name in [*LINKS, *MIXINS]}
+"""Cases whose launches are those of others, of kernels with another text."""
+RARELY = [name for name in CASES if name not in {*OFTEN, *ELEMENTWISE}]
 
 
 @needs_compiler
 @pytest.mark.usefixtures("drivers")
-@pytest.mark.parametrize(
-    "name", [*OFTEN, *(pytest.param(n, marks=pytest.mark.slow) for n in CASES if n not in OFTEN)]
-)
+@pytest.mark.parametrize("name", [*OFTEN, *rarely(*RARELY)])
 def test_repeated_updates_have_the_bits_of_their_code(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
