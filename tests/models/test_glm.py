@@ -35,6 +35,7 @@ from blocklearn.models.glm.scoring.areas import area
 from blocklearn.models.glm.scoring.ranking import BINS, BlockRanking, Ranking, ranking_of
 from blocklearn.optimizers import FTRL, LBFGS, SGD, AdaGrad, Adam, Optimizer, RMSProp
 from blocklearn.optimizers.linear_loss import RowLosses, mean_derivatives, row_losses
+from tests.support.often import rarely
 
 N, V = 240, 30
 SINGLE = [name for name in LINKS if name != "softmax"]
@@ -298,8 +299,11 @@ def test_l1_logistic_solution_is_that_of_liblinear() -> None:
 # ------------------------------------------------------------------ weights
 
 
-@settings(max_examples=15, deadline=None)
-@given(st.lists(st.integers(0, 2), min_size=40, max_size=40), st.sampled_from(list(LINKS)))
+@settings(max_examples=6, deadline=None)
+@given(
+    st.lists(st.integers(0, 2), min_size=40, max_size=40),
+    st.sampled_from(["logistic", "softmax", "gamma"]),
+)
 def test_weight_0_is_absent_and_weight_2_is_twice(weights: list[int], link: str) -> None:
     if not any(weights):
         weights[0] = 1
@@ -390,18 +394,15 @@ BY_GRADIENTS = [
 ]  # fmt: skip
 
 
-def rare(count: int, optimizer: Optimizer) -> bool:
-    """One of each way to step has 17 targets in the inner loop."""
-    return count != 17 or optimizer not in (BY_GRADIENTS[4], BY_GRADIENTS[6])
-
-
 @pytest.mark.parametrize(
     ("count", "optimizer"),
     [
-        pytest.param(n, o, marks=[pytest.mark.slow] * rare(n, o), id=f"{n}-{o.kind} {o.step_per}")
-        for n in (2, 3, 5, 17, 40)
-        for o in BY_GRADIENTS
+        (17, BY_GRADIENTS[4]),
+        (17, BY_GRADIENTS[6]),
+        *rarely(*((17, optimizer) for optimizer in [*BY_GRADIENTS[:4], BY_GRADIENTS[5]])),
+        *rarely(*((n, BY_GRADIENTS[i]) for n in (2, 3, 5, 40) for i in (4, 6))),
     ],
+    ids=lambda value: getattr(value, "kind", value),
 )
 def test_many_targets_are_to_the_bit_as_each_alone(count: int, optimizer: Optimizer) -> None:
     """Whatever stands beside a column, its sums have the same order and its products are fused
@@ -417,7 +418,7 @@ def test_many_targets_are_to_the_bit_as_each_alone(count: int, optimizer: Optimi
     ]  # fmt: skip
     options: dict[str, Any] = {"block_rows": 300, "passes": 2}
     together = fit(GLM(targets=targets), X, Y, optimizer, threads=2, **options)
-    for t in sorted({0, 1, count // 2, count - 1}):
+    for t in (1, count - 1):
         alone = fit(GLM(targets=[targets[t]]), X, Y, optimizer, **options)
         for name in ("W", "intercept"):
             np.testing.assert_array_equal(table(together, name)[:, [t]], table(alone, name), name)
@@ -489,8 +490,7 @@ def test_a_grid_is_more_columns() -> None:
     assert (np.diff(zeros) >= 0).all() and zeros[0] == 0 < zeros[-1]
 
 
-@pytest.mark.parametrize("dense", [False, True])
-@pytest.mark.parametrize("optimizer", [AdaGrad(), LBFGS()])
+@pytest.mark.parametrize(("optimizer", "dense"), [(AdaGrad(), True), (LBFGS(), False)])
 def test_a_masked_feature_has_no_weight(optimizer: Optimizer, dense: bool) -> None:
     X, Y = labels()
     names = [f"w{i}" for i in range(V)]
