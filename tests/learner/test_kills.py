@@ -26,7 +26,7 @@ from blocklearn.optimizers import OPTIMIZERS
 from tests.support.hugectr_files import write_norm, write_raw
 
 LOOP = Path(__file__).parents[1] / "support" / "kill_loop.py"
-KILLS = 5  # of each case
+KILLS = 3  # of each case
 
 ROWS, COLUMNS = 240, 60
 LEARNER: dict[str, Any] = {"passes": 8, "threads": 2, "log_every_seconds": 1e6}
