@@ -35,7 +35,7 @@ ESTIMATORS: dict[str, Any] = {
     "als": lambda: bl.ALS(3, regularization=0.05, solver="cholesky", max_iter=3),
     "als, implicit": lambda: bl.ALS(3, regularization=0.05, loss="implicit", max_iter=3),
 }
-SLOW = {"regressor", "nmf", "als, implicit"}
+SLOW = {"regressor", "lda", "nmf", "als, implicit"}
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from blocklearn.learner.training.settings.devices import Kept
 from tests.cuda.test_cuda_learner import ROWS, counts, drivers, labels  # noqa: F401
 from tests.support.backends import needs_compiler
 from tests.support.cuda_device import HostDriver
-from tests.support.often import rarely
+from tests.support.often import crossed
 
 pytestmark = needs_compiler
 
@@ -31,10 +31,9 @@ def tensors(found: Any) -> dict[str, bytes]:
     return {name: array.tobytes() for name, array in found.state().tensors.items()}
 
 
-@pytest.mark.parametrize("index", ["host", "device"])
-@pytest.mark.parametrize("shuffle", ["blocks", *rarely(False)])
-@pytest.mark.parametrize("room", ["auto", 3000])
-@pytest.mark.parametrize("model", ["nmf", "glm"])
+@crossed(
+    index=["host", "device"], shuffle=["blocks", False], room=["auto", 3000], model=["nmf", "glm"]
+)
 def test_bits_are_the_same(
     model: str,
     room: Any,

@@ -6,6 +6,7 @@ With one thread per block, and with as many as on a device, which take turns.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,15 @@ from tests.support.often import rarely
 pytestmark = needs_compiler
 GPU = pytest.param(0, marks=pytest.mark.gpu)  # on a device
 THREADS = [1, 64, -64, GPU]  # of a block; negative: the last one first
+
+
+def mostly_64(cases: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """Each case with blocks of 64 threads and on a device; one of 1 thread, one of another order.
+
+    Each is the number of threads, and the case.
+    """
+    on_gpu = [pytest.param(0, *case, marks=pytest.mark.gpu) for case in cases]
+    return [*((64, *case) for case in cases), (1, *cases[-1]), (-64, *cases[-1]), *on_gpu]
 
 
 @cache
@@ -137,12 +147,12 @@ def test_top_products_are_those_of_the_cpu(
     np.testing.assert_array_equal(best, scores)
 
 
-@pytest.mark.parametrize("threads", THREADS)
 @pytest.mark.parametrize(
-    ("k", "where"),  # test_sampling.py has these k, too
+    ("threads", "k", "where"),  # test_sampling.py has these k, too
     [
-        *((k, sources.IN_REGISTERS) for k in (1, 16, 40)),
-        *((k, where) for k in (1, 40) for where in (sources.IN_SHARED, sources.IN_MEMORY)),
+        *mostly_64([(k, sources.IN_REGISTERS) for k in (1, 16, 40)]),
+        *mostly_64([(k, sources.IN_SHARED) for k in (1, 40)]),
+        *mostly_64([(k, sources.IN_MEMORY) for k in (1, 40)]),
     ],
 )
 def test_the_sampler_draws_what_the_cpu_draws(threads: int, k: int, where: int) -> None:
@@ -198,11 +208,13 @@ PARTICLES = {
 }
 
 
-@pytest.mark.parametrize("values", PARTICLES.values(), ids=PARTICLES)
-@pytest.mark.parametrize("kept", [False, True])
-@pytest.mark.parametrize("threads", THREADS)
-def test_particles_are_numbered(threads: int, kept: bool, values: list[float]) -> None:
+@pytest.mark.parametrize(
+    ("threads", "kept", "name"),
+    [each for kept in (False, True) for each in mostly_64([(kept, name) for name in PARTICLES])],
+)
+def test_particles_are_numbered(threads: int, kept: bool, name: str) -> None:
     """Of a block that begins behind other entries; its first row has all."""
+    values = PARTICLES[name]
     given, ahead = np.array([5.0, 5.0, *values], np.float32), 2
     tokens = np.where(given > 0, given, 0.0)
     each = np.floor(tokens) if kept else np.ceil(np.minimum(tokens, CAP))

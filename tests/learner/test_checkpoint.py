@@ -30,6 +30,7 @@ from blocklearn.learner.watch import events as metrics
 from blocklearn.learner.watch.events import Event, Metrics, rewind
 from blocklearn.models import ALS, GLM
 from blocklearn.optimizers import SGD, Adam
+from tests.support.often import rarely
 
 ROOT = Path(__file__).parents[2]
 FORMATS = Path(__file__).parents[1] / "data" / "formats"
@@ -210,12 +211,14 @@ def rows_of_sines() -> tuple[Any, Any]:
     "name, position",
     [
         ("checkpoint-1-averages", (2, 0)),
-        ("checkpoint-1-penalties", (2, 0)),
-        ("checkpoint-1-rows", (2, 0)),
-        ("checkpoint-2-averages", (2, 3)),
         ("checkpoint-2-penalties", (2, 3)),
-        ("checkpoint-2-rows", (2, 5)),
         ("checkpoint-4-rows", (2, 4)),
+        *rarely(
+            ("checkpoint-1-penalties", (2, 0)),
+            ("checkpoint-1-rows", (2, 0)),
+            ("checkpoint-2-averages", (2, 3)),
+            ("checkpoint-2-rows", (2, 5)),
+        ),
     ],
 )
 def test_checkpoints_of_all_versions_are_gone_on_with(name: str, position: Any) -> None:

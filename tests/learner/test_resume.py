@@ -84,21 +84,28 @@ def check(folder: Path, model: Any, data: Any, replicas: dict[str, Any], **setti
     check_stops(make, folder, blocks.tolist())
 
 
-@pytest.mark.parametrize("replicas", REPLICAS, ids=["one", "three"])
-@pytest.mark.parametrize("dense", [False, *rarely(True)], ids=["sparse", "dense"])
+MOMENTUM = SGD(rate=0.3, momentum=0.5, nesterov=True, schedule=Falling(), clip_row_norm=0.5)
+
+
 @pytest.mark.parametrize(
-    "optimizer",
+    "optimizer, dense, replicas",
     [
-        pytest.param(SGD(rate=0.3), id="sgd", marks=pytest.mark.slow),
-        pytest.param(
-            SGD(rate=0.3, momentum=0.5, nesterov=True, schedule=Falling(), clip_row_norm=0.5),
-            id="momentum",
+        *((MOMENTUM, False, replicas) for replicas in REPLICAS),
+        *rarely(
+            *((MOMENTUM, True, replicas) for replicas in REPLICAS),
+            *(
+                (optimizer, dense, REPLICAS[not dense])
+                for optimizer in (SGD(rate=0.3), AdaGrad(rate=0.5), RMSProp(rate=0.05))
+                for dense in (False, True)
+            ),
+            *(
+                (optimizer, dense, REPLICAS[dense])
+                for optimizer in (Adam(rate=0.05), FTRL(rate=0.5))
+                for dense in (False, True)
+            ),
         ),
-        pytest.param(AdaGrad(rate=0.5), id="adagrad", marks=pytest.mark.slow),
-        pytest.param(RMSProp(rate=0.05), id="rmsprop", marks=pytest.mark.slow),
-        pytest.param(Adam(rate=0.05), id="adam", marks=pytest.mark.slow),
-        pytest.param(FTRL(rate=0.5), id="ftrl", marks=pytest.mark.slow),
     ],
+    ids=lambda value: getattr(value, "kind", str(value)),
 )
 def test_penalties_that_rows_have_missed(
     tmp_path: Path, optimizer: Any, dense: bool, replicas: Any
