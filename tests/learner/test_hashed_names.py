@@ -93,7 +93,8 @@ def test_rows_have_the_names_of_a_column(table: Path) -> None:
 
 
 def test_commands_say_names_and_ids(command: Learn, table: Path, tmp_path: Path) -> None:
-    code, _, said = command("glm", "rows.csv", "--out", "run", "-q", "--threads", "1")
+    few = ("--threads", "1", "--set", "data.train.hash_bits=12")
+    code, _, said = command("glm", "rows.csv", "--out", "run", "-q", *few)
     assert code == 0, said
     names = model_folder.load(tmp_path / "run").names
     assert isinstance(names, HashedWords) and "section=python" in names.seen.values()
