@@ -59,6 +59,18 @@ def test_a_row_has_the_same_bits_among_others(
     assert parts is not None and parts.tobytes() == whole.tobytes()
 
 
+@pytest.mark.parametrize("rows", [1, 128, 300])
+@pytest.mark.parametrize("k", [1, 3])
+def test_float32_rows_have_the_bits_of_their_copy(rows: int, k: int) -> None:
+    rng = np.random.default_rng(rows)
+    X = rng.normal(size=(rows + 1, 7)).astype(np.float32)
+    W, b = rng.normal(size=(7, k)).astype(np.float32), np.ones((1, k), np.float32)
+    for part in (X[:-1], X[1:], np.asfortranarray(X[1:])):  # the second is not aligned as the first
+        found, copied = dense_scores(part, W, b), dense_scores(part.astype(np.float64), W, b)
+        assert found is not None and copied is not None
+        assert found.tobytes() == copied.tobytes()
+
+
 def test_numbers_beyond_float32_and_other_coefficients_are_refused() -> None:
     X, y = data()
     found = bl.GLMClassifier().fit(X, y > 0)

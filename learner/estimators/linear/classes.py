@@ -18,6 +18,8 @@ from ..parameters import plain
 from ..row_weights import weights_of
 from ..scikit import check_classification_targets, type_of_target
 
+MANY = 2  # rows for each class, with which whole numbers are surely classes
+
 
 @dataclass(frozen=True)
 class Classes:
@@ -39,6 +41,10 @@ class Classes:
         Raises:
             ValueError: y has another form, or only one class.
         """
+        if y.ndim == 1 and y.dtype.kind in "biu":
+            names = np.unique(y)
+            if MANY * names.size <= y.size:
+                return cls.named(names, owner)
         kind = type_of_target(y, input_name="y")
         if kind == "multilabel-indicator":
             return cls("labels", np.arange(y.shape[1]), owner)

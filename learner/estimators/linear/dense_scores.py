@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from blocklearn.matcache.cpu.algebra.blas import CHUNK_ROWS, one_thread
+from blocklearn.matcache.cpu.algebra.blas import CHUNK_ROWS, limited
 
 from ..base import Array
 
-AT_ONCE = 2**20  # numbers of X that are float32 at a time, at most, beyond one chunk
+AT_ONCE = 2**17  # numbers of X that become float32 at a time, at most, beyond one chunk
 
 
-@one_thread()
+@limited
 def dense_scores(X: Any, W: Array, b: Array) -> Array | None:
     """Return X @ W + b, float32 [n x k], in the bits of a learner with up to 4,096 rows a block.
 
@@ -28,14 +29,31 @@ def dense_scores(X: Any, W: Array, b: Array) -> Array | None:
     (rows, columns), k = X.shape, W.shape[1]
     if not isinstance(X, np.ndarray) or len(W) != columns or b.shape[1] != k:
         return None
-    chunks = max(1, min(AT_ONCE // (CHUNK_ROWS * columns), -(-rows // CHUNK_ROWS)))
-    part = np.zeros((chunks * CHUNK_ROWS, columns), np.float32)
-    by_chunk = part.reshape(chunks, CHUNK_ROWS, columns)
-    found = np.empty((rows, k), np.float32)
+    found, start = np.empty((rows, k), np.float32), 0
     with np.errstate(all="ignore"):
-        for start in range(0, rows, len(part)):
-            some = X[start : start + len(part)]
-            part[: len(some)] = some
-            scores = (by_chunk @ W).reshape(-1, k)[: len(some)]
-            np.add(scores, b, out=found[start : start + len(some)])
+        for part in parts_of(X):
+            into = found[start : start + len(part)]
+            scores = (part.reshape(-1, CHUNK_ROWS, columns) @ W).reshape(-1, k)
+            np.add(scores[: len(into)], b, out=into)
+            start += len(part)
     return found if np.isfinite(found).all() else None
+
+
+def parts_of(X: Array) -> Iterator[Array]:
+    """Yield the rows of X as float32, in whole chunks; zeros follow the last row.
+
+    X itself is the first part, as far as it is that already. Others lie in the same memory.
+    """
+    rows, columns = X.shape
+    done = 0
+    if X.dtype == np.float32 and X.flags.c_contiguous and X.flags.aligned:
+        done = rows - rows % CHUNK_ROWS
+        yield X[:done]
+    each = CHUNK_ROWS * max(1, AT_ONCE // (CHUNK_ROWS * columns))
+    room = np.empty((min(each, rows - done + CHUNK_ROWS), columns), np.float32)
+    for start in range(done, rows, each):
+        some = X[start : start + each]
+        part = room[: CHUNK_ROWS * -(-len(some) // CHUNK_ROWS)]
+        part[: len(some)] = some
+        part[len(some) :] = 0.0
+        yield part

@@ -109,12 +109,13 @@ class Units:
 def usable(data: Any) -> bool:
     """Return whether units can be found: else the learner refuses X, Y or weights.
 
-    data: (X, Y) or (X, Y, weights).
+    data: (X, Y) or (X, Y, weights), of finite numbers.
     """
     X, Y, *weights = data
     if weights and not ((weights[0] >= 0.0) & (weights[0] <= FLOAT32)).all():
         return False
-    return max(largest_of(X), largest_of(Y)) <= FLOAT32
+    wide = [Z for Z in (X, Y) if Z.dtype.kind == "f" and Z.dtype.itemsize > 4]
+    return all(largest_of(Z) <= FLOAT32 for Z in wide)
 
 
 def unusual(largest: float) -> bool:

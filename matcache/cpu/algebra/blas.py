@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import ContextDecorator, nullcontext
 from typing import Any
 
 import numpy as np
@@ -74,7 +74,7 @@ def add_turned(pool: Pool, left: Any, right: Any, wide: Any, parts: Any, out: An
         pool.run(chunk, -(-columns // CHUNK_ROWS))
 
 
-class _Library:
+class _Library(ContextDecorator):
     """The BLAS libraries of this process."""
 
     def __init__(self) -> None:
@@ -113,6 +113,7 @@ class _Library:
                 for put, _ in self._lowered:
                     put(1)
             self._users += 1
+        self.lower_here()
 
     def __exit__(self, *error: object) -> None:
         """Restore the number of threads, after the last of several users."""
@@ -149,17 +150,12 @@ def _functions_of(library: Any) -> tuple[Callable[[int], None], Callable[[], int
 
 
 limited = _Library()
-"""Limits BLAS to one thread within a `with` block. Threads of a pool call `lower_here`, too."""
+"""Limits BLAS to one thread within a `with` block or a decorated function.
+
+Threads of a pool call `lower_here`, too.
+"""
 
 UNLIMITED: Any = nullcontext()
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Run BLAS on the calling thread alone, within this `with` block."""
-    with limited:
-        limited.lower_here()
-        yield
 
 
 def look_again() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .blas import look_again, one_thread
+from .blas import limited, look_again
 
 Array = np.ndarray[Any, Any]
 
@@ -52,7 +52,7 @@ def _call(name: str, *args: Any) -> None:
         value.ctypes.data if isinstance(value, np.ndarray) else ctypes.addressof(value)
         for value in held
     ]
-    with one_thread():
+    with limited:
         _routine(name)(*addresses)
 
 

@@ -199,9 +199,11 @@ class Hessians:
 
         number: of the last pass.
         """
-        left, wide = int(np.broadcast_to(at.left, self._bends.shape).sum()), len(self._silent)
         since, before = self._factored or (FIRST, at.first)
-        if number < PATIENCE * since or 8 * left * wide**2 > MOST_BYTES:
+        if number < PATIENCE * since:
+            return False
+        left, wide = int(np.broadcast_to(at.left, self._bends.shape).sum()), len(self._silent)
+        if 8 * left * wide**2 > MOST_BYTES or left * self._products > number * self._reading:
             return False
         with np.errstate(all="ignore"):  # logarithms of 0, where a gradient is
             rest, fall = np.log(at.norm / at.first / tolerance), np.log(before / at.norm)

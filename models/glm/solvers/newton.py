@@ -31,7 +31,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from blocklearn.matcache.cpu.algebra.blas import one_thread
+from blocklearn.matcache.cpu.algebra.blas import limited
 from blocklearn.matcache.cpu.pool import Pool
 
 from ..sums.column_products import CONSTANT
@@ -143,7 +143,7 @@ class NewtonSolver:
         tolerance = max(tolerance, LEAST)
         try:
             for number in range(1, most + 1):
-                with one_thread():
+                with limited:
                     if number == 1:
                         self._begin(pool)
                     else:
@@ -175,6 +175,7 @@ class NewtonSolver:
         silent = within <= (CONSTANT * self.mean) ** 2  # columns that tell nothing
         self.variance[self.variance <= (CONSTANT * self.mean) ** 2] = 0.0
         self._silent = np.append(silent, not self._intercept)
+        self._any_silent = bool(self._silent.any())
         self._units = np.sqrt(np.append(np.where(silent, 1.0, within) + self.l2, 1.0))[:, None]
         self._f, self._g = self._penalised(found, self.theta)
         self._first = self._norm = self._size(self._g)
@@ -193,7 +194,8 @@ class NewtonSolver:
         """Return objectives and gradients."""
         W, G, losses = theta[:-1], found.gradient, found.losses
         G[:-1] += self.l2 * W
-        G[self._silent] = 0.0
+        if self._any_silent:
+            G[self._silent] = 0.0
         losses = losses.sum(keepdims=True) if self._together else losses
         return losses + 0.5 * self.l2 * self._dot(W, W), G
 

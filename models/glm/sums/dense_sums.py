@@ -59,7 +59,7 @@ class DenseSums(RowSums):
         """Return means: see `RowSums.at`."""
         k, features, read = self.targets, self.features, self._reader(pool, rough=rough)
         size = self._at_once(rough=rough)
-        ones = np.ones(size)
+        ones = np.ones(min(size, self.rows))
 
         def add(part: slice, room: Array, into: list[Array]) -> None:
             x = read(part, room)
