@@ -28,6 +28,7 @@ from .arrays.block_shape import (
     laid_out,
 )
 from .arrays.validate import (
+    all_fit,
     bad_weight,
     check_csr,
     check_dense,
@@ -297,8 +298,8 @@ class HostBlock:
     def _finish_table(self, what: str, table: npt.NDArray[np.float32], checked: bool) -> None:
         if self.rows < len(table):
             table[self.rows :] = 0.0
-        row, column = (-1, -1) if checked else check_dense(table, self.rows)
-        if row >= 0:
+        if not (checked or all_fit(table[: self.rows].reshape(-1))):
+            row, column = check_dense(table, self.rows)
             text = not_finite(self._row_name(row), column, table[row, column])
             raise DataError(f"{self._name()}: {what}{text}")
 

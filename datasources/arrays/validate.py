@@ -8,7 +8,7 @@ import numpy.typing as npt
 from .compiled import kernel
 
 GOOD, OFFSETS, BOUNDS, ORDER, FINITE = range(5)
-LARGEST = float(np.finfo(np.float32).max)
+LARGEST = np.finfo(np.float32).max  # float32, so that float32 numbers are compared as they are
 
 
 @kernel
@@ -19,7 +19,10 @@ def csr_is_good(
     rows: int,
     columns: int,
 ) -> bool:
-    """Whether a CSR matrix has no fault; flat loops that sum faults become SIMD code."""
+    """Whether a CSR matrix has no fault.
+
+    Flat loops that carry a flag, or int32, become SIMD code.
+    """
     limit = min(indices.size, values.size)
     if indptr[0] < 0 or indptr[rows] > limit:
         return False
@@ -28,11 +31,11 @@ def csr_is_good(
             return False
     inside = indices[indptr[0] : indptr[rows]]
     numbers = values[indptr[0] : indptr[rows]]
-    faults = 0
+    wrong = False
     for i in range(inside.size):
-        faults += (inside[i] < 0) | (inside[i] >= columns)
+        wrong |= (inside[i] < 0) | (inside[i] >= columns)
     for i in range(numbers.size):
-        faults += not (abs(np.float64(numbers[i])) <= LARGEST)
+        wrong |= not (abs(numbers[i]) <= LARGEST)
     # Indices rise strictly within rows if they fail to rise only where a row begins.
     falls, allowed = 0, 0
     for i in range(1, inside.size):
@@ -41,7 +44,7 @@ def csr_is_good(
         first = indptr[row]
         if first > indptr[0] and indptr[row + 1] > first:
             allowed += indices[first] <= indices[first - 1]
-    return faults == 0 and falls == allowed
+    return not wrong and falls == allowed
 
 
 def check_csr(
@@ -85,7 +88,7 @@ def first_fault(
             column = np.int64(indices[pos])
             if column < 0 or column >= columns:
                 return BOUNDS, row, pos
-            if not abs(np.float64(values[pos])) <= LARGEST:
+            if not abs(values[pos]) <= LARGEST:
                 return FINITE, row, pos
             if column <= last and code == GOOD:
                 code, bad_row, bad_pos = ORDER, row, pos
@@ -97,15 +100,19 @@ def first_fault(
 def check_dense(values: npt.NDArray[Any], rows: int) -> tuple[int, int]:
     """Return `(row, column)` of the first value that is no finite float32, or -1s."""
     for row in range(rows):
-        faults = 0
         for column in range(values.shape[1]):
-            faults += not (abs(np.float64(values[row, column])) <= LARGEST)
-        if faults == 0:
-            continue
-        for column in range(values.shape[1]):
-            if not abs(np.float64(values[row, column])) <= LARGEST:
+            if not abs(values[row, column]) <= LARGEST:
                 return row, column
     return -1, -1
+
+
+@kernel
+def all_fit(numbers: npt.NDArray[Any]) -> bool:
+    """Whether all numbers [n] are finite float32; several times as fast as `check_dense`."""
+    wrong = False
+    for i in range(numbers.size):
+        wrong |= not (abs(numbers[i]) <= LARGEST)
+    return not wrong
 
 
 @kernel

@@ -23,6 +23,7 @@ from blocklearn.datasources import (
 )
 from blocklearn.datasources.arrays.copy_rows import count_up, expand_csr, gather_csr, gather_dense
 from blocklearn.datasources.arrays.validate import (
+    all_fit,
     check_dense,
     check_weights,
     csr_is_good,
@@ -156,7 +157,7 @@ def test_kernels_allocate_nothing() -> None:
         with Reader(source) as reader:
             assert len(list(reader.blocks(0))) == 10
     kernels: list[Any] = [
-        csr_is_good, check_dense, check_weights,
+        all_fit, csr_is_good, check_dense, check_weights,
         count_up, expand_csr, gather_csr, gather_dense,
         transpose_by_counting, transpose_csr,
     ]  # fmt: skip
