@@ -64,6 +64,12 @@ def nearest(
     return equal(numbers, first) * weights, first, rowmax(scores)
 
 
+@rowwise
+def nearest_alone(products: Rows, half: Row) -> Column:
+    """Return the number of the nearest centre of each row: see `nearest`."""
+    return argmax(products - half)
+
+
 class KMeans(Model):
     """Finds centres of clusters: each row belongs to the centre nearest to it.
 
@@ -179,12 +185,15 @@ class KMeans(Model):
 
     def nearest(self, Z: Matrix, C: Table, weights: Column) -> tuple[Rows, Column, Column]:
         """Return the weight at the nearest centre, its number, and x.c - |c|^2 / 2."""
+        found: tuple[Rows, Column, Column] = nearest(*self.products(Z, C), self.numbers, weights)
+        return found
+
+    def products(self, Z: Matrix, C: Table) -> tuple[Rows, Row]:
+        """Return x.c of every centre, and |c|^2 / 2."""
         rests = self.scaled
         squares = colsum(C * C) if rests is None else rests.squares
         half = self.numbers * 0.0 if self.spherical else squares * 0.5
-        products = (Z @ C).mat() if rests is None else rests.products(Z)
-        found: tuple[Rows, Column, Column] = nearest(products, half, self.numbers, weights)
-        return found
+        return (Z @ C).mat() if rests is None else rests.products(Z), half
 
     def settle(self) -> None:
         """Make the centres exact."""
@@ -237,5 +246,5 @@ class KMeans(Model):
 
     def predict(self, block: Block) -> Mat:
         """Return the number of the nearest centre of each row [rows x 1]."""
-        numbers: Mat = self.nearest(*self.centred(block.X), block.weights)[1].mat()
+        numbers: Mat = nearest_alone(*self.products(*self.centred(block.X))).mat()
         return numbers
