@@ -254,7 +254,7 @@ class Learner(ModelInUse):
         )
         scored = self.evaluation.visits(passes)
         data.open(train, eval, shuffle=parts.shuffled, passes=passes, scored=scored)
-        parts = replace(parts, model=data.decide(data.given[0]))
+        parts = replace(parts, model=data.decide(data.given[0], passes))
         self.verbose, self.history, self._shown = verbose, History(), Shown(None)
         super().__init__(
             parts, execution, data, passes=passes, crew=crew, row_folder=row_folder, tables=places
@@ -375,7 +375,7 @@ class Learner(ModelInUse):
         source = data.source(train, "train", shuffle=self.parts.shuffled)
         begun, before = 0, 0
         if not self._live.has_numbers:
-            self.model = data.decide(source)
+            self.model = data.decide(source, passes)
         else:
             state = further(state or self.state(), self.parts, data.row_names, source)
             begun, before = passes_of(state), rows_before(state)

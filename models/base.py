@@ -183,8 +183,11 @@ class Model(Matrices):
         """
         return self
 
-    def for_data(self, source: DataSource) -> Self:
-        """Return the model with the settings that its training data decide, before it reads any."""
+    def for_data(self, source: DataSource, passes: int) -> Self:
+        """Return the model with the settings that its training data decide, before it reads any.
+
+        passes: of the run.
+        """
         return self
 
     @property

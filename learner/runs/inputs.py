@@ -72,7 +72,9 @@ def sized(
     data = config.data
     if data.block_rows == "auto":
         data = data.model_copy(update={"block_rows": train.shape.rows})
-    model = config.model.for_data(train) if begun is None else config.model
+    model, passes = config.model, config.learner.passes
+    if begun is None:
+        model = model.for_data(train, passes)
     return config.model_copy(update={"data": data, "model": model})
 
 

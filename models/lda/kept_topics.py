@@ -192,11 +192,11 @@ def kept_topics(
         return None
     if sweeps == "auto":
         sweeps = sweeps_for(float(shapes.tokens[-1]), shapes.columns, K)
-        if sweeps > 1 and sum(before) + 1 < shapes.passes:
-            model.notes.append(
-                f"a pass makes {sweeps} sweeps over kept topics, since there are "
-                f"{MANY_TOKENS:g} tokens or more for each word and topic"
-            )
+    if sweeps > 1 and sum(before) + 1 < shapes.passes:
+        model.notes.append(
+            f"topics of tokens are kept from pass {sum(before) + 1} on, and each later pass makes "
+            f"{sweeps} sweeps: see `kept_sweeps`"
+        )
     return KeptTopics(model, shapes, K, before, sweeps)
 
 

@@ -1,9 +1,10 @@
-"""Settle the topics of long documents that are drawn afresh: more sweeps, at first with more alpha.
+"""Settle the topics of long documents: more sweeps, at first with more alpha; soon they are kept.
 
-A document's chain starts anew in each of these passes. Ten sweeps settle a short document. In a
-long one, the topics of hundreds of other tokens hold each token where it is. A larger alpha loosens
-them. It falls from pass to pass, as a temperature does in simulated annealing: Kirkpatrick, Gelatt,
-Vecchi, Science 220 (1983).
+While topics are drawn afresh, a document's chain starts anew in each pass. Ten sweeps settle a
+short document. In a long one, the topics of hundreds of other tokens hold each token where it is. A
+larger alpha loosens them. It falls from pass to pass, as a temperature does in simulated annealing:
+Kirkpatrick, Gelatt, Vecchi, Science 220 (1983). After some of these passes topics only blur, and
+perplexity rises. Kept topics do not blur, so they follow soon, unless a run ends before.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ LONG = 250.0  # tokens of a document, on average, from which these are too few
 EACH = 50.0  # tokens of a long document for a sweep
 FEWEST, MOST = 19, 39  # sweeps of long documents
 HEAT = 4.0  # times alpha in the first pass
+SOME_PASSES = 10  # of a run, from which topics of long documents are kept
+FIRST = 3  # passes, then, that draw topics afresh
+AGAIN = 5  # sweeps, then, of each pass over kept topics
 
 
 class FreshPasses(NamedTuple):

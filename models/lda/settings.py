@@ -10,7 +10,7 @@ from annotated_types import Ge, Gt, Le, Lt, MinLen
 from pydantic import Field, field_validator, model_validator
 
 from blocklearn.datasources import DataSource
-from blocklearn.datasources.source import mean_sum
+from blocklearn.datasources.source import mean_sum, rows_last
 from blocklearn.matcache.operations.sampling import CAP
 from blocklearn.optimizers import Optimizer, StreamingAverage
 
@@ -19,7 +19,19 @@ from ..block_size import BlockSize
 from ..inputs import Needs
 from ..term_weights import TermWeights
 from .kept_topics import FEW, MANY_TOKENS, MOST_FRESH, SWEEPS, most_kept
-from .long_documents import EACH, FEWEST, HEAT, LONG, MOST, SHORT, heat_of, sweeps_of
+from .long_documents import (
+    AGAIN,
+    EACH,
+    FEWEST,
+    FIRST,
+    HEAT,
+    LONG,
+    MOST,
+    SHORT,
+    SOME_PASSES,
+    heat_of,
+    sweeps_of,
+)
 from .prior_table import PriorTable
 from .seeds import problem as seed_problem
 from .topic_priors import problem_of_auto
@@ -79,8 +91,8 @@ class LDASettings(Model):
     assignments: Literal["fresh", "kept", "auto"] = Field(
         "auto",
         description="gibbs: topics of tokens are drawn afresh in each pass, or kept from pass to "
-        f"pass; auto keeps them in runs of {MANY_PASSES} passes or more, or to learn priors, where "
-        "the data allow",
+        f"pass; auto keeps them in runs of {MANY_PASSES} passes or more, of {SOME_PASSES} or more "
+        "if documents are long (see `sweeps`), or to learn priors, where the data allow",
     )
     warm_up: Annotated[int, Ge(0)] = Field(
         default_factory=_warm_up,
@@ -93,7 +105,8 @@ class LDASettings(Model):
         default_factory=_fresh_passes,
         description="gibbs with kept assignments: number of passes after `warm_up` that draw "
         "topics afresh. They find topics sooner; each costs `burn_in + sweeps` sweeps of all "
-        "topics. Default: 8 up to 200 topics, else 0",
+        f"topics. Default: 8 up to 200 topics, else 0; {FIRST} for long documents in runs of fewer "
+        f"than {MANY_PASSES} passes",
     )
     burn_in: Annotated[int, Ge(0), Lt(2**31)] = Field(
         1, description="gibbs: sweeps that are not counted"
@@ -113,7 +126,7 @@ class LDASettings(Model):
         "auto",
         description="gibbs with kept assignments: sweeps in each pass after their first one. auto: "
         f"{SWEEPS} with {MANY_TOKENS:g} tokens or more for each word and topic, up to 200 topics; "
-        "else 1",
+        f"{AGAIN} for long documents in runs of fewer than {MANY_PASSES} passes; else 1",
     )
     same: Annotated[list[Replicas], MinLen(1)] | Replicas = Field(
         1,
@@ -172,12 +185,15 @@ class LDASettings(Model):
     def for_run(self, passes: int, begun: Mapping[str, object] | None = None) -> Self:
         """Return the model with assignments that are fresh in short runs, if they are "auto".
 
-        A run that an earlier version began keeps its number of sweeps, 9 where none was given.
+        A run that resumes keeps its sweeps and fresh passes. An earlier version began with 9 sweeps
+        where none were given.
         """
+        if self.sweeps != "auto" and "sweeps" not in self.model_fields_set:
+            return self  # its data, or the run that resumes, have decided before
         learns = "auto" in (self.alpha, self.eta)
         fields: dict[str, object] = {}
         if begun is not None:
-            own = {"sweeps", "heat"} - self.model_fields_set
+            own = {"sweeps", "heat", "fresh_passes", "kept_sweeps"} - self.model_fields_set
             fields |= {name: begun.get(name, getattr(self, name)) for name in own}
         fresh = passes < MANY_PASSES if begun is None else begun.get("assignments") == "fresh"
         if self.assignments == "auto" and fresh and not learns and self.topics <= MOST_FRESH:
@@ -186,10 +202,11 @@ class LDASettings(Model):
                 fields["warm_up"] = (begun or {}).get("warm_up", _warm_up(fields))
         return self._choose(fields)
 
-    def for_data(self, source: DataSource) -> Self:
+    def for_data(self, source: DataSource, passes: int) -> Self:
         """Return the model with passes that suit the lengths of documents, if all are fresh.
 
-        Kept topics know the lengths from their tokens: see `fresh_topics`.
+        Topics of long documents are kept in runs of SOME_PASSES or more, unless `fresh` was given.
+        In longer runs topics are kept anyway, and know the lengths: see `fresh_topics`.
         """
         plain = self.inference == "gibbs" and self.same == 1 and self.term_weights == "none"
         if not plain or self.assignments != "fresh" or self.sweeps != "auto":
@@ -198,14 +215,18 @@ class LDASettings(Model):
         fields: dict[str, object] = {"sweeps": sweeps_of(tokens)}
         if self.heat == "auto":
             fields["heat"] = heat_of(tokens)
-        if tokens >= LONG and "warm_up" not in self.model_fields_set:
-            fields["warm_up"] = 0
+        if tokens >= LONG:
+            others: dict[str, object] = {"warm_up": 0}
+            if passes >= SOME_PASSES and rows_last(source):
+                others |= {"assignments": "auto", "fresh_passes": FIRST, "kept_sweeps": AGAIN}
+            given = self.model_fields_set
+            fields |= {name: value for name, value in others.items() if name not in given}
         return self._choose(fields)
 
     def _choose(self, fields: Mapping[str, object]) -> Self:
         """Return a copy with chosen values of fields, which do not count as given."""
         copy = self.model_copy(update=fields)
-        copy.model_fields_set.intersection_update(self.model_fields_set)
+        copy.model_fields_set.difference_update(fields)
         return copy
 
     @property

@@ -24,7 +24,16 @@ from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.configuration.config import RunConfig
 from blocklearn.learner.runs.inputs import of_length, sized
 from blocklearn.models import LDA
-from blocklearn.models.lda.long_documents import FEWEST, HEAT, LONG, SHORT
+from blocklearn.models.lda import settings as lda_settings
+from blocklearn.models.lda.long_documents import (
+    AGAIN,
+    FEWEST,
+    FIRST,
+    HEAT,
+    LONG,
+    SHORT,
+    SOME_PASSES,
+)
 from tests.support.stops import check_stops
 
 
@@ -87,6 +96,47 @@ def test_runs_that_keep_nothing_have_more_sweeps_and_more_alpha() -> None:
     np.testing.assert_array_equal(later.parameter("lambda"), auto.parameter("lambda"))
 
 
+def test_runs_of_some_passes_keep_topics() -> None:
+    """With fewer passes that draw them afresh, and more sweeps; what is given stays."""
+    auto = trained(LONG, SOME_PASSES, assignments="auto", fresh_passes=FIRST)
+    like = {"fresh_passes": FIRST, "kept_sweeps": AGAIN, "sweeps": FEWEST, "heat": HEAT}
+    given = trained(LONG, SOME_PASSES, **like)
+    assert (auto.model.assignments, auto.model.kept_sweeps) == ("auto", AGAIN)
+    np.testing.assert_array_equal(auto.parameter("lambda"), given.parameter("lambda"))
+    np.testing.assert_array_equal(auto.parameter("counts"), given.parameter("counts"))
+
+    source = MatrixSource(documents(LONG))
+    chosen = LDA().for_run(SOME_PASSES).for_data(source, SOME_PASSES)
+    assert chosen == LDA(**like).for_run(50)
+    assert chosen.for_run(SOME_PASSES) == chosen
+    own = LDA(assignments="auto", fresh_passes=1, warm_up=1).for_run(SOME_PASSES)
+    kept = own.for_data(source, SOME_PASSES)
+    assert (kept.assignments, kept.warm_up, kept.fresh_passes) == ("auto", 1, 1)
+    fresh = LDA(assignments="fresh").for_run(SOME_PASSES).for_data(source, SOME_PASSES)
+    assert fresh.assignments == "fresh"
+
+
+def test_tokens_that_cannot_be_numbered_are_drawn_afresh_as_in_shorter_runs() -> None:
+    X = documents(2 * LONG) * 0.5
+    given: dict[str, Any] = {"block_rows": 10, "threads": 1, "seed": 3, "verbose": False}
+    auto, fresh = (
+        bl.Learner(LDA(topics=3, assignments=each), X, passes=SOME_PASSES, **given).fit()
+        for each in ("auto", "fresh")
+    )
+    np.testing.assert_array_equal(auto.parameter("lambda"), fresh.parameter("lambda"))
+    assert "counts must be whole numbers" in auto.model.notes[0]
+
+
+def test_runs_go_on_as_they_began() -> None:
+    """Also with more passes, and if an earlier version drew topics of long documents afresh."""
+    source = MatrixSource(documents(LONG))
+    chosen = LDA().for_run(SOME_PASSES).for_data(source, SOME_PASSES)
+    assert LDA().for_run(60, chosen.model_dump()) == chosen
+    fresh = {"assignments": "fresh", "warm_up": 0, "sweeps": FEWEST, "heat": HEAT}
+    resumed = LDA().for_run(SOME_PASSES, fresh)
+    assert {name: getattr(resumed, name) for name in fresh} == fresh
+
+
 def test_more_alpha_goes_with_many_topics_of_a_token() -> None:
     heated = trained(LONG, 1, assignments="fresh", warm_up=0, heat=4.0, same=2, sweeps=3)
     like = trained(LONG, 1, assignments="fresh", warm_up=0, alpha=0.2, same=2, sweeps=3)
@@ -116,9 +166,12 @@ def sources(folder: Path) -> Iterator[tuple[DataSource, bool]]:
 def test_sources_tell_the_lengths_of_documents(tmp_path: Path) -> None:
     """If not, all are taken for short ones."""
     for source, tells in sources(tmp_path):
-        found = LDA().for_run(10).for_data(source)
+        found = LDA().for_run(9).for_data(source, 9)
         wanted = (FEWEST, HEAT, 0) if tells else (SHORT, 1.0, 1)
         assert (found.sweeps, found.heat, found.warm_up) == wanted, source
+        assert found.assignments == "fresh"
+        some = LDA().for_run(SOME_PASSES).for_data(source, SOME_PASSES)
+        assert some.assignments == ("auto" if tells else "fresh"), source
 
 
 def test_what_is_given_stays() -> None:
@@ -128,9 +181,9 @@ def test_what_is_given_stays() -> None:
         {"assignments": "kept"}, {"inference": "cvb0"}, {},
     ]  # fmt: skip
     for given in fields:
-        model = LDA(**given).for_run(10)
+        model = LDA(**given).for_run(9)
         for X in (long, short):
-            found = model.for_data(MatrixSource(X))
+            found = model.for_data(MatrixSource(X), 9)
             assert all(getattr(found, name) == value for name, value in given.items())
             decided = given.keys() <= {"heat", "warm_up"}
             assert (found == model) != decided
@@ -144,8 +197,13 @@ def test_parts_of_the_data_decide_nothing() -> None:
     np.testing.assert_array_equal(stream.components_.T, like.parameter("lambda"))
 
 
-def test_a_run_of_the_command_records_what_was_chosen(tmp_path: Path) -> None:
+@pytest.mark.parametrize("some", [2, SOME_PASSES], ids=["kept", "afresh"])
+def test_a_run_of_the_command_records_what_was_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, some: int
+) -> None:
     """And resumes with it, also with more passes."""
+    monkeypatch.setattr(lda_settings, "SOME_PASSES", some)
+    monkeypatch.setattr(lda_settings, "FIRST", 1)
     write_blocks(MatrixSource(documents(LONG), block_rows=10), [tmp_path / "counts"])
     train = {"kind": "blocks", "paths": [str(tmp_path / "counts")]}
     data = {"train": train, "eval": {"kind": "holdout", "share": 0.3}}
@@ -165,8 +223,12 @@ def test_a_run_of_the_command_records_what_was_chosen(tmp_path: Path) -> None:
 
     run("stops", 2)
     chosen = run("stops", 3)
-    given = run("whole", 3, assignments="fresh", warm_up=0, sweeps=FEWEST, heat=HEAT)
-    assert chosen.model == given.model
+    like: dict[str, Any] = {"assignments": "fresh"}
+    if some == 2:
+        like = {"assignments": "kept", "fresh_passes": 1, "kept_sweeps": AGAIN}
+    given = run("whole", 3, warm_up=0, sweeps=FEWEST, heat=HEAT, **like)
+    fields = given.model.model_dump()
+    assert chosen.model.model_dump() == fields | ({"assignments": "auto"} if some == 2 else {})
     np.testing.assert_array_equal(chosen.parameter("lambda"), given.parameter("lambda"))
 
 
@@ -176,14 +238,16 @@ def test_a_run_that_had_no_choice_of_its_data_resumes_as_it_was(tmp_path: Path) 
     config = {
         "model": {"kind": "lda", "topics": 3},
         "data": {"train": {"kind": "python-docs"}},
-        "learner": {"passes": 3},
+        "learner": {"passes": SOME_PASSES},
         "out": str(folder),
     }
     begun = {"model": {"assignments": "fresh", "warm_up": 1, "sweeps": "auto"}}
     source = MatrixSource(documents(LONG), block_rows=10)
     run = of_length(RunConfig.model_validate(config), begun)
-    assert sized(run, source, begun).model.sweeps == "auto"
-    assert sized(run, source).model.sweeps == FEWEST
+    assert sized(run, source, begun).model == run.model
+    assert run.model.sweeps == "auto"
+    chosen = sized(run, source).model
+    assert (chosen.sweeps, chosen.assignments) == (FEWEST, "auto")
 
 
 @pytest.mark.parametrize(

@@ -94,13 +94,13 @@ class RunData:
         if other is not None:
             self.score_on(other)
 
-    def decide(self, source: DataSource | None) -> Model:
+    def decide(self, source: DataSource | None, passes: int) -> Model:
         """Return the model with the settings that its first data of training decide.
 
-        Parts of the whole data decide nothing, since others may come.
+        passes: of the run. Parts of the whole data decide nothing, since others may come.
         """
         if source is not None and self.of_rows is None:
-            self.model = self.model.for_data(source)
+            self.model = self.model.for_data(source, passes)
         return self.model
 
     def source(
