@@ -135,7 +135,7 @@ class RunData:
         model = self.model
         two_sided = 1 in model.row_states.values()
         self.given = source, self.given[1]
-        if model.row_states or model.needs.tokens:  # a row stays with its replica
+        if self._rows_stay:
             source = dealt(source, self._replicas)
         source = model.prepared(source, self._seed, train=True)
         self.train, self.block_rows = source, source.shape.rows  # a source has its own block size
@@ -169,6 +169,11 @@ class RunData:
         self.train, self.across, self.given = None, None, (None, self.given[1])
 
     @property
+    def _rows_stay(self) -> bool:
+        """Whether a row stays with its replica, which has its state."""
+        return bool(self.model.row_states or self.model.needs.tokens)
+
+    @property
     def sides(self) -> list[DataSource]:
         """The training data, in each orientation that a pass visits."""
         return [source for source in (self.train, self.across) if source is not None]
@@ -181,7 +186,9 @@ class RunData:
         return self.train
 
     def shares(self, rank: int, workers: int) -> list[RowShare]:
-        """Return the rows of one of several workers, of each side."""
+        """Return the rows of one of several workers, of each side; none if rows have no states."""
+        if not self._rows_stay:
+            return []
         return [RowShare(first_rows(source), rank, workers) for source in self.sides]
 
     def check_columns(self, shape: BlockShape) -> None:
