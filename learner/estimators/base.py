@@ -16,7 +16,7 @@ from blocklearn.matcache import ShapeError
 
 from ..training.states.state import State
 from .callbacks import TellCallbacks
-from .constraints import check_parameters
+from .constraints import HELD, check_parameters
 from .kept import KeptLearners, takes
 from .parameters import CommonParameters, seed_of, threads_of, whole
 from .scikit import HAS_CALLBACKS, BaseEstimator, CallbackSupportMixin, check_is_fitted
@@ -198,9 +198,9 @@ class LearnerEstimator(CommonParameters, CallbackSupportMixin, BaseEstimator):
         return found
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what pickles and copies have: all but learners that predict."""
+        """Return what pickles and copies have: all but what later calls find again."""
         state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_kept_learners"}
+        return {name: it for name, it in state.items() if name not in (HELD, "_kept_learners")}
 
     def _predictions(self, X: Any, model: Model | None = None, *, side: int = 0) -> Array:
         """Return one row of results for each row of X. The caller has checked that it is fitted."""

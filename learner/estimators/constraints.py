@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from inspect import signature
 from numbers import Integral, Real
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,9 @@ import numpy as np
 from blocklearn.answers import shown
 
 from .parameters import plain
+
+HELD = "_held_rules"
+"""The attribute of an estimator with the values of its parameters that have held their rules."""
 
 
 @dataclass(frozen=True)
@@ -117,9 +121,11 @@ def rules_of(kind: type) -> Mapping[str, Rule]:
 def check_parameters(estimator: Any) -> None:
     """Raise ValueError for a parameter that breaks its rule, or is None where that says nothing."""
     own: type = type(estimator)
-    for name, rule in rules_of(own).items():
-        value = plain(getattr(estimator, name))
+    rules, held = rules_of(own), vars(estimator).get(HELD)
+    values = [getattr(estimator, name) for name in rules]
+    if held is not None and all(map(is_, values, held)):
+        return
+    for (name, rule), value in zip(rules.items(), map(plain, values), strict=True):
         if not rule.holds(value):
-            raise ValueError(
-                f"{type(estimator).__name__}: {name}={shown(value)}: must be {rule.must}."
-            )
+            raise ValueError(f"{own.__name__}: {name}={shown(value)}: must be {rule.must}.")
+    setattr(estimator, HELD, values)

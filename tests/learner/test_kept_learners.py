@@ -196,6 +196,16 @@ def test_many_narrow_rows_have_the_bits_of_few() -> None:
         np.testing.assert_array_equal(found.transform(many[:rows]), whole[:rows])
 
 
+@pytest.mark.parametrize("labels", [2, 3])
+def test_many_sparse_rows_have_the_bits_of_few(labels: int) -> None:
+    y = np.arange(len(COUNTS)) % labels
+    found = bl.GLMClassifier(solver="adagrad", max_iter=2, **SAME).fit(SPARSE, y)
+    many = sp.random_array((4500, 12), density=0.3, format="csr", rng=1, dtype=np.float32)
+    whole = found.decision_function(many)
+    for rows in (4500, 4096, 1500, 3):
+        np.testing.assert_array_equal(found.decision_function(many[:rows]), whole[:rows])
+
+
 def test_an_error_leaves_the_estimator_usable(
     made: list[bl.Learner], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,7 @@ from blocklearn.models.glm.links import KINKED, LinkName
 from blocklearn.optimizers import Optimizer
 
 from ...training.inputs.texts import refuse_texts
-from ..base import MOST, Array, LearnerEstimator, Tensors, in_chunks, rows_of
+from ..base import MANY, MOST, Array, LearnerEstimator, Tensors, in_chunks, rows_of
 from ..constraints import AMOUNT, ANYTHING, FRACTION, Rule, check_parameters
 from ..parameters import LinearParameters, configured, tolerance_of, whole
 from ..row_weights import with_weights
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from ...learner import Learner
 
+SPARSE, FEW = 16384, 16  # sparse rows of a block of predictions, of so many targets at most
 CARRIED = 4096  # rows of a block, where steps are by single rows or by pass
 GRADIENTS = ("sgd", "adagrad", "rmsprop", "adam", "ftrl", "conjugate-gradient", "lbfgs")
 """Optimizers that take gradients, and that a name is enough for."""
@@ -99,6 +100,11 @@ class LinearEstimator(LinearParameters, LearnerEstimator):
         found = dense_scores(X, *self._tensors(1).values()) if plain else None
         return super()._predictions(X, model, side=side) if found is None else found
 
+    def _most_of(self, X: Any) -> int:
+        """Return the most rows of a block; scores of sparse rows are no products of blocks."""
+        most, few = super()._most_of(X), np.size(self.intercept_) <= FEW
+        return SPARSE if few and most == MANY and self._linear and sp.issparse(X) else most
+
     def to_learner(self) -> Learner:
         """Return a learner that predicts means of targets (probabilities)."""
         learner = super().to_learner()
@@ -120,23 +126,10 @@ class LinearEstimator(LinearParameters, LearnerEstimator):
         extra `plots`.
         """
         from ...showing.plots import bar_charts
+        from .weight_charts import largest_weights
 
         check_is_fitted(self)
-        table = np.atleast_2d(self.coef_)
-        given = getattr(self, "feature_names_in_", None) if feature_names is None else feature_names
-        names = list(map(str, range(table.shape[1]) if given is None else given))
-        if len(names) != table.shape[1]:
-            raise ValueError(
-                f"feature_names: {len(names):,} names, but there are {table.shape[1]:,} features."
-            )
-        classes = getattr(self, "classes_", range(len(table)))
-        titles = classes if len(classes) == len(table) else classes[-1:]
-        charts = {}
-        for title, weights in list(zip(map(str, titles), table, strict=True))[:12]:
-            largest = np.argsort(-np.abs(weights), kind="stable")[:num_features]
-            shown = sorted(largest, key=lambda feature: -weights[feature])
-            charts[title] = {names[feature]: float(weights[feature]) for feature in shown}
-        return bar_charts(charts, path)
+        return bar_charts(largest_weights(self, num_features, feature_names), path)
 
     # ------------------------------------------------------------- solvers
 
@@ -258,9 +251,12 @@ class LinearEstimator(LinearParameters, LearnerEstimator):
         """
         if self.batch_size is not None:
             return super()._block_rows(data, model, optimizer)
+        rows = rows_of(data)
+        if rows <= MOST:  # they are one block, whatever the steps
+            return in_chunks(MOST, rows)
         own = self._own(model, data) if optimizer is None else None
         free = own.takes_rows if own is not None else bool(optimizer and optimizer.steps_by_pass)
-        return in_chunks(CARRIED if free else MOST, rows_of(data))
+        return in_chunks(CARRIED if free else MOST, rows)
 
     def _own(self, model: Model, data: Any) -> Optimizer | None:
         """Return the model's own optimizer for the data."""
