@@ -160,13 +160,11 @@ class Case:
 
         None: nothing. Runs that differ in one way each are then not needed.
         """
-        early, late = self.whole.states.values()
-        options: Any
-        for case, options in (
-            (self.called, {"threads": 2}),
-            (self, {"threads": 8, "state": early}),
-            (self, {"state": late}),
-        ):
+        states = [*self.whole.states.values()]  # one, if it has converged before the last pass
+        runs: list[tuple[Case, dict[str, Any]]] = [(self.called, {"threads": 2})]
+        runs += [(self, {"state": state, "threads": 8}) for state in states[:1]]
+        runs += [(self, {"state": state}) for state in states[1:]]
+        for case, options in runs:
             found = first_difference(self.whole, case.traced(**options))
             if found is not None:
                 return found
