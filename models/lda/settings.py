@@ -216,10 +216,10 @@ class LDASettings(Model):
         if self.heat == "auto":
             fields["heat"] = heat_of(tokens)
         if tokens >= LONG:
-            others: dict[str, object] = {"warm_up": 0}
-            if passes >= SOME_PASSES and rows_last(source):
-                others |= {"assignments": "auto", "fresh_passes": FIRST, "kept_sweeps": AGAIN}
             given = self.model_fields_set
+            others: dict[str, object] = {"warm_up": 0}
+            if "assignments" not in given and passes >= SOME_PASSES and rows_last(source):
+                others |= {"assignments": "auto", "fresh_passes": FIRST, "kept_sweeps": AGAIN}
             fields |= {name: value for name, value in others.items() if name not in given}
         return self._choose(fields)
 

@@ -112,8 +112,8 @@ def test_runs_of_some_passes_keep_topics() -> None:
     own = LDA(assignments="auto", fresh_passes=1, warm_up=1).for_run(SOME_PASSES)
     kept = own.for_data(source, SOME_PASSES)
     assert (kept.assignments, kept.warm_up, kept.fresh_passes) == ("auto", 1, 1)
-    fresh = LDA(assignments="fresh").for_run(SOME_PASSES).for_data(source, SOME_PASSES)
-    assert fresh.assignments == "fresh"
+    fresh = LDA(assignments="fresh")
+    assert fresh.for_data(source, SOME_PASSES) == fresh.for_data(source, SOME_PASSES - 1)
 
 
 def test_tokens_that_cannot_be_numbered_are_drawn_afresh_as_in_shorter_runs() -> None:
