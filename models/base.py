@@ -184,10 +184,7 @@ class Model(Matrices):
         return self
 
     def for_data(self, source: DataSource, passes: int) -> Self:
-        """Return the model with the settings that its training data decide, before it reads any.
-
-        passes: of the run.
-        """
+        """Return the model with the settings that its training data and passes decide."""
         return self
 
     @property
