@@ -10,7 +10,7 @@ import json
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,18 @@ Bytes = NDArray[np.uint8]
 
 PATIENCE = 1800.0
 """Seconds that a worker waits for the others: longer than any evaluation or checkpoint."""
+
+
+class Room(NamedTuple):
+    """Memory that all workers fill together.
+
+    - whole: [rounds x numbers of a round], contiguous, of the same shape and dtype on all workers.
+    - parts: which numbers of each round are those of a worker, by rank. If there are several
+      rounds, all have as many.
+    """
+
+    whole: NDArray[Any]
+    parts: Sequence[slice]
 
 
 class Exchange(Closing):
@@ -81,6 +93,14 @@ class Exchange(Closing):
         """
         own = np.ascontiguousarray(part).reshape(-1)
         return self._viewed(self._checked(lambda: self._share(own.view(np.uint8))), own)
+
+    def fill(self, room: Room) -> None:
+        """Give the own part of a room to all workers, and fill in theirs.
+
+        All workers call this together. An engine may know how parts arrive in their places without
+        a copy.
+        """
+        self._checked(lambda: self._fill(room))
 
     def _viewed(self, found: list[Bytes], own: NDArray[Any]) -> list[NDArray[Any]]:
         return [own if i == self.rank else part.view(own.dtype) for i, part in enumerate(found)]
@@ -163,6 +183,15 @@ class Exchange(Closing):
         found[self.rank] = parts[self.rank]
         if not any(failed):
             np.concatenate(found, out=room)
+        return failed, found
+
+    def _fill(self, room: Room) -> tuple[list[bool], list[Bytes]]:
+        """Do what `fill` asks for; return what `_swap` returns, of workers that have failed."""
+        whole, parts = room
+        failed, found = self._share(whole[:, parts[self.rank]].reshape(-1).view(np.uint8))
+        for rank, part in enumerate(found if not any(failed) else []):
+            if rank != self.rank:
+                whole[:, parts[rank]] = part.view(whole.dtype).reshape(len(whole), -1)
         return failed, found
 
     @abstractmethod

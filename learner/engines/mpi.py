@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import WorkerLostError
 from ..exit_codes import ExitCode
-from .exchange import Bytes, Exchange
+from .exchange import Bytes, Exchange, Room
 
 PAUSES = 2e-5, 1e-3
 """Least and most seconds between looks at a transfer, which wait longer and longer: workers that
@@ -59,6 +59,23 @@ class MPIExchange(Exchange):
     def _share(self, part: Bytes) -> tuple[list[bool], list[Bytes]]:
         """See `Exchange`. Libraries of MPI know which workers are on one machine."""
         return self._transfer([part] * self.size, False, together=True)
+
+    def _fill(self, room: Room) -> tuple[list[bool], list[Bytes]]:
+        """See `Exchange`. Parts are sent from their places, and arrive there."""
+        failed, found = self._transfer([np.empty(0, np.uint8)] * self.size, False)
+        if any(failed):
+            return failed, found
+        (whole, parts), byte = room, self._mpi.BYTE
+        sizes = [part.stop - part.start for part in parts]
+        each = sizes[0] if len(whole) > 1 else 1  # numbers that are counted as one
+        nbytes = each * whole.itemsize
+        strided = byte.Create_vector(len(whole), nbytes, whole.strides[0])
+        kind = strided.Create_resized(0, nbytes).Commit()
+        counts = [size // each for size in sizes], [part.start // each for part in parts]
+        self._finish(self._comm.Iallgatherv(self._mpi.IN_PLACE, [whole, *counts, kind]))
+        strided.Free()
+        kind.Free()
+        return failed, found
 
     def _transfer(
         self,

@@ -167,11 +167,11 @@ class Training:
             return
         while done < end:
             count = min(team.stretch, end - done)
-            own = team.crew.own(range(done, done + count))
+            stretch = range(done, done + count)
             done += count
             team.begin()
-            own_blocks, rounds = islice(blocks, len(own)), -(-count // team.crew.size)
-            for _ in team.train(own_blocks, side, self._look, first=own.start, rounds=rounds):
+            own_blocks = islice(blocks, len(team.crew.own(stretch)))
+            for _ in team.train(own_blocks, side, self._look, stretch=stretch):
                 progress.ahead += 1
                 self._check.rows(team, progress, progress.block + count)
             team.finish()

@@ -1,8 +1,8 @@
 """ALS in `scripts/bench scale`: all workers get the factors of a side while it is trained.
 
-Measured: a rating and a row of each side, and putting a row of others into its place, by one
-thread. Simulated: a pass of many more, dealt to workers, and the network. The rows of some blocks
-travel while the next are trained; the last ones are waited for.
+Measured: a rating and a row of each side, by one thread. Simulated: a pass of many more, dealt to
+workers, and the network. The rows of some blocks travel while the next are trained; the last ones
+are waited for. They arrive in their places, so nothing is copied.
 """
 
 from __future__ import annotations
@@ -67,7 +67,6 @@ def simulated(sizes: Sizes, counts: Sequence[int], *, quick: bool = False) -> li
     few, many = (pass_seconds(rows, columns, each, sizes.rank) for each in (10, 40))
     rating = max(0.0, many - few) / (30 * rows)
     row = max(0.0, few - 10 * rows * rating) / (rows + columns)
-    copied = copied_seconds(sizes.rank + 2, 2**10 if quick else 2**19)
     found = []
     for name, network in NETWORKS.items():
         for workers in counts:
@@ -78,9 +77,8 @@ def simulated(sizes: Sizes, counts: Sequence[int], *, quick: bool = False) -> li
                 stretches = -(-side // (workers * BLOCK_ROWS * SYNC))
                 given = shared_seconds(network, nbytes / stretches, workers)
                 given += 2 * network.latency * (workers - 1)
-                busy = trained / stretches + copied * side / stretches
-                total += trained / stretches + (stretches - 1) * max(busy, given)
-                total += given + copied * side / stretches
+                total += trained / stretches + (stretches - 1) * max(trained / stretches, given)
+                total += given
                 train += trained
             settings = {"model": "ALS", "sync": SYNC, "network": name}
             quality = {
@@ -91,16 +89,3 @@ def simulated(sizes: Sizes, counts: Sequence[int], *, quick: bool = False) -> li
             }
             found.append(Row("rows", "simulated", settings, total, quality))
     return found
-
-
-def copied_seconds(columns: int, rows: int) -> float:
-    """Return the processor seconds in which one thread puts a row of others into its place."""
-    table = np.zeros((rows, columns), np.float32)
-    blocks = np.random.default_rng(0).permutation(rows // BLOCK_ROWS)
-    ids = (blocks[:, None] * BLOCK_ROWS + np.arange(BLOCK_ROWS)).reshape(-1)
-    given, found = table.copy(), []
-    for _ in range(3):
-        begun = time.process_time()
-        table[ids] = given
-        found.append(time.process_time() - begun)
-    return min(found) / rows

@@ -22,6 +22,7 @@ from blocklearn.learner.engines.open import chosen, opened, started_together
 from blocklearn.learner.errors import ConfigError, DivergedError, WorkerError, WorkerLostError
 from blocklearn.learner.exit_codes import ExitCode, exit_code
 from blocklearn.matcache import MatCache, from_array, make_merger
+from tests.support import exchange_cases
 from tests.support.workers import as_workers, results
 
 
@@ -48,6 +49,12 @@ def test_parts_arrive_in_memory_that_a_worker_names(size: int) -> None:
     for rank, (into, found) in enumerate(results(size, work)):
         assert found == [[by + rank / 10] * (rank * by + 1) for by in range(size)]
         assert into == sum(found, [])
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_workers_fill_memory_together(size: int) -> None:
+    expected = [whole.tobytes() for whole, _ in exchange_cases.rooms(size)]
+    assert results(size, exchange_cases.filled) == [expected] * size
 
 
 def test_messages_and_shares() -> None:

@@ -90,6 +90,11 @@ def check_learnt(found: list[dict[str, Any]], names: list[str]) -> None:
         assert own["learnt"] == expected
 
 
+def check_filled(found: list[dict[str, Any]]) -> None:
+    expected = [whole.tobytes() for whole, _ in exchange_cases.rooms(len(found))]
+    assert [own["filled"] for own in found] == [expected] * len(found)
+
+
 @pytest.fixture(scope="module")
 def three(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """The outcomes of three workers, by rank."""
@@ -103,6 +108,10 @@ def test_processes_learn_what_replicas_learn(three: list[dict[str, Any]]) -> Non
 
 def test_processes_merge_hostile_shapes_with_the_bits_of_numpy(three: list[dict[str, Any]]) -> None:
     check_merged(three)
+
+
+def test_processes_fill_memory_together(three: list[dict[str, Any]]) -> None:
+    check_filled(three)
 
 
 def test_processes_keep_tables_in_files(three: list[dict[str, Any]]) -> None:
@@ -121,6 +130,7 @@ def test_other_numbers_of_processes(workers: int, tmp_path: Path) -> None:
     """Every variant with workers that are threads is in test_workers.py."""
     found = outcomes(workers, SOME, tmp_path)
     check_merged(found)
+    check_filled(found)
     check_fetched(found)
     check_learnt(found, SOME)
 

@@ -24,6 +24,7 @@ from blocklearn.models import RowState, RowStore, TokenState
 from blocklearn.models.states import needed_rows
 from blocklearn.models.states.row_share import RowShare
 from tests.engines.test_workers import CASES, Stops, learnt, made, trained
+from tests.support.model_variants import counts
 from tests.support.often import crossed, rarely
 from tests.support.workers import as_workers, results
 
@@ -92,6 +93,31 @@ def test_rows_travel_while_the_next_blocks_train(
     else:
         assert found == [expected] * 3
         assert len(set(begun)) == 3
+
+
+@pytest.mark.parametrize("places", ["order", "shuffled", "files"])
+def test_trained_rows_reach_all_wherever_they_lie(
+    places: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whole blocks where these are the rows in order, in memory; otherwise with their numbers."""
+    filled: list[Any] = []
+    monkeypatch.setattr(trained_rows, "MANY", 0)
+    monkeypatch.setattr(
+        Exchange,
+        "fill",
+        lambda own, room, fill=Exchange.fill: (filled.append(room), fill(own, room)),
+    )
+
+    def learner(name: str, **options: Any) -> bl.Learner:
+        data = MatrixSource(counts(), block_rows=10, shuffle=places == "shuffled")
+        folder = {"row_folder": tmp_path / name} if places == "files" else {}
+        given: dict[str, Any] = {"passes": 2, "threads": 1, "sync_every": 2, **folder, **options}
+        return bl.Learner(bl.models.ALS(rank=3), data, verbose=False, **given).fit()
+
+    expected = learnt(learner("one", replicas=3))
+    assert not filled
+    assert results(3, lambda own: learnt(learner("all", engine=own))) == [expected] * 3
+    assert bool(filled) == (places == "order")
 
 
 @pytest.mark.parametrize("name", ["als explicit cg", "als implicit cholesky"])

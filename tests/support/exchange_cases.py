@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from blocklearn.learner.engines.exchange import Exchange
+from blocklearn.learner.engines.exchange import Exchange, Room
 from blocklearn.learner.engines.lines import LINE, Lines
 from blocklearn.learner.engines.nested import Nested
 from blocklearn.learner.engines.sparse_merging import compare, merge_alike, merge_differing
@@ -108,3 +108,26 @@ def check(found: list[list[Tables]], cases: Sequence[Case]) -> None:
             assert len(replicas) == case.each
             for tables in replicas:
                 assert bits(tables) == expected, f"worker {rank}: {case}"
+
+
+def rooms(size: int) -> list[Room]:
+    """Return rooms of hostile shapes for so many workers, whose numbers tell their places."""
+    alike = [slice(5 * rank, 5 * rank + 5) for rank in range(size)]
+    ragged = [slice(rank * (rank - 1) // 2, rank * (rank + 1) // 2) for rank in range(size)]
+    cases = [(3, alike), (1, ragged), (1, [slice(0, 0)] * size), (2, alike[1:] + alike[:1])]
+    found = []
+    for rounds, parts in cases:
+        shape = rounds, max(part.stop for part in parts)
+        found.append(Room(np.arange(np.prod(shape), dtype=np.float32).reshape(shape) + 1.0, parts))
+    return found
+
+
+def filled(own: Exchange) -> list[bytes]:
+    """Return rooms of which this worker had its own part only, once all have filled them."""
+    found = []
+    for whole, parts in rooms(own.size):
+        mine = np.zeros_like(whole)
+        mine[:, parts[own.rank]] = whole[:, parts[own.rank]]
+        own.fill(Room(mine, parts))
+        found.append(mine.tobytes())
+    return found

@@ -28,6 +28,7 @@ def main(out: Path, *names: str) -> None:
     own: Any = opened("auto", task=lambda: lambda own: None)
     found: dict[str, Any] = {
         "merged": [exchange_cases.merged(case, own) for case in exchange_cases.CASES],
+        "filled": exchange_cases.filled(own),
         "fetched": [needed_cases.by_workers(case, own) for case in needed_cases.CASES],
     }
     with few_travel():

@@ -128,8 +128,7 @@ class Team:
         side: int,
         look: Look | None = None,
         *,
-        first: int = 0,
-        rounds: int = 0,
+        stretch: range = range(0),
     ) -> Iterator[None]:
         """Train the replicas on `blocks` in turn, and yield after each block.
 
@@ -138,27 +137,26 @@ class Team:
         are, wherever a pass resumes.
 
         look: shown blocks of the first replica; see `Replica.train`.
-        first: which of the pass is the first of `blocks`.
-        rounds: blocks of the worker that has the most of them, where there are several.
+        stretch: where there are several replicas, which blocks of the pass all workers train on.
         """
         looking = self.first if self.crew.leads else None
         states = [each for each in self.first.model.states.values() if each.side == side]
         read = [each for each in states if each.whole] if self.crew.size > 1 else []
         fetching = self._needed_states[side] if self._needed_states else None
         if read:
-            most = rounds * self.crew.size * self.first.intakes[side].shape.rows
-            self._trained.begin(read, most, early=not fetching and self._needed is None)
+            self._trained.begin(read, stretch, early=not fetching and self._needed is None)
 
         def train(replica: Replica, host: HostBlock) -> None:
             replica.train(host, side, look if replica is looking else None)
             if read:
-                self._trained.add(host.row_ids[: host.rows])
+                self._trained.add(host.index, host.row_ids[: host.rows])
 
+        rounds = -(-len(stretch) // self.crew.size)  # of the worker that has the most blocks
         if self._needed is not None:
             blocks = self._brought(self._needed.brought(iter(blocks), rounds))
         if fetching:
             blocks = self._brought(fetching.brought(iter(blocks), rounds))
-        turn = first // self.crew.size % len(self.replicas)
+        turn = self.crew.own(stretch).start // self.crew.size % len(self.replicas)
         return self._in_turn(blocks, train, TRAINED_AHEAD, turn)
 
     def _brought(self, blocks: Iterable[HostBlock]) -> Iterator[HostBlock]:
