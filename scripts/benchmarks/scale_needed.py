@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from blocklearn.learner.engines.cost import Needs, Network, fetch_seconds, give_seconds
 from blocklearn.learner.engines.needed_rows import NeededRows
+from blocklearn.learner.engines.row_loops import mark
 from blocklearn.matcache import MatCache, named, scalar
 from blocklearn.optimizers.resting import Resting
 
@@ -42,7 +43,7 @@ class Needed:
         self._widths, self._rests = widths, rests
         blocks = draw()
         self._workers = workers = len(blocks)
-        new = [_new(own) for own in blocks]
+        new = [_new(own, rows) for own in blocks]
         owned = np.array(
             [[np.bincount(ids % workers, minlength=workers) for ids in own] for own in new]
         )  # [workers x blocks x owners]
@@ -88,7 +89,7 @@ class Needed:
         needed.behind = True
         for _ in range(ROUNDS + 1):
             blocks = draw()
-            answers = iter(self._answers([_new(own) for own in blocks], rank))
+            answers = iter(self._answers([_new(own, rows) for own in blocks], rank))
             begun, arriving = time.process_time(), 0.0
             for ids in blocks[rank]:
                 needed.fetch(tables, ids)
@@ -153,10 +154,10 @@ def _busiest(owned: NDArray[np.int64]) -> int:
     return int(max(owned.sum(axis=0).max(), owned.sum(axis=1).max()))
 
 
-def _new(blocks: Sequence[Ids]) -> list[Ids]:
-    """Return the rows of each block that no block before has read."""
-    read, found = np.empty(0, np.int32), []
+def _new(blocks: Sequence[Ids], rows: int) -> list[Ids]:
+    """Return the rows of each block that no block before has read. rows: of the table."""
+    read, found = np.zeros(-(-rows // 8), np.uint8), []
     for ids in blocks:
-        found.append(np.setdiff1d(ids, read, assume_unique=True))
-        read = np.concatenate([read, found[-1]])
+        new = np.empty_like(ids)
+        found.append(new[: mark(ids, read, new)].copy())
     return found
