@@ -212,10 +212,11 @@ class RayWorkers(MeetingExchange):
         self.failed = False
 
     def regroup(self, fewest: int, seconds: float) -> None:
-        """See `Exchange`."""
+        """See `Exchange`. Where there is no cluster, the next exchange starts or joins it first."""
         self.renew()
-        with answering():
-            self._reserve(fewest, seconds)
+        if imported().is_initialized():
+            with answering():
+                self._reserve(fewest, seconds)
 
     @property
     def running(self) -> bool:

@@ -100,6 +100,26 @@ def test_a_program_that_does_not_close_its_learner_leaves_nothing() -> None:
         assert os.listdir(short) == []
 
 
+@pytest.mark.services
+def test_workers_regroup_without_a_cluster_that_did_not_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ray would start another one by itself, which any machine can reach."""
+    ray = pytest.importorskip("ray")
+
+    def fails(**given: Any) -> None:
+        raise Exception("The node timed out during startup.\nSee its logs.")
+
+    workers = started(2, work)
+    monkeypatch.setattr(ray, "init", fails)
+    for _ in range(2):
+        with pytest.raises(WorkerLostError, match=r"no cluster: The node timed out .*\.$"):
+            work(workers)
+        workers.regroup(2, 1.0)
+    assert not ray.is_initialized()
+    workers.close()
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     """A cluster of this machine, which all tests share, and no statistics of which are sent."""
