@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blocklearn.matcache.cpu.compiling.jit import kernel
+from blocklearn.matcache.cpu.inline.vectors import fetch1
 
 Ids = NDArray[np.int32]
 Bounds = NDArray[np.int64]
@@ -22,6 +23,9 @@ Table = NDArray[Any]
 
 _kernel = kernel()
 
+FAR = 16
+"""Rows between the one whose bit is asked for and the one whose bit is prefetched."""
+
 
 @_kernel
 def mark(ids: Ids, bits: Bits, new: Ids) -> int:
@@ -31,6 +35,7 @@ def mark(ids: Ids, bits: Bits, new: Ids) -> int:
     """
     found = 0
     for i in range(ids.size):
+        fetch1(bits, np.uint64(ids[min(i + FAR, ids.size - 1)]) >> np.uint64(3))
         row = np.uint64(ids[i])
         byte, bit = row >> np.uint64(3), np.uint8(np.uint64(1) << (row & np.uint64(7)))
         new[found] = ids[i]
@@ -56,6 +61,7 @@ def flag(numbers: Ids, flags: Flags, new: Ids) -> int:
     """
     found = 0
     for i in range(numbers.size):
+        fetch1(flags, np.uint64(numbers[min(i + FAR, numbers.size - 1)]))
         number = np.uint64(numbers[i])
         new[found] = numbers[i]
         found += not flags[number]

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blocklearn.matcache.cpu.compiling.jit import helper, kernel
+from blocklearn.matcache.cpu.inline.vectors import fetch
 from blocklearn.matcache.cpu.pool import Pool
 
 from . import row_threads
@@ -19,6 +20,9 @@ AT_ONCE = 4
 
 NARROW = 8
 """Columns below which they are added up one by one: a vector would be mostly empty."""
+
+FAR = 16
+"""Rows between the one that is added up and the one that is prefetched."""
 
 LOW = 2**32 - 1
 EXACT = 2.0**29  # 53 digits of float64 less 24 of float32
@@ -70,8 +74,10 @@ def _merge(
 ) -> None:
     """Do what `merge` does. lacks: [kinds], work: [3 x columns], memory to work in."""
     workers, width = kinds.size, np.uint64(rows.shape[1])
-    stop, factor = 0, 1.0 / workers
+    stop, factor, own = 0, 1.0 / workers, before[0]
     for i in range(numbers.size):
+        if width < NARROW:
+            fetch(own, numbers[min(i + FAR, numbers.size - 1)], 0)
         place, first = np.uint64(numbers[i]), stop
         while stop < keys.size and keys[stop] >> 32 == numbers[i]:
             stop += 1
