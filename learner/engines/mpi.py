@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import faulthandler
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -17,6 +20,8 @@ PAUSES = 2e-5, 1e-3
 """Least and most seconds between looks at a transfer, which wait longer and longer: workers that
 share cores leave them to each other."""
 
+LONGEST = 1e6  # seconds: a timer counts microseconds in 64 bits
+
 ALIGNED = 64  # bytes: parts begin at multiples of it, so that they hold any dtype
 
 
@@ -28,13 +33,28 @@ def connect(patience: float) -> Exchange:
     Raises ModuleNotFoundError if mpi4py or a library of MPI is missing.
     """
     try:
-        from mpi4py import MPI
+        with _deadline(patience):
+            from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
         raise ModuleNotFoundError(
             f"engine=mpi: needs mpi4py and a library of MPI ({error}). pip install "
             "'blocklearn[mpi]' brings both; on a cluster, build mpi4py with its own MPI."
         ) from error
     return MPIExchange(MPI, patience)
+
+
+@contextmanager
+def _deadline(seconds: float) -> Iterator[None]:
+    """End this process, with the stacks of its threads, if a `with` statement takes longer.
+
+    The library starts in it, and waits for all workers: Python can do nothing meanwhile.
+    """
+    standard_error = 2
+    faulthandler.dump_traceback_later(min(seconds, LONGEST), exit=True, file=standard_error)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 class MPIExchange(Exchange):

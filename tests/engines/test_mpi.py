@@ -135,6 +135,22 @@ def test_other_numbers_of_processes(workers: int, tmp_path: Path) -> None:
     check_learnt(found, SOME)
 
 
+STOPPED = """\
+import os, signal
+from blocklearn.learner.engines.mpi import connect
+if os.environ["PMI_RANK"] == "1":
+    os.kill(os.getpid(), signal.SIGSTOP)
+connect(1.0)
+"""
+
+
+def test_a_worker_that_is_stopped_while_mpi_starts_is_noticed() -> None:
+    """The library waits for it without a deadline."""
+    run = mpiexec(2, "-c", STOPPED)
+    assert run.returncode != 0
+    assert "Timeout (0:00:01)!" in run.stderr
+
+
 def test_the_command_trains_with_the_workers_of_mpirun(tmp_path: Path, command: Learn) -> None:
     """Worker 0 alone writes and prints; one process with two replicas resumes the run."""
     run = learn(2, "--out", tmp_path / "two")
