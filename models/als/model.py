@@ -70,6 +70,9 @@ class ALS(ALSSettings):
     the entries of a row may not determine all its factors. The others are then 0 (cholesky), or
     keep their values (cg).
 
+    Without `reg` it is 0.05, as in older configurations, and may be worse than biases alone: "auto"
+    needs trials, which `bl.choose`, the estimator and `learn train` make, but no `Learner`.
+
     A stored zero is a rating of 0. Entries that a SciPy matrix stores twice are summed. Weights of
     rows are ignored.
     """
