@@ -47,7 +47,8 @@ def connect(patience: float) -> Exchange:
 def _deadline(seconds: float) -> Iterator[None]:
     """End this process, with the stacks of its threads, if a `with` statement takes longer.
 
-    The library starts in it, and waits for all workers: Python can do nothing meanwhile.
+    The library starts in it, and waits for all workers: Python can do nothing meanwhile. A process
+    has one such timer, so this ends one that the program has set.
     """
     standard_error = 2
     faulthandler.dump_traceback_later(min(seconds, LONGEST), exit=True, file=standard_error)

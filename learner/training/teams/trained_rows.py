@@ -38,18 +38,17 @@ class Trained:
     """Rows that this worker has trained, and what all workers know of them.
 
     states: of the side that is trained. blocks: of all workers.
-    in_place: whether the own ones are the rows in order, and the states lie in memory.
     """
 
     def __init__(self, states: States, blocks: range) -> None:
         self.states, self.blocks = states, blocks
         self.ids: list[Ids] = []
-        self._in_order = True
+        self._in_order: list[bool] = []  # of each block: several threads add them
 
     def add(self, index: int, ids: Ids) -> None:
         """Note the rows of a block. index: which of the pass."""
         begin, end = self.states[0].share.first_rows[index : index + 2]
-        self._in_order &= np.array_equal(ids, np.arange(begin, end))
+        self._in_order.append(np.array_equal(ids, np.arange(begin, end)))
         self.ids.append(ids.copy())
 
     @property
@@ -59,8 +58,8 @@ class Trained:
 
     @property
     def in_place(self) -> bool:
-        """See the class."""
-        return self._in_order and all(_in_memory(state) for state in self.states)
+        """Whether they are whole blocks of rows in order, and the states lie in memory."""
+        return all(self._in_order) and all(_in_memory(state) for state in self.states)
 
     @property
     def row_bytes(self) -> int:
