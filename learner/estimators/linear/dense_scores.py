@@ -42,14 +42,14 @@ def dense_scores(X: Any, W: Array, b: Array) -> Array | None:
 def parts_of(X: Array) -> Iterator[Array]:
     """Yield the rows of X as float32, in whole chunks; zeros follow the last row.
 
-    X itself is the first part, as far as it is that already. Others lie in the same memory.
+    Rows of X that are so already are yielded as they are. Others lie in the same memory.
     """
     rows, columns = X.shape
-    done = 0
+    done, each = 0, CHUNK_ROWS * max(1, AT_ONCE // (CHUNK_ROWS * columns))
     if X.dtype == np.float32 and X.flags.c_contiguous and X.flags.aligned:
         done = rows - rows % CHUNK_ROWS
-        yield X[:done]
-    each = CHUNK_ROWS * max(1, AT_ONCE // (CHUNK_ROWS * columns))
+        for start in range(0, done, each):
+            yield X[start : min(start + each, done)]
     room = np.empty((min(each, rows - done + CHUNK_ROWS), columns), np.float32)
     for start in range(done, rows, each):
         some = X[start : start + each]
