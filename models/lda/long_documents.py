@@ -1,15 +1,17 @@
-"""Settle the topics of long documents: more sweeps, at first with more alpha; soon they are kept.
+"""Decide how passes draw topics afresh: of long documents by more sweeps, at first with more alpha.
 
 While topics are drawn afresh, a document's chain starts anew in each pass. Ten sweeps settle a
 short document. In a long one, the topics of hundreds of other tokens hold each token where it is. A
 larger alpha loosens them. It falls from pass to pass, as a temperature does in simulated annealing:
 Kirkpatrick, Gelatt, Vecchi, Science 220 (1983). After some of these passes topics only blur, and
-perplexity rises. Kept topics do not blur, so they follow soon, unless a run ends before.
+perplexity rises. Kept topics do not blur, so they follow, unless a run ends before.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
+
+from .kept_topics import FEW
 
 if TYPE_CHECKING:
     from .kept_topics import KeptTopics
@@ -20,9 +22,12 @@ LONG = 250.0  # tokens of a document, on average, from which these are too few
 EACH = 50.0  # tokens of a long document for a sweep
 FEWEST, MOST = 19, 39  # sweeps of long documents
 HEAT = 4.0  # times alpha in the first pass
-SOME_PASSES = 10  # of a run, from which topics of long documents are kept
-FIRST = 3  # passes, then, that draw topics afresh
-AGAIN = 5  # sweeps, then, of each pass over kept topics
+PASSES_OF_LONG = 10  # of a run, from which topics of long documents are kept
+FRESH_OF_LONG = 3  # passes, then, that draw topics afresh
+MEDIUM = 80.0  # tokens of a document, on average, from which kept topics fit no worse
+PASSES_OF_MEDIUM = 20  # of a run, from which topics of such documents are kept
+FRESH_OF_MEDIUM = 7  # passes, then, that draw topics afresh after one of cvb0
+KEPT_SWEEPS = 5  # sweeps of each pass over kept topics, in a run of fewer than 50 passes
 
 
 class FreshPasses(NamedTuple):
@@ -55,6 +60,22 @@ def sweeps_of(tokens: float) -> int:
     [9, 19, 30, 39]
     """
     return SHORT if tokens < LONG else int(min(max(tokens / EACH, FEWEST), MOST))
+
+
+def fresh_passes_of(tokens: float, topics: int, passes: int) -> int | None:
+    """Return after how many passes a run of fewer than 50 keeps topics; None: never.
+
+    Where all passes draw afresh, topics of short documents fit better.
+
+    tokens: of a document, on average. passes: of the run.
+
+    >>> [fresh_passes_of(tokens, 40, passes) for tokens in (79, 80, 250) for passes in (10, 20)]
+    [None, None, None, 7, 3, 3]
+    """
+    if tokens >= LONG:
+        return FRESH_OF_LONG if passes >= PASSES_OF_LONG else None
+    some = tokens >= MEDIUM and topics <= FEW and passes >= PASSES_OF_MEDIUM
+    return FRESH_OF_MEDIUM if some else None
 
 
 def heat_of(tokens: float) -> float:

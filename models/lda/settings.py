@@ -20,15 +20,19 @@ from ..inputs import Needs
 from ..term_weights import TermWeights
 from .kept_topics import FEW, MANY_TOKENS, MOST_FRESH, SWEEPS, most_kept
 from .long_documents import (
-    AGAIN,
     EACH,
     FEWEST,
-    FIRST,
+    FRESH_OF_LONG,
+    FRESH_OF_MEDIUM,
     HEAT,
+    KEPT_SWEEPS,
     LONG,
+    MEDIUM,
     MOST,
+    PASSES_OF_LONG,
+    PASSES_OF_MEDIUM,
     SHORT,
-    SOME_PASSES,
+    fresh_passes_of,
     heat_of,
     sweeps_of,
 )
@@ -91,22 +95,25 @@ class LDASettings(Model):
     assignments: Literal["fresh", "kept", "auto"] = Field(
         "auto",
         description="gibbs: topics of tokens are drawn afresh in each pass, or kept from pass to "
-        f"pass; auto keeps them in runs of {MANY_PASSES} passes or more, of {SOME_PASSES} or more "
-        "if documents are long (see `sweeps`), or to learn priors, where the data allow",
+        f"pass. auto keeps them in runs of {MANY_PASSES} passes or more, or to learn priors, where "
+        f"the data allow. If lengths of documents are known and `sweeps` is auto, {PASSES_OF_LONG} "
+        f"passes are enough for documents of {LONG:g} tokens or more on average, and "
+        f"{PASSES_OF_MEDIUM} for documents of {MEDIUM:g} or more and up to {FEW} topics",
     )
     warm_up: Annotated[int, Ge(0)] = Field(
         default_factory=_warm_up,
         description="gibbs: number of first passes that use cvb0 instead; the last pass always "
-        "samples. Default: 1 with fresh assignments, up to 200 topics and documents that are not "
-        "long (see `sweeps`), else 0. With 1 the first pass learns more; with 0 topics are better "
-        "after many passes",
+        f"samples. Default: 1 in runs of fewer than {MANY_PASSES} passes, up to {FEW} topics and "
+        "documents that are not long (see `sweeps`), else 0. With 1 the first pass learns more; "
+        "with 0 topics are better after many passes",
     )
     fresh_passes: Annotated[int, Ge(0)] = Field(
         default_factory=_fresh_passes,
         description="gibbs with kept assignments: number of passes after `warm_up` that draw "
         "topics afresh. They find topics sooner; each costs `burn_in + sweeps` sweeps of all "
-        f"topics. Default: 8 up to 200 topics, else 0; {FIRST} for long documents in runs of fewer "
-        f"than {MANY_PASSES} passes",
+        f"topics. Default: 8 up to {FEW} topics, else 0. Where `assignments: auto` keeps topics in "
+        f"runs of fewer than {MANY_PASSES} passes: {FRESH_OF_MEDIUM}, for long documents "
+        f"{FRESH_OF_LONG}",
     )
     burn_in: Annotated[int, Ge(0), Lt(2**31)] = Field(
         1, description="gibbs: sweeps that are not counted"
@@ -125,8 +132,9 @@ class LDASettings(Model):
     kept_sweeps: Annotated[int, Ge(1), Lt(2**31)] | Literal["auto"] = Field(
         "auto",
         description="gibbs with kept assignments: sweeps in each pass after their first one. auto: "
-        f"{SWEEPS} with {MANY_TOKENS:g} tokens or more for each word and topic, up to 200 topics; "
-        f"{AGAIN} for long documents in runs of fewer than {MANY_PASSES} passes; else 1",
+        f"{SWEEPS} with {MANY_TOKENS:g} tokens or more for each word and topic, up to {FEW} "
+        f"topics; {KEPT_SWEEPS} where `assignments: auto` keeps topics in runs of fewer than "
+        f"{MANY_PASSES} passes; else 1",
     )
     same: Annotated[list[Replicas], MinLen(1)] | Replicas = Field(
         1,
@@ -188,8 +196,9 @@ class LDASettings(Model):
         A run that resumes keeps its sweeps and fresh passes. An earlier version began with 9 sweeps
         where none were given.
         """
-        if self.sweeps != "auto" and "sweeps" not in self.model_fields_set:
-            return self  # its data, or the run that resumes, have decided before
+        decided = self.sweeps != "auto" and "sweeps" not in self.model_fields_set
+        if decided or "auto" not in (self.sweeps, self.heat, self.kept_sweeps):
+            return self  # its data, the run that resumes, or the run that recorded it, decided
         learns = "auto" in (self.alpha, self.eta)
         fields: dict[str, object] = {}
         if begun is not None:
@@ -197,30 +206,30 @@ class LDASettings(Model):
             fields |= {name: begun.get(name, getattr(self, name)) for name in own}
         fresh = passes < MANY_PASSES if begun is None else begun.get("assignments") == "fresh"
         if self.assignments == "auto" and fresh and not learns and self.topics <= MOST_FRESH:
-            fields |= {"inference": self.inference, "topics": self.topics, "assignments": "fresh"}
+            fields["assignments"] = "fresh"
             if "warm_up" not in self.model_fields_set:
-                fields["warm_up"] = (begun or {}).get("warm_up", _warm_up(fields))
+                known = {"inference": self.inference, "topics": self.topics} | fields
+                fields["warm_up"] = (begun or {}).get("warm_up", _warm_up(known))
         return self._choose(fields)
 
     def for_data(self, source: DataSource, passes: int) -> Self:
         """Return the model with passes that suit the lengths of documents, if all are fresh.
 
-        Topics of long documents are kept in runs of SOME_PASSES or more, unless `fresh` was given.
-        In longer runs topics are kept anyway, and know the lengths: see `fresh_topics`.
+        After some of them topics are kept, unless `fresh` was given. In longer runs topics are kept
+        anyway, and know the lengths: see `fresh_topics`.
         """
         plain = self.inference == "gibbs" and self.same == 1 and self.term_weights == "none"
         if not plain or self.assignments != "fresh" or self.sweeps != "auto":
             return self
-        tokens = mean_sum(source) or 0.0
+        tokens, given = mean_sum(source) or 0.0, self.model_fields_set
         fields: dict[str, object] = {"sweeps": sweeps_of(tokens)}
         if self.heat == "auto":
             fields["heat"] = heat_of(tokens)
-        if tokens >= LONG:
-            given = self.model_fields_set
-            others: dict[str, object] = {"warm_up": 0}
-            if "assignments" not in given and passes >= SOME_PASSES and rows_last(source):
-                others |= {"assignments": "auto", "fresh_passes": FIRST, "kept_sweeps": AGAIN}
-            fields |= {name: value for name, value in others.items() if name not in given}
+        others: dict[str, object] = {"warm_up": 0} if tokens >= LONG else {}
+        first = fresh_passes_of(tokens, self.topics, passes)
+        if first and "assignments" not in given and rows_last(source):
+            others |= {"assignments": "auto", "fresh_passes": first, "kept_sweeps": KEPT_SWEEPS}
+        fields |= {name: value for name, value in others.items() if name not in given}
         return self._choose(fields)
 
     def _choose(self, fields: Mapping[str, object]) -> Self:

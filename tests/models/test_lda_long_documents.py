@@ -24,17 +24,22 @@ from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.configuration.config import RunConfig
 from blocklearn.learner.runs.inputs import of_length, sized
 from blocklearn.models import LDA
-from blocklearn.models.lda import settings as lda_settings
+from blocklearn.models.lda import long_documents
+from blocklearn.models.lda.kept_topics import FEW
 from blocklearn.models.lda.long_documents import (
-    AGAIN,
     FEWEST,
-    FIRST,
+    FRESH_OF_LONG,
+    FRESH_OF_MEDIUM,
     HEAT,
+    KEPT_SWEEPS,
     LONG,
+    MEDIUM,
+    PASSES_OF_LONG,
+    PASSES_OF_MEDIUM,
     SHORT,
-    SOME_PASSES,
 )
 from tests.support.stops import check_stops
+from tests.support.workers import results
 
 
 def documents(tokens: float) -> sp.csr_array:
@@ -98,29 +103,89 @@ def test_runs_that_keep_nothing_have_more_sweeps_and_more_alpha() -> None:
 
 def test_runs_of_some_passes_keep_topics() -> None:
     """With fewer passes that draw them afresh, and more sweeps; what is given stays."""
-    auto = trained(LONG, SOME_PASSES, assignments="auto", fresh_passes=FIRST)
-    like = {"fresh_passes": FIRST, "kept_sweeps": AGAIN, "sweeps": FEWEST, "heat": HEAT}
-    given = trained(LONG, SOME_PASSES, **like)
-    assert (auto.model.assignments, auto.model.kept_sweeps) == ("auto", AGAIN)
+    auto = trained(LONG, PASSES_OF_LONG, assignments="auto", fresh_passes=FRESH_OF_LONG)
+    like = {
+        "fresh_passes": FRESH_OF_LONG,
+        "kept_sweeps": KEPT_SWEEPS,
+        "sweeps": FEWEST,
+        "heat": HEAT,
+    }
+    given = trained(LONG, PASSES_OF_LONG, **like)
+    assert (auto.model.assignments, auto.model.kept_sweeps) == ("auto", KEPT_SWEEPS)
     np.testing.assert_array_equal(auto.parameter("lambda"), given.parameter("lambda"))
     np.testing.assert_array_equal(auto.parameter("counts"), given.parameter("counts"))
 
     source = MatrixSource(documents(LONG))
-    chosen = LDA().for_run(SOME_PASSES).for_data(source, SOME_PASSES)
+    chosen = LDA().for_run(PASSES_OF_LONG).for_data(source, PASSES_OF_LONG)
     assert chosen == LDA(**like).for_run(50)
-    assert chosen.for_run(SOME_PASSES) == chosen
-    own = LDA(assignments="auto", fresh_passes=1, warm_up=1).for_run(SOME_PASSES)
-    kept = own.for_data(source, SOME_PASSES)
+    assert chosen.for_run(PASSES_OF_LONG) == chosen
+    own = LDA(assignments="auto", fresh_passes=1, warm_up=1).for_run(PASSES_OF_LONG)
+    kept = own.for_data(source, PASSES_OF_LONG)
     assert (kept.assignments, kept.warm_up, kept.fresh_passes) == ("auto", 1, 1)
     fresh = LDA(assignments="fresh")
-    assert fresh.for_data(source, SOME_PASSES) == fresh.for_data(source, SOME_PASSES - 1)
+    assert fresh.for_data(source, PASSES_OF_LONG) == fresh.for_data(source, PASSES_OF_LONG - 1)
+
+
+def test_runs_of_more_passes_keep_topics_of_documents_of_medium_length() -> None:
+    """After a pass of cvb0 and fresh ones. Many topics, and those of short ones, are not kept."""
+
+    def chosen(passes: int, tokens: float = MEDIUM, **given: Any) -> LDA:
+        return LDA(**given).for_run(passes).for_data(MatrixSource(documents(tokens)), passes)
+
+    found = chosen(PASSES_OF_MEDIUM)
+    fields = found.assignments, found.warm_up, found.fresh_passes, found.kept_sweeps
+    assert fields == ("auto", 1, FRESH_OF_MEDIUM, KEPT_SWEEPS)
+    assert (found.sweeps, found.heat) == (SHORT, 1.0)
+    assert chosen(PASSES_OF_MEDIUM - 1).assignments == "fresh"
+    assert chosen(PASSES_OF_MEDIUM, MEDIUM - 1).assignments == "fresh"
+    assert chosen(PASSES_OF_MEDIUM, LONG - 1).assignments == "auto"
+    assert chosen(PASSES_OF_MEDIUM, topics=FEW + 1).assignments == "fresh"
+    assert chosen(PASSES_OF_MEDIUM, assignments="fresh").assignments == "fresh"
+
+
+def test_rows_stay_with_their_replicas_if_the_data_decide_to_keep_topics() -> None:
+    """Of one process, or of two workers."""
+    like = {"fresh_passes": FRESH_OF_LONG, "kept_sweeps": KEPT_SWEEPS, "sweeps": FEWEST}
+    given = trained(LONG, PASSES_OF_LONG, heat=HEAT, replicas=2, **like).parameter("lambda")
+
+    def auto(**options: Any) -> Any:
+        own = {"assignments": "auto", "fresh_passes": FRESH_OF_LONG, **options}
+        return trained(LONG, PASSES_OF_LONG, **own).parameter("lambda")
+
+    for found in [auto(replicas=2), *results(2, lambda own: auto(engine=own))]:
+        np.testing.assert_array_equal(found, given)
+
+
+def test_what_a_run_records_is_not_decided_again() -> None:
+    source = MatrixSource(documents(LONG))
+    for passes in (PASSES_OF_LONG - 1, PASSES_OF_LONG):
+        chosen = LDA().for_run(passes).for_data(source, passes)
+        read = LDA(**chosen.model_dump())
+        assert read.for_run(passes).for_data(source, passes) == chosen
+        assert "topics=3" in repr(LDA(topics=3).for_run(passes).for_data(source, passes))
+
+
+def test_a_state_without_topics_of_tokens_is_refused() -> None:
+    """Such a state is of a run that drew all topics afresh: their counts would be lost."""
+    states = []
+
+    class Keep(bl.Hook):
+        def pass_end(self, learner: Any, progress: Any) -> None:
+            states.append(learner.state())
+
+    trained(LONG, 1, assignments="fresh", hooks=[Keep()])
+    model = LDA(topics=3, assignments="kept", fresh_passes=2)
+    learner = bl.Learner(model, documents(LONG), passes=4, block_rows=10, verbose=False)
+    learner.restore(states[0])
+    with pytest.raises(bl.matcache.ShapeError, match="has no 'assignments'.*assignments=fresh"):
+        learner.fit()
 
 
 def test_tokens_that_cannot_be_numbered_are_drawn_afresh_as_in_shorter_runs() -> None:
     X = documents(2 * LONG) * 0.5
     given: dict[str, Any] = {"block_rows": 10, "threads": 1, "seed": 3, "verbose": False}
     auto, fresh = (
-        bl.Learner(LDA(topics=3, assignments=each), X, passes=SOME_PASSES, **given).fit()
+        bl.Learner(LDA(topics=3, assignments=each), X, passes=PASSES_OF_LONG, **given).fit()
         for each in ("auto", "fresh")
     )
     np.testing.assert_array_equal(auto.parameter("lambda"), fresh.parameter("lambda"))
@@ -130,10 +195,10 @@ def test_tokens_that_cannot_be_numbered_are_drawn_afresh_as_in_shorter_runs() ->
 def test_runs_go_on_as_they_began() -> None:
     """Also with more passes, and if an earlier version drew topics of long documents afresh."""
     source = MatrixSource(documents(LONG))
-    chosen = LDA().for_run(SOME_PASSES).for_data(source, SOME_PASSES)
+    chosen = LDA().for_run(PASSES_OF_LONG).for_data(source, PASSES_OF_LONG)
     assert LDA().for_run(60, chosen.model_dump()) == chosen
     fresh = {"assignments": "fresh", "warm_up": 0, "sweeps": FEWEST, "heat": HEAT}
-    resumed = LDA().for_run(SOME_PASSES, fresh)
+    resumed = LDA().for_run(PASSES_OF_LONG, fresh)
     assert {name: getattr(resumed, name) for name in fresh} == fresh
 
 
@@ -170,7 +235,7 @@ def test_sources_tell_the_lengths_of_documents(tmp_path: Path) -> None:
         wanted = (FEWEST, HEAT, 0) if tells else (SHORT, 1.0, 1)
         assert (found.sweeps, found.heat, found.warm_up) == wanted, source
         assert found.assignments == "fresh"
-        some = LDA().for_run(SOME_PASSES).for_data(source, SOME_PASSES)
+        some = LDA().for_run(PASSES_OF_LONG).for_data(source, PASSES_OF_LONG)
         assert some.assignments == ("auto" if tells else "fresh"), source
 
 
@@ -197,13 +262,13 @@ def test_parts_of_the_data_decide_nothing() -> None:
     np.testing.assert_array_equal(stream.components_.T, like.parameter("lambda"))
 
 
-@pytest.mark.parametrize("some", [2, SOME_PASSES], ids=["kept", "afresh"])
+@pytest.mark.parametrize("some", [2, PASSES_OF_LONG], ids=["kept", "afresh"])
 def test_a_run_of_the_command_records_what_was_chosen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, some: int
 ) -> None:
     """And resumes with it, also with more passes."""
-    monkeypatch.setattr(lda_settings, "SOME_PASSES", some)
-    monkeypatch.setattr(lda_settings, "FIRST", 1)
+    monkeypatch.setattr(long_documents, "PASSES_OF_LONG", some)
+    monkeypatch.setattr(long_documents, "FRESH_OF_LONG", 1)
     write_blocks(MatrixSource(documents(LONG), block_rows=10), [tmp_path / "counts"])
     train = {"kind": "blocks", "paths": [str(tmp_path / "counts")]}
     data = {"train": train, "eval": {"kind": "holdout", "share": 0.3}}
@@ -225,7 +290,7 @@ def test_a_run_of_the_command_records_what_was_chosen(
     chosen = run("stops", 3)
     like: dict[str, Any] = {"assignments": "fresh"}
     if some == 2:
-        like = {"assignments": "kept", "fresh_passes": 1, "kept_sweeps": AGAIN}
+        like = {"assignments": "kept", "fresh_passes": 1, "kept_sweeps": KEPT_SWEEPS}
     given = run("whole", 3, warm_up=0, sweeps=FEWEST, heat=HEAT, **like)
     fields = given.model.model_dump()
     assert chosen.model.model_dump() == fields | ({"assignments": "auto"} if some == 2 else {})
@@ -238,7 +303,7 @@ def test_a_run_that_had_no_choice_of_its_data_resumes_as_it_was(tmp_path: Path) 
     config = {
         "model": {"kind": "lda", "topics": 3},
         "data": {"train": {"kind": "python-docs"}},
-        "learner": {"passes": SOME_PASSES},
+        "learner": {"passes": PASSES_OF_LONG},
         "out": str(folder),
     }
     begun = {"model": {"assignments": "fresh", "warm_up": 1, "sweeps": "auto"}}

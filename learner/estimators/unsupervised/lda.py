@@ -36,7 +36,8 @@ class LatentDirichletAllocation(TopicTables, Decomposition):
             them from the tenth pass on; a pass is then one sweep, or three with many tokens for
             each word and topic, so set max_iter to 100 to 300.
             "auto" keeps them if max_iter is at least 50 (10, if documents have 250 tokens or more
-            on average) or priors are learned, and the data allow it. `partial_fit` draws them anew.
+            on average; 20, if they have 80), or priors are learned, and the data allow it.
+            `partial_fit` draws them anew.
         doc_topic_prior: a number, or one for each topic; None: 0.05. "auto": learned, one for each
             topic; gibbs needs kept assignments for it.
         topic_word_prior: a number, one for each word, or an array [topics x words]; None: 0.05.

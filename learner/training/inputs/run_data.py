@@ -100,7 +100,10 @@ class RunData:
         passes: of the run. Parts of the whole data decide nothing, since others may come.
         """
         if source is not None and self.of_rows is None:
+            stayed = self._rows_stay
             self.model = self.model.for_data(source, passes)
+            if self._rows_stay != stayed and source is self.given[0]:
+                self.train_on(source)  # its rows now stay with their replicas
         return self.model
 
     def source(

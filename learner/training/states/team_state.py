@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from blocklearn.matcache import Mat, ShapeError
-from blocklearn.models import RowStore
+from blocklearn.models import RowStore, TokenState
 
 from ...engines.combine import combined
 from ...engines.row_pieces import PartedRows
@@ -112,9 +112,17 @@ def give(state: State, team: Team, stores: Mapping[str, RowStore]) -> None:
     """
     if replicas_of(state.tensors) not in (1, team.total):
         state = replace(state, tensors=_merged(state.tensors))
-    for name in stores.keys() - state.fresh:
-        if name not in state.tensors and team.first.model.states[name].saved:
+    begun = team.first.trains and any(state.position.get(each) for each in ("pass", "block"))
+    for name in stores.keys() - state.fresh - state.tensors.keys():
+        of_rows = team.first.model.states[name]
+        if of_rows.saved:
             raise ShapeError(f"restore: the state has no row state {name!r}.")
+        if begun and isinstance(of_rows, TokenState):
+            raise ShapeError(
+                f"restore: the state has no {name!r}, which this model keeps for each token. "
+                "Continue with the settings that the state was trained with, such as "
+                "assignments=fresh."
+            )
     _check_sizes(state, team, stores)
     for name, store in stores.items():
         if name not in state.fresh and name in state.tensors:
