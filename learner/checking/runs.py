@@ -158,14 +158,18 @@ class Case:
     def together(self) -> str | None:
         """What differs first between `whole` and runs that differ from it in two ways at once.
 
-        None: nothing. Runs that differ in one way each are then not needed.
+        None: nothing. Runs that differ in one way each are then not needed. An error counts as a
+        difference: the run that differs in one way raises it again.
         """
         states = [*self.whole.states.values()]  # one, if it has converged before the last pass
         runs: list[tuple[Case, dict[str, Any]]] = [(self.called, {"threads": 2})]
         runs += [(self, {"state": state, "threads": 8}) for state in states[:1]]
         runs += [(self, {"state": state}) for state in states[1:]]
         for case, options in runs:
-            found = first_difference(self.whole, case.traced(**options))
+            try:
+                found = first_difference(self.whole, case.traced(**options))
+            except Exception as error:
+                found = str(error)
             if found is not None:
                 return found
         return None
