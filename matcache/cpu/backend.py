@@ -12,7 +12,7 @@ import numpy as np
 from ..containers.slots import allocate_bytes, put
 from . import launches as launches
 from .addresses import Call, address_of, compiled_for
-from .algebra.blas import UNLIMITED, limited, matmul
+from .algebra.blas import UNLIMITED, matmul, one_thread
 from .compiling.ahead import Signatures, compile_all
 from .compiling.compiled import Kernel, type_of
 from .executor import RUNNERS, compile_runners, joined
@@ -85,7 +85,7 @@ class CPU:
             for chunk in range(int(bounds[0])):
                 kernel(chunk, 0, *given)
         else:
-            with limited if call.blas else UNLIMITED:
+            with one_thread if call.blas else UNLIMITED:
                 self.pool.run(lambda chunk, thread: kernel(chunk, thread, *given), int(bounds[0]))
         if self.calls is not None:
             self.calls.append(call)

@@ -27,7 +27,7 @@ from numba.core.types import int64
 
 from ..errors import ShapeError
 from .addresses import Call, Compiled, compiled_for, words_of
-from .algebra.blas import limited
+from .algebra.blas import one_thread
 from .pool import Pool
 from .runners import CALL, PATCH, SIZES, begin, run, run_tiny, work
 
@@ -202,7 +202,7 @@ class Program:
             )
         self._put(*places)
         if self._blas:
-            with limited:
+            with one_thread:
                 failed = self._call()
         else:
             failed = self._call()

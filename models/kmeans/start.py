@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from blocklearn.matcache.cpu.algebra.blas import limited
+from blocklearn.matcache.cpu.algebra.blas import one_thread
 from blocklearn.matcache.notation.functions import TINY
 
 EACH, LEAST = 100, 10_000  # rows of the sample for each centre, and in all
@@ -26,7 +26,7 @@ def rows_to_draw_from(k: int) -> int:
     return max(EACH * k, LEAST)
 
 
-@limited
+@one_thread
 def first_centres(
     X: Array | sp.csr_array, weights: Array, k: int, seed: int, directions: bool = False
 ) -> Array:

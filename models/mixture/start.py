@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from blocklearn.matcache.cpu.algebra.blas import limited
+from blocklearn.matcache.cpu.algebra.blas import one_thread
 from blocklearn.matcache.notation.functions import TINY
 
 from ..inputs import Sample
@@ -33,7 +33,7 @@ class Start(NamedTuple):
     covariance: Array
 
 
-@limited
+@one_thread
 def first_components(sample: Sample, k: int, seed: int, *, full: bool) -> Start:
     """Return the first k components.
 

@@ -9,7 +9,7 @@ import pytest
 
 from blocklearn.matcache import MatCache, gram, named
 from blocklearn.matcache.containers.tape import Tape, record
-from blocklearn.matcache.cpu.algebra.blas import limited, rows_of_chunk
+from blocklearn.matcache.cpu.algebra.blas import one_thread, rows_of_chunk
 from blocklearn.matcache.cpu.launches import dense
 
 SIZES = [(5, 4, 3), (2, 2, 2), (300, 7, 5), (129, 6, 4), (258, 130, 140), (1, 5, 3), (6, 1, 4)]
@@ -19,7 +19,7 @@ def by_numpy(left: Any, right: Any) -> Any:
     """Multiply chunks of rows with NumPy; of a matrix with itself, one half of them."""
     step = rows_of_chunk(len(left))
     starts = range(0, len(left), step)
-    with limited, np.errstate(invalid="ignore"):  # a BLAS may compute unused lanes
+    with one_thread, np.errstate(invalid="ignore"):  # a BLAS may compute unused lanes
         if left.ctypes.data != right.ctypes.data:
             return np.vstack([left[at : at + step] @ right for at in starts])
         found = np.zeros((len(left), len(left)), left.dtype)

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from blocklearn.matcache.cpu.algebra.blas import CHUNK_ROWS, limited
+from blocklearn.matcache.cpu.algebra.blas import CHUNK_ROWS, one_thread
 
 from ..base import Array
 
 AT_ONCE = 2**17  # numbers of X that become float32 at a time, at most, beyond one chunk
 
 
-@limited
+@one_thread
 def dense_scores(X: Any, W: Array, b: Array) -> Array | None:
     """Return X @ W + b, float32 [n x k], in the bits of a learner with up to 4,096 rows a block.
 

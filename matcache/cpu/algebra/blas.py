@@ -38,7 +38,7 @@ def matmul(pool: Pool, left: Any, right: Any, out: Any, symmetric: bool) -> None
     size = rows_of_chunk(rows)
 
     def chunk(number: int, thread: int) -> None:
-        limited.lower_here()
+        one_thread.lower_here()
         part = slice(number * size, min(rows, (number + 1) * size))
         if not symmetric:
             np.matmul(left[part], right, out=out[part])
@@ -48,7 +48,7 @@ def matmul(pool: Pool, left: Any, right: Any, out: Any, symmetric: bool) -> None
         np.matmul(left[part], right[:, rest], out=out[part, rest])
         np.copyto(out[rest, part], out[part, rest].T)
 
-    with limited:
+    with one_thread:
         pool.run(chunk, -(-rows // size))
 
 
@@ -63,14 +63,14 @@ def add_turned(pool: Pool, left: Any, right: Any, wide: Any, parts: Any, out: An
     columns = out.shape[0]
 
     def chunk(number: int, thread: int) -> None:
-        limited.lower_here()
+        one_thread.lower_here()
         part = slice(number * CHUNK_ROWS, min(columns, (number + 1) * CHUNK_ROWS))
         mine = wide[thread, :, : part.stop - part.start]
         np.copyto(mine, left[:, part])
         np.matmul(mine.T, right, out=parts[part])
         np.add(out[part], parts[part], out=out[part])
 
-    with limited:
+    with one_thread:
         pool.run(chunk, -(-columns // CHUNK_ROWS))
 
 
@@ -149,7 +149,7 @@ def _functions_of(library: Any) -> tuple[Callable[[int], None], Callable[[], int
     return put, library.get_num_threads
 
 
-limited = _Library()
+one_thread = _Library()
 """Limits BLAS to one thread within a `with` block or a decorated function.
 
 Threads of a pool call `lower_here`, too.
@@ -160,4 +160,4 @@ UNLIMITED: Any = nullcontext()
 
 def look_again() -> None:
     """Look for libraries before the next product: another may have been loaded."""
-    limited.look_again()
+    one_thread.look_again()

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .blas import limited, look_again
+from .blas import look_again, one_thread
 
 Array = np.ndarray[Any, Any]
 
@@ -52,7 +52,7 @@ def _call(name: str, *args: Any) -> None:
         value.ctypes.data if isinstance(value, np.ndarray) else ctypes.addressof(value)
         for value in held
     ]
-    with limited:
+    with one_thread:
         _routine(name)(*addresses)
 
 

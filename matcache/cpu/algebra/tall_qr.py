@@ -16,7 +16,7 @@ import numpy as np
 
 from ..pool import Pool
 from . import lapack
-from .blas import limited
+from .blas import one_thread
 
 Array = np.ndarray[Any, Any]
 
@@ -91,7 +91,7 @@ def _gram_factor(pool: Pool, parts: list[Array], grams: list[Array], r: Array, w
     """
 
     def gram(chunk: int, thread: int) -> None:
-        with limited:
+        with one_thread:
             np.matmul(parts[chunk].T, parts[chunk], out=grams[chunk])
 
     pool.run(gram, len(parts))
@@ -136,7 +136,7 @@ def _by_reflectors(
         part = parts[chunk]
         own = scratch.rows[thread, : len(part)]
         np.copyto(own, part)
-        with limited:
+        with one_thread:
             np.matmul(own, factors[chunk], out=part)
 
     pool.run(factorize, len(parts))

@@ -52,8 +52,8 @@ def is_kept(dispatcher: Any, signature: Any) -> bool:
 def machine_code(dispatcher: Any, signature: Any) -> tuple[str, bytes] | None:
     """Return the machine code of a kernel for these types of arguments; None: in no file.
 
-    Its entry comes first. Its name has a number that differs between processes, and another one
-    may have written the file since this one compiled the kernel.
+    The name of its entry comes first. That name differs between processes, and another process may
+    have written the file since this one compiled the kernel.
     """
     found = _loaded(dispatcher, signature)
     if found is None:

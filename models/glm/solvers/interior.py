@@ -33,7 +33,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from blocklearn.matcache.cpu.algebra.blas import limited
+from blocklearn.matcache.cpu.algebra.blas import one_thread
 from blocklearn.matcache.cpu.algebra.lapack import prepare
 from blocklearn.matcache.cpu.pool import Pool
 
@@ -124,7 +124,7 @@ class InteriorSolver:
         pool = Pool(threads)
         try:
             for number in range(1, most + 1):
-                with limited:
+                with one_thread:
                     if number == 1:
                         silent = self._look(pool)
                     for column in self._columns:

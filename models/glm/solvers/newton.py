@@ -31,7 +31,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from blocklearn.matcache.cpu.algebra.blas import limited
+from blocklearn.matcache.cpu.algebra.blas import one_thread
 from blocklearn.matcache.cpu.pool import Pool
 
 from ..sums.column_products import CONSTANT
@@ -143,7 +143,7 @@ class NewtonSolver:
         tolerance = max(tolerance, LEAST)
         try:
             for number in range(1, most + 1):
-                with limited:
+                with one_thread:
                     if number == 1:
                         self._begin(pool)
                     else:

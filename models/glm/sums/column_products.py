@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from blocklearn.matcache.cpu.algebra.blas import limited, matmul
+from blocklearn.matcache.cpu.algebra.blas import matmul, one_thread
 from blocklearn.matcache.cpu.pool import Pool
 
 from .curves import Array
@@ -80,7 +80,7 @@ class DenseColumns:
         found = np.empty((self._X.shape[1], V.shape[1]), np.float32)
         whole = np.zeros((self._X.shape[0], V.shape[1]))
         whole[rows] = V
-        with limited:
+        with one_thread:
             for some in self._chunks():
                 x = np.array(self._given(some), np.float64)
                 x -= self.centre[some]
@@ -92,7 +92,7 @@ class DenseColumns:
         """Return the product of some rows and W [features x k]."""
         W = np.where(self._silent[:, None], 0.0, W)
         found = np.zeros((self._X.shape[0], W.shape[1]))
-        with limited:
+        with one_thread:
             for some in self._chunks():
                 found += (np.asarray(self._given(some), np.float64) - self.centre[some]) @ W[some]
         return np.asarray(found[rows])

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from blocklearn.matcache.cpu.algebra.blas import limited
+from blocklearn.matcache.cpu.algebra.blas import one_thread
 from blocklearn.matcache.cpu.pool import Pool
 
 from .curves import CURVES, Array, Loss, probabilities, robust_start
@@ -181,14 +181,14 @@ def summed(
     parts = [[np.zeros(shape) for shape in shapes] for _ in range(stripes)]
 
     def stripe(number: int, thread: int) -> None:
-        limited.lower_here()
+        one_thread.lower_here()
         room = np.empty((min(size, rows), width))
         stop = min(rows, (number + 1) * each)
         with np.errstate(all="ignore"):
             for begin in range(number * each, stop, size):
                 add(slice(begin, min(stop, begin + size)), room, parts[number])
 
-    with limited:
+    with one_thread:
         pool.run(stripe, stripes)
     for part in parts[1:]:
         for into, more in zip(parts[0], part, strict=True):
