@@ -273,6 +273,9 @@ CONTROL: dict[str, Make] = {
     "careless": plain(Careless(topics=40, inner_iterations=1, inference="vb"))
 }
 
+NOT_SCORED = patch.object(TrainingScores, "due", return_value=False)
+"""Training data are not scored: the clock decides which blocks would be interpreted for it."""
+
 
 def of_blas(allocation: str) -> bool:
     """Whether it is a work buffer of OpenBLAS: one for each thread that computes at a time.
@@ -286,7 +289,7 @@ def of_blas(allocation: str) -> bool:
 
 def allocations(make: Make, library: Any, replicas: int) -> list[str]:
     """What is allocated after the first pass: bytes, function and the Python lines of each."""
-    with tempfile.TemporaryFile("w+") as log:
+    with tempfile.TemporaryFile("w+") as log, NOT_SCORED:
         hooks = [Count(library, log.fileno())]
         learner = make(passes=3, threads=2, replicas=replicas, hooks=hooks)
         learner.fit()
@@ -297,12 +300,8 @@ def allocations(make: Make, library: Any, replicas: int) -> list[str]:
 
 
 def bytes_a_block(make: Make, library: Any, replicas: int) -> float:
-    """What is allocated for a block in the second half, evaluations included.
-
-    Scores of training data are off: the clock decides which blocks they interpret.
-    """
-    off = patch.object(TrainingScores, "due", return_value=False)
-    with tempfile.TemporaryFile() as log, off:
+    """What is allocated for a block in the second half, evaluations included."""
+    with tempfile.TemporaryFile() as log, NOT_SCORED:
         count = Count(library, log.fileno(), after=PASSES // 2 - 1)
         settings: Any = {"passes": PASSES, "threads": 2, "replicas": replicas, "hooks": [count]}
         learner = make(block=SMALL_BLOCK, **settings)
