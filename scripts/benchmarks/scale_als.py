@@ -2,7 +2,8 @@
 
 Measured: a rating and a row of each side, by one thread. Simulated: a pass of many more, dealt to
 workers, and the network. The rows of some blocks travel while the next are trained; the last ones
-are waited for. They arrive in their places, so nothing is copied.
+are waited for. They arrive in their places, moved by network cards: where processors move them, as
+between workers of one machine, a pass takes longer.
 """
 
 from __future__ import annotations
