@@ -4,9 +4,9 @@ That module states the method, and drives it where rows come in blocks: traced k
 on any device, the dual variables are states of rows, and a run resumes. This one drives it where a
 `fit` has all rows. It copies none: a pass visits them where they lie, in one random order. Its
 kernels are written by hand, for any number of columns, so a fit loads one and plans no memory. The
-optimizer's blocks, plans and kernels by column would multiply the time of such a fit: `docs/log.md`
-has figures. So the steps have two texts: those of `links.py` are the definition, and a test
-compares the kernels with it.
+optimizer's blocks, plans and kernels by column would multiply the time of such a fit:
+`docs/log/linear.md` has figures. So the steps have two texts: those of `links.py` are the
+definition, and a test compares the kernels with it.
 
 Differs:
 
