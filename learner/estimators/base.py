@@ -117,8 +117,7 @@ class LearnerEstimator(CommonParameters, CallbackSupportMixin, BaseEstimator):
         with self._lender().lent(plan, {}, make, lambda one: takes(one, state)) as kept:
             learner = kept.learner
             if learner.team is not None and state is not None:  # kept by the last call
-                learner.data.of_rows = whole_stream
-                learner.fit_from(state, data)
+                kept.learn(state, data, whole_stream)
             else:
                 if state is not None:
                     learner.restore(state)

@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..training.states.same_bits import same_bits
 from ..training.states.state import State
 
 if TYPE_CHECKING:
     from ..learner import Learner
     from ..training.at_hand import RowsAtHand
+    from ..training.further_rows import FurtherRows
 
 Tensors = Mapping[str, NDArray[Any]]
 MOST = 4  # learners that wait for the next prediction
-SMALL = 2**14  # bytes that are copied in less time than NumPy compares arrays
 MOST_BYTES = 2**26  # of one of them; the plan of a larger one costs less than its numbers
 
 
@@ -41,6 +42,7 @@ class Kept:
     process: int = field(default_factory=os.getpid)
     _at_hand: RowsAtHand | None = None
     _asked: bool = False  # whether later rows can be predicted at hand
+    _further: FurtherRows | None = None
 
     def predict(self, X: Any, side: int) -> NDArray[Any]:
         """Return one result row per row of X: see `Learner.predict`."""
@@ -53,6 +55,23 @@ class Kept:
 
             self._at_hand, self._asked = at_hand.rows_at_hand(self.learner, X, side), True
         return found
+
+    def learn(self, state: State, data: Any, of_rows: int) -> None:
+        """Make one more pass, over `data`, from `state`.
+
+        data: X, (X, Y) or (X, Y, weights). of_rows: rows of the whole data.
+        """
+        from ..training.further_rows import further_rows  # imports Numba, as learners do
+
+        learner, further = self.learner, self._further
+        if further is not None:
+            if not further.holds(state, learner):
+                learner.restore(state)
+            if further.train(data, of_rows, learner):
+                return
+        before, learner.data.of_rows = learner.team, of_rows
+        learner.fit_from(state, data)
+        self._further = further_rows(learner, before)
 
     def turn_to(self, tensors: Tensors) -> None:
         """Predict from these tensors, which may be changed later."""
@@ -148,21 +167,6 @@ def takes(learner: Learner, state: State | None) -> bool:
     if team is None or state is None:
         return False
     return team.first.learned.mats().keys() <= state.tensors.keys()
-
-
-def same_bits(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    """Return whether two arrays are the same in shape, type and bits.
-
-    >>> same_bits(np.zeros(2), np.zeros(2)), same_bits(np.zeros(2), -np.zeros(2))
-    (True, False)
-    """
-    if one.shape != other.shape or one.dtype != other.dtype:
-        return False
-    if one.nbytes <= SMALL:
-        return one.tobytes() == other.tobytes()
-    words = np.uint64 if one.nbytes % 8 == 0 else np.uint8
-    one, other = (np.ascontiguousarray(each).reshape(-1).view(words) for each in (one, other))
-    return bool((one == other).all())
 
 
 def _close(kept: list[Kept]) -> None:

@@ -1,6 +1,7 @@
 """MatrixSource: what goes in comes out, whatever its shape."""
 
 import threading
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -323,6 +324,12 @@ def test_read_checks_its_arguments() -> None:
             source.read(pass_, index, block)
     with pytest.raises(DataError, match="cannot hold"):
         source.read(0, 0, HostBlock(BlockShape(rows=2, columns=3, nnz=0, total_rows=3, dense=True)))
+    few = MatrixSource(sparse.eye_array(4, format="csr"), block_rows=2)
+    with pytest.raises(DataError, match="cannot hold"):
+        few.read(0, 0, HostBlock(replace(few.shape, nnz=1)))
+    larger = HostBlock(replace(few.shape, nnz=9))
+    few.read(0, 1, larger)
+    assert (larger.nnz, larger.indices[:2].tolist()) == (2, [2, 3])
 
 
 def test_a_matrix_changed_under_way_is_noticed() -> None:

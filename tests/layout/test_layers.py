@@ -49,7 +49,7 @@ ROOMS = {
     ),
     "learner/training": (
         "settings inputs replicas teams states plans topics predicting scoring divergence loop"
-        " model_in_use at_hand"
+        " model_in_use at_hand further_rows"
     ),
     "learner/estimators": (
         "scikit parameters constraints constructor callbacks kept base row_weights"

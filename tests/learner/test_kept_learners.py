@@ -22,6 +22,7 @@ from sklearn.base import clone
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
 from blocklearn.learner.estimators import kept
+from blocklearn.learner.training.states.same_bits import same_bits
 from blocklearn.learner.training.states.state import State
 from tests.support.own_threads import no_thread_left
 
@@ -97,11 +98,11 @@ def test_learned_attributes_may_be_changed_and_replaced(made: list[bl.Learner]) 
 
 def test_the_sign_of_zero_and_nan_are_bits() -> None:
     one = np.array([[0.0, np.nan, 1.0]], np.float32)
-    assert kept.same_bits(one, one.copy())
-    assert kept.same_bits(one, np.asfortranarray(np.concatenate([one, one]))[1:])
-    assert not kept.same_bits(one, np.array([[-0.0, np.nan, 1.0]], np.float32))
-    assert not kept.same_bits(one, one.astype(np.float64))
-    assert not kept.same_bits(one, one.T)
+    assert same_bits(one, one.copy())
+    assert same_bits(one, np.asfortranarray(np.concatenate([one, one]))[1:])
+    assert not same_bits(one, np.array([[-0.0, np.nan, 1.0]], np.float32))
+    assert not same_bits(one, one.astype(np.float64))
+    assert not same_bits(one, one.T)
 
 
 def test_training_between_predictions_is_seen(made: list[bl.Learner]) -> None:

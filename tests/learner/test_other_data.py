@@ -272,14 +272,17 @@ def test_partial_fit_plans_once(monkeypatch: Any) -> None:
     assert len(made) == 2
 
 
-def test_partial_fit_gives_the_replicas_their_numbers_once(monkeypatch: Any) -> None:
+def test_partial_fit_finds_the_numbers_that_it_left_in_the_replicas(monkeypatch: Any) -> None:
     given = []
     give = live_model.give
     monkeypatch.setattr(live_model, "give", lambda *all_: (given.append(1), give(*all_))[1])
     model = bl.GLMClassifier()
     for seed in range(4):
         model.partial_fit(*labelled(dense(seed)), classes=[0, 1])
-    assert len(given) == 3  # the first call begins with none
+    assert len(given) == 1  # the first call begins with none, the second turns to other rows
+    model.coef_ = 2 * model.coef_
+    model.partial_fit(*labelled(dense(4)))
+    assert len(given) == 2
 
 
 def test_partial_fit_by_the_solver_of_an_earlier_part_follows_a_fit_without_a_learner() -> None:
@@ -287,7 +290,8 @@ def test_partial_fit_by_the_solver_of_an_earlier_part_follows_a_fit_without_a_le
     coefficients = []
     for keep in (True, False):
         model = bl.GLMClassifier(solver="sgd", random_state=0)
-        model.partial_fit(*labelled(dense(0)), classes=[0, 1])
+        for seed in (0, 3, 4):
+            model.partial_fit(*labelled(dense(seed)), classes=[0, 1])
         model.set_params(solver="newton").fit(*labelled(dense(1))).set_params(solver="sgd")
         model = model if keep else copy.deepcopy(model)
         coefficients.append(model.partial_fit(*labelled(dense(2))).coef_)

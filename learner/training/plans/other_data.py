@@ -37,7 +37,7 @@ def shapes_to_keep(
     plain = replica.trains and replica.complete and _in_memory(replica) and len(data.sides) == 1
     same = _same_parts(replica, wanted.parts, optimizer)
     numbers = replica.learned.mats().keys() <= state.tensors.keys()  # others would stay as they are
-    if not (plain and same and numbers and _blocks_fit(replica, data.training.shape)):
+    if not (plain and same and numbers and blocks_fit(replica, data.training.shape)):
         return None
     if _counts_anew(replica, wanted.parts.model.needs, data.of_rows):
         return None
@@ -49,9 +49,13 @@ def shapes_to_keep(
         names=data.names,
         target_names=data.target_names,
     )
+    return shapes if read_alike(replica, shapes) else None
+
+
+def read_alike(replica: Replica, shapes: Shapes) -> bool:
+    """Return whether other shapes have what the model reads of those that were planned."""
     before, read = replica.shapes, replica.noted.read - INITIAL
-    alike = all(getattr(shapes, name) == getattr(before, name) for name in read)
-    return shapes if alike else None
+    return all(getattr(shapes, name) == getattr(before, name) for name in read)
 
 
 def _in_memory(replica: Replica) -> bool:
@@ -60,7 +64,7 @@ def _in_memory(replica: Replica) -> bool:
     return replica.device == "cpu" and not in_files
 
 
-def _blocks_fit(replica: Replica, new: BlockShape) -> bool:
+def blocks_fit(replica: Replica, new: BlockShape) -> bool:
     """Return whether blocks of other data are as the planned ones, or have fewer entries."""
     planned = replica.blocks[0]  # scores and predictions may have made more room, but for X alone
     alike = (new.rows, new.columns, new.targets, new.dense) == (
