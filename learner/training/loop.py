@@ -40,11 +40,11 @@ class Meter:
 
     def pause(self) -> None:
         """Stop counting, and tell the progress."""
-        team, progress = self._team, self._progress
-        self._flops += team.flops - self._flops_at_start
-        self._flops_at_start = team.flops
+        team, progress, flops = self._team, self._progress, self._team.flops
+        self._flops += flops - self._flops_at_start
+        self._flops_at_start = flops
         ready = sum([reader.ready for reader in self._readers])
-        self._done = team.work() - self._before + Work(flops=self._flops, ready=ready)
+        self._done = team.work(self._flops, ready) - self._before
         self._show(self._done)
         progress.cache_bytes = team.nbytes
         if team.first.device != "cpu":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import add, sub
-from statistics import fmean
 from time import perf_counter
 from typing import Literal, NamedTuple, get_args
 
@@ -113,19 +112,22 @@ class Counter:
         self._begun = now
 
 
-def counted(caller: Counter, counters: Sequence[Counter]) -> Work:
-    """Return what was counted, without operations and the reader's queue.
+def counted(
+    caller: Counter, counters: Sequence[Counter], flops: int = 0, ready: float = 0.0
+) -> Work:
+    """Return what was counted. It is asked after each block, so it makes few objects.
 
     caller: of the thread that asks the replicas. counters: of the replicas.
+    flops, ready: what others have counted.
     """
-    seconds = caller.seconds
-    return Work(
-        blocks=sum([counter.blocks for counter in counters]),
-        rows=sum([counter.rows for counter in counters]),
-        nbytes=sum([counter.nbytes for counter in counters]),
-        seconds=sum(seconds.values()),
-        read=seconds["read"],
-        copy=fmean([counter.seconds["copy"] for counter in counters]),
-        compute=fmean([counter.seconds["compute"] for counter in counters]),
-        merge=seconds["merge"],
-    )
+    blocks = rows = nbytes = 0
+    copy = compute = 0.0
+    for counter in counters:
+        blocks += counter.blocks
+        rows += counter.rows
+        nbytes += counter.nbytes
+        copy += counter.seconds["copy"]
+        compute += counter.seconds["compute"]
+    each, seconds = len(counters), caller.seconds
+    whole, read, merge = sum(seconds.values()), seconds["read"], seconds["merge"]
+    return Work(blocks, rows, nbytes, flops, whole, read, copy / each, compute / each, merge, ready)

@@ -68,6 +68,7 @@ class Team:
         self._lanes = [Lane(f"blocklearn-model-{i}") for i in range(lanes)]
         self.apart = False  # whether replicas may differ
         self.counter = Counter() if self._lanes else self.first.counter  # of the calling thread
+        self._counters = [replica.counter for replica in replicas]
         self._merger: Merger | None = None
         self._needed = needed_tables(replicas, crew, sync_every, sync_weight)
         sides = range(len(self.first.trained) if crew.size > 1 else 0)
@@ -364,9 +365,9 @@ class Team:
         for replica in self.replicas:
             replica.intakes[side].widen(shape)
 
-    def work(self) -> Work:
-        """Return the work of training so far, without operations and the reader's queue."""
-        return counted(self.counter, [replica.counter for replica in self.replicas])
+    def work(self, flops: int = 0, ready: float = 0.0) -> Work:
+        """Return the work of training so far, with operations and the reader's queue as given."""
+        return counted(self.counter, self._counters, flops, ready)
 
     @property
     def flops(self) -> int:
