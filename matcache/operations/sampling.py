@@ -24,7 +24,7 @@ CAP = 8  # most particles of an entry; larger counts get heavier particles
 class Samples:
     """Topics drawn for the particles of X.
 
-    z: topics [sweeps x particles].
+    z: room for the topics of all particles in all sweeps, in an order of the backend.
     first: number of each entry's first particle [nnz].
     """
 

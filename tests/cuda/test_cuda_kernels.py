@@ -164,7 +164,7 @@ def test_the_sampler_draws_what_the_cpu_draws(threads: int, k: int, where: int) 
     with MatCache(threads=1) as memory:
         mats = [from_array(memory, a) for a in (phi, alpha, ids, key)]
         samples = sample_topics(from_sparse(memory, X), *mats, burn=burn, save=save)
-        table, z = samples.counts(k).numpy(), samples.z.data().copy()
+        table, z = samples.counts(k).numpy(), samples.z.data().reshape(-1, save).T.copy()
         first = samples.first.data()[0, : X.nnz].copy()
         flops = memory.stats().flops
     indptr, indices, values = X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data

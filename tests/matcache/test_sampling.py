@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from blocklearn.matcache import MatCache, ShapeError, SparseInput, from_array, from_sparse
 from blocklearn.matcache.cpu.topics.draws import AHEAD
-from blocklearn.matcache.operations.sampling import CAP, sample_topics
+from blocklearn.matcache.operations.sampling import CAP, Samples, sample_topics
 
 
 def draw(
@@ -39,7 +39,13 @@ def draw(
             x, table, prior, from_array(cache, ids[:, None]), key, burn=burn, save=save
         )
         particles = int(np.minimum(np.ceil(sp.csr_array(X).data), CAP).sum())
-        return samples.z.data()[:, :particles].copy(), samples.counts(len(alpha)).numpy()
+        return drawn(samples, particles), samples.counts(len(alpha)).numpy()
+
+
+def drawn(samples: Samples, particles: int) -> Any:
+    """Return a copy of the topics of the particles, as the CPU lays them out [save x particles]."""
+    by_particle = samples.z.data().reshape(-1, samples.z.shape[0])
+    return by_particle[:particles].T.copy()
 
 
 @pytest.mark.parametrize("k", [1, 17, 100, 161])  # each takes a second to compile
@@ -125,7 +131,7 @@ def test_a_larger_block_draws_what_it_draws_alone(entries: int) -> None:
                 indices=matrix.indices.astype(np.int32),
                 values=matrix.data,
             )
-            z = sample_topics(x, *mats, key, burn=1, save=2).z.data()[:, : matrix.nnz * CAP]
+            z = drawn(sample_topics(x, *mats, key, burn=1, save=2), matrix.nnz * CAP)
         words = [s for s in block.pattern.dependents.values() if s.label.startswith("words")]
         assert words[0].shape[0] * words[0].shape[1] >= matrix.nnz * CAP + AHEAD
         alone, _ = draw(matrix, phi, alpha[0], burn=1, save=2)

@@ -38,10 +38,9 @@ def _topic_counts(
 ) -> None:
     active, starts, _, positions = turned(cache, pattern)
     work = Work(entry=z.shape[0], fixed=out.shape[0] * out.shape[1])
-    sums = cache.result(
-        ("sums of topics", out.shape[1]), (cache.backend.threads, out.shape[1]), np.float64, "sums"
-    )
-    call = [active, starts, positions, values.data()[0], first.data()[0], z.data()]
+    shape = (cache.backend.threads, 2 * out.shape[1])
+    sums = cache.result(("sums of topics", shape), shape, np.float64, "sums")
+    call = [active, starts, positions, values.data()[0], first.data()[0], _by_particle(z)]
     call += [sums.data(), out.data(), int(isinstance(pattern, LocalPattern))]
     cache.backend.run(topic_counts, column_bounds(cache, pattern, work), *call)
 
@@ -63,11 +62,16 @@ def _sample_topics(cache: MatCache, draws: Draws) -> None:
     particles = (indptr, X.shape[0], values, first.data()[0])
     call: list[Any] = [indptr, indices, values, first.data()[0]]
     call += [mat.slot.data() for mat in (draws.row_ids, draws.key, phi, draws.alpha)]
-    call += [draws.burn, z.data(), work, _sweep(cache, vectors, 0)]
+    call += [draws.burn, _by_particle(z), work, _sweep(cache, vectors, 0)]
     call += [counts.data(), state.data().reshape(threads, 5, -1)]
     cache.backend.call(count_particles, *particles)
     cache.backend.run(sample_rows, row_bounds(cache, X.shape[0], pattern), *call)
     cache.backend.call(count_draws, *particles, draws.flops_each, cache.backend.operations)
+
+
+def _by_particle(z: Slot) -> Any:
+    """Return the room of drawn topics as [particles x sweeps]: those of one are read together."""
+    return z.data().reshape(-1, z.shape[0])
 
 
 @launches("split_tokens", "cpu", only_calls=True)

@@ -61,18 +61,21 @@ def topic_counts(chunk, thread, bounds, active, starts, t_pos, values, first, z,
 
     local: 1: out[a] is that of the a-th column that occurs; else 0.
 
-    z: uint16 [saved sweeps x particles].
-    sums: float64 [threads x k], scratch.
+    z: uint16 [particles x saved sweeps].
+    sums: float64 [threads x 2 k], scratch.
     out: float32 [columns x k].
 
     Weights are whole multiples of 2^-30 of the column's largest, so their sums are exact in any
-    order. Rows of absent columns are zeroed by the chunk that reaches them.
+    order. Sweeps take turns at two sums, since an addition waits for the one before to the same
+    number. Rows of absent columns are zeroed by the chunk that reaches them.
     """
-    k, sweeps = out.shape[1], z.shape[0]
+    k, sweeps, own = out.shape[1], z.shape[1], sums[thread]
     first_column, last_column = bounds[chunk], bounds[chunk + 1]
     begin = first_column
     if first_column and not local:
         begin = active[first_column - 1] + 1
+    for j in range(2 * k):
+        own[j] = 0
     for a in range(first_column, last_column):
         column = a if local else active[a]
         for c in range(begin, column):
@@ -83,16 +86,18 @@ def topic_counts(chunk, thread, bounds, active, starts, t_pos, values, first, z,
         for e in range(starts[a], starts[a + 1]):
             largest = max(largest, share(values[t_pos[e]], sweeps))
         grid = math.ldexp(1.0, math.frexp(largest)[1] - 31)
-        for j in range(k):
-            sums[thread, j] = 0
         for e in range(starts[a], starts[a + 1]):
             i = t_pos[e]
             weight = np.rint(share(values[i], sweeps) / grid)
             for p in range(first[i], first[i] + particles(values[i])):
-                for s in range(sweeps):
-                    sums[thread, z[s, p]] += weight
+                for s in range(0, sweeps - 1, 2):
+                    own[z[p, s]] += weight
+                    own[k + z[p, s + 1]] += weight
+                if sweeps % 2:
+                    own[z[p, sweeps - 1]] += weight
         for j in range(k):
-            out[column, j] = sums[thread, j] * grid
+            out[column, j] = (own[j] + own[k + j]) * grid
+            own[j] = own[k + j] = 0
     if last_column == bounds[bounds.size - 1] and (chunk == 0 or first_column < last_column):
         for c in range(begin, out.shape[0]):
             for j in range(k):
@@ -154,7 +159,7 @@ def sample_rows(
     phi: float32 [columns x k], positive, up to a factor per column.
     alpha: [1 x k].
     first: from `count_particles`.
-    z: uint16 [saved sweeps x particles], the topics after each saved sweep.
+    z: uint16 [particles x saved sweeps], the topics after each saved sweep.
     work: a record.
     sweep_at: the address of a kernel of `sweep_of`, for the number of topics.
     scratch: float32 [threads x PARTS x padded(k)], see `run_sweep`.
@@ -183,9 +188,9 @@ def sample_rows(
                 )  # fmt: skip
                 if d >= 0 and sweep >= burn:
                     for i in range(start, stop):
-                        z[sweep - burn, i] = work.topics[i]
+                        z[i, sweep - burn] = work.topics[i]
                 sweep += 1
-                if d < 0 or sweep == burn + z.shape[0]:
+                if d < 0 or sweep == burn + z.shape[1]:
                     d, sweep, start, stop = -1, 0, np.int64(0), np.int64(0)
                     while start == stop and row < end:
                         start, stop = prepare(
