@@ -148,7 +148,7 @@ class LDA(LDASettings):
         self.scale.set(block.whole_rows / max(block.rows, 1))
         if self.inference == "gibbs" and block.phase >= min(self.warm, 1):
             X, alpha = self._tempered(block)
-            X, phi = self._topics_of(X, geometric=False)
+            X, phi = self._topics_drawn(X)
             rounds = {"burn": self.burn_in, "save": self.fresh.sweeps}
             drawn = sample_topics(X, phi, alpha, block.row_ids, block.key, **rounds)
             statistics = drawn.counts(self.topics)
@@ -202,6 +202,13 @@ class LDA(LDASettings):
         phi = self.phi
         phi <<= self.geometric_topics() if geometric else self.mean_topics()
         return X, phi
+
+    def _topics_drawn(self, X: Sparse) -> tuple[Sparse, Table]:
+        """Return X, and phi of a block whose topics are drawn: only rows of its words are made."""
+        if self.column_sums:
+            return self.topics_in(X, self.column_sums["lambda"], geometric=False)
+        mean_topics_of(X.T, self.phi, self.lam, colsum(self.lam))
+        return X, self.phi
 
     def topics_in(self, X: Sparse, sums: Row, *, geometric: bool) -> tuple[Sparse, Table]:
         """Return X, and phi for the words that occur in it: see `local`.
