@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from .source import LabelledSource as LabelledSource
     from .source import NamedRowsSource as NamedRowsSource
     from .source import ParallelSource as ParallelSource
+    from .source import QuickSource as QuickSource
     from .source import TwoSidedSource as TwoSidedSource
     from .source import notes_of as notes_of
     from .source import row_names as row_names

@@ -14,7 +14,7 @@ from blocklearn.matcache.threads import MOMENT, start
 from .arrays.block_shape import Zeros, block_bytes
 from .block import HostBlock
 from .errors import DataError, ReadError
-from .source import DataSource, KeepingSource, readers_of
+from .source import DataSource, KeepingSource, QuickSource, readers_of
 
 READ_AHEAD_BYTES = 1 << 30
 
@@ -132,6 +132,8 @@ class ReadAhead:
         """
         self._source, self._prepare = source, prepare
         self._keeping = source if prepare is None and isinstance(source, KeepingSource) else None
+        quick = prepare is None and isinstance(source, QuickSource) and source.quick
+        self._quick = quick  # blocks without an index need no thread
         self._readers = readers_of(source) if readers is None else readers
         if ring is None:
             nbytes = block_bytes(source.shape, indexed=indexed)
@@ -220,9 +222,10 @@ class ReadAhead:
     def _ask(self) -> None:
         """Ask for the next blocks of the order while places are free."""
         assert self.order is not None
+        at_hand = self._quick and not self.order.indexed
         while self._free and (index := next(self._indices, None)) is not None:
-            place, kept = self._free[0], False
-            if self._keeping is not None:
+            place, kept = self._free[0], at_hand
+            if not kept and self._keeping is not None:
                 kept = self._keeping.kept(self.order.number, index)
             place.index, place.task = index, None if kept else Task(self.order, place)
             self._ahead.append(place)

@@ -210,6 +210,15 @@ class KeepingSource(Protocol):
 
 
 @runtime_checkable
+class QuickSource(Protocol):
+    """A source whose blocks may take less time to read than a thread takes to wake up."""
+
+    @property
+    def quick(self) -> bool:
+        """Whether the training thread reads blocks itself, if they need no transposed index."""
+
+
+@runtime_checkable
 class DealingSource(Protocol):
     """A source whose order can keep parts of the rows apart."""
 

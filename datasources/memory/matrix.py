@@ -32,6 +32,7 @@ from .row_numbers import RowNumbers
 KEEP_BYTES = 2**30
 FEW_LABELS = 2**14  # so few numbers are written into a block without a thread
 FEW_NUMBERS = 2**12  # so few are gathered into a block in less time than a thread takes to wake up
+FEW_ENTRIES = 3 * 2**12  # of a sparse block without its transposed index, which takes most of it
 
 
 class MatrixSource(Described):
@@ -110,6 +111,7 @@ class MatrixSource(Described):
         self._order, matrix = order, self._matrix
         if isinstance(matrix, CSR):
             self._shape = replace(self._shape, nnz=order.largest(np.diff(matrix.indptr)))
+        self._entries = self.nnz // max(order.blocks, 1)  # of a sparse block, on average
         self._shelf = Shelf(min(self._keep_bytes, self._needed()))
 
     def dealt(self, parts: int) -> "MatrixSource":
@@ -273,9 +275,16 @@ class MatrixSource(Described):
         shape = self._shape
         if shape.rows * shape.targets > FEW_LABELS:
             return False
-        if (shape.rows * shape.columns if shape.dense else shape.nnz) <= FEW_NUMBERS:
+        if (shape.rows * shape.columns if shape.dense else self._entries) <= FEW_NUMBERS:
             return True
         return self._shelf.get(self._order.number(pass_, index)) is not None
+
+    @property
+    def quick(self) -> bool:
+        """Whether blocks are sparse and rather small, with few labels to write."""
+        shape = self._shape
+        few = not shape.dense and self._entries <= FEW_ENTRIES
+        return few and shape.rows * shape.targets <= FEW_LABELS
 
     def _needed(self) -> int:
         """Return the bytes needed to keep all blocks; 0 if they differ from pass to pass."""

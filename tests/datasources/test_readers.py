@@ -201,11 +201,35 @@ def test_a_matrix_says_what_it_keeps(shuffle: Any) -> None:
 
 def test_small_blocks_of_a_matrix_are_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     X = sparse.csr_array(np.eye(12, dtype=np.float32)[np.arange(90) % 12])
-    for data, numbers in ((X, 20), (X.toarray(), 20 * 12)):
+    for data, numbers in ((X, 18), (X.toarray(), 20 * 12)):  # entries on average
         source = MatrixSource(data, block_rows=20, shuffle=True)
         for few in (numbers - 1, numbers):
             monkeypatch.setattr("blocklearn.datasources.memory.matrix.FEW_NUMBERS", few)
             assert source.kept(0, 0) == (few == numbers)
+
+
+@pytest.mark.parametrize("few", [17, 18])
+def test_rather_small_blocks_need_a_thread_for_their_index_alone(
+    few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They have 18 entries on average."""
+    monkeypatch.setattr("blocklearn.datasources.memory.matrix.FEW_NUMBERS", 0)
+    monkeypatch.setattr("blocklearn.datasources.memory.matrix.FEW_ENTRIES", few)
+    X = sparse.csr_array(np.eye(12, dtype=np.float32)[np.arange(90) % 12])
+    readers: list[str] = []
+
+    class Told(MatrixSource):
+        def read(self, pass_: int, index: int, into: HostBlock) -> None:
+            readers.append(threading.current_thread().name)
+            super().read(pass_, index, into)
+
+    with Reader(Told(X, block_rows=20, shuffle=True)) as reader:
+        for indexed in (True, False):
+            readers.clear()
+            for block in reader.blocks(0, indexed=indexed):
+                assert block.has_index == indexed
+            own = {threading.current_thread().name} if few == 18 and not indexed else set()
+            assert set(readers) == (own or {"blocklearn-reader"})
 
 
 def test_without_an_index_there_is_none() -> None:
