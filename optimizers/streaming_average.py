@@ -77,7 +77,12 @@ class StreamingAverage(StatisticsOptimizer):
             p.wake(X, self._now)
 
     def step(self, updates: Mapping[str, Any], objective: Objective | None = None) -> None:
-        """Set w <- (1 - rho) w + rho u, in one kernel with the expression u."""
+        """Set w <- (1 - rho) w + rho u, in one kernel with the expression u.
+
+        A block without updates is no step.
+        """
+        if not updates:
+            return
         self.cache.each_block(self._advance)
         for name, update in updates.items():
             if isinstance(update, SparseEstimate):

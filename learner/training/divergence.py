@@ -53,7 +53,7 @@ class FiniteCheck:
         """
         replica = team.first
         files = replica.files
-        if isinstance(files, TableFiles):
+        if files is not None and isinstance(files, TableFiles):
             rows = replica.occurring
             found = files.tables.keys() & replica.model.parameters.keys()
             finite = ((name, is_finite(files.tables[name].array[rows])) for name in sorted(found))

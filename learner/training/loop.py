@@ -46,11 +46,12 @@ class Meter:
         ready = sum([reader.ready for reader in self._readers])
         self._done = team.work(self._flops, ready) - self._before
         self._show(self._done)
+        first = team.first
         progress.cache_bytes = team.nbytes
-        if team.first.device != "cpu":
+        if first.device != "cpu":
             progress.device_bytes = progress.cache_bytes
         progress.allocations_after_warmup = team.late_allocations
-        if isinstance(files := team.first.files, TableFiles):
+        if first.files is not None and isinstance(files := first.files, TableFiles):
             progress.table_pages = files.asked
             progress.table_wait_seconds = files.live.waited
 
