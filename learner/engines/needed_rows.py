@@ -269,7 +269,7 @@ class NeededRows:
             numbers = np.arange(min(step, end - start), dtype=np.int32)
             self.owned.hold(tables, numbers + np.int32(start))
             ids = self.owned.ids_of(numbers + np.int32(start))
-            rows = self.owned.rows[start : start + step]
+            rows = self.owned.rows[start : start + len(numbers)]
             found = rows[None] if len(times) == 1 else np.repeat(rows[None], len(times), axis=0)
             for some, now in zip(found, times, strict=True):
                 self._rest.wake(ids, some, now)
