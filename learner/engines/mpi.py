@@ -32,23 +32,23 @@ def connect(patience: float) -> Exchange:
 
     Raises ModuleNotFoundError if mpi4py or a library of MPI is missing.
     """
-    try:
-        with _deadline(patience):
+    with _deadline(patience):
+        try:
             from mpi4py import MPI
-    except (ImportError, RuntimeError) as error:
-        raise ModuleNotFoundError(
-            f"engine=mpi: needs mpi4py and a library of MPI ({error}). pip install "
-            "'blocklearn[mpi]' brings both; on a cluster, build mpi4py with its own MPI."
-        ) from error
-    return MPIExchange(MPI, patience)
+        except (ImportError, RuntimeError) as error:
+            raise ModuleNotFoundError(
+                f"engine=mpi: needs mpi4py and a library of MPI ({error}). pip install "
+                "'blocklearn[mpi]' brings both; on a cluster, build mpi4py with its own MPI."
+            ) from error
+        return MPIExchange(MPI, patience)
 
 
 @contextmanager
 def _deadline(seconds: float) -> Iterator[None]:
     """End this process, with the stacks of its threads, if a `with` statement takes longer.
 
-    The library starts in it, and waits for all workers: Python can do nothing meanwhile. A process
-    has one such timer, so this ends one that the program has set.
+    The library starts in it, and makes a communicator: it waits for all workers, and Python can do
+    nothing meanwhile. A process has one such timer, so this ends one that the program has set.
     """
     standard_error = 2
     faulthandler.dump_traceback_later(min(seconds, LONGEST), exit=True, file=standard_error)

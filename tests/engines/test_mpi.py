@@ -136,17 +136,20 @@ def test_other_numbers_of_processes(workers: int, tmp_path: Path) -> None:
 
 
 STOPPED = """\
-import os, signal
+import os, signal, sys
 from blocklearn.learner.engines.mpi import connect
 if os.environ["PMI_RANK"] == "1":
+    if sys.argv[1] == "after":
+        from mpi4py import MPI
     os.kill(os.getpid(), signal.SIGSTOP)
 connect(1.0)
 """
 
 
-def test_a_worker_that_is_stopped_while_mpi_starts_is_noticed() -> None:
-    """The library waits for it without a deadline."""
-    run = mpiexec(2, "-c", STOPPED)
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_worker_that_is_stopped_while_mpi_starts_is_noticed(when: str) -> None:
+    """Before the library starts, or before its first call: it waits for it without a deadline."""
+    run = mpiexec(2, "-c", STOPPED, when)
     assert run.returncode != 0
     assert "Timeout (0:00:01)!" in run.stderr
 
