@@ -21,15 +21,12 @@ Rows of a block lie far apart in a table. So a worker reads and writes them in a
 an owner has its own side by side.
 
 Zhao, Canny 2014, "Kylix: A Sparse Allreduce for Commodity Clusters", without adding on the way.
-
-Longer than 300 lines: the three exchanges share what tells which worker owns a row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +34,10 @@ from numpy.typing import NDArray
 from blocklearn.matcache.cpu.pool import Pool
 
 from . import row_loops, row_sums
-from .crew import Crew, bounds
+from .crew import Crew
 from .dealt import Dealt, bounds_of, split
+from .errands import Aside, at_once
+from .given_rows import Clock, GivenRows, KeptRows, Rest
 from .owned_rows import OwnedRows, OwnPart
 from .row_loops import Ids, Keys
 from .row_places import Arrays, LaidRows, Scratch, width
@@ -47,26 +46,6 @@ from .whole_sums import column_sums
 
 PIECE = 2**22
 """Numbers that all workers gather at a time."""
-
-
-Clock = NDArray[np.float64]
-
-
-class Rest(Protocol):
-    """Brings copies of rows up to date that rest while their column does not occur."""
-
-    @property
-    def now(self) -> Clock:
-        """The clock of this worker."""
-
-    def settle(self, at: Ids, rows: NDArray[np.float32]) -> None:
-        """Bring rows up to date that this worker has read.
-
-        at: their places in the tables. rows: of all tables, side by side.
-        """
-
-    def wake(self, ids: Ids, rows: NDArray[np.float32], now: Clock) -> None:
-        """Bring rows to this clock that a worker has not read since the last merge."""
 
 
 class Came(NamedTuple):
@@ -80,21 +59,6 @@ class Came(NamedTuple):
     places: Ids
 
 
-class KeptRows:
-    """Memory for rows that travel: kept, because the system clears new memory before its use."""
-
-    def __init__(self) -> None:
-        self._numbers = np.empty(0, np.float32)
-
-    def rows(self, count: int, columns: int) -> NDArray[np.float32]:
-        """Return memory for so many rows. It has any numbers, and lasts until the next call."""
-        size = count * columns
-        if self._numbers.size < size:
-            self._numbers = np.empty(0, np.float32)  # freed before more is taken
-            self._numbers = np.empty(size + size // 8, np.float32)
-        return self._numbers[:size].reshape(count, columns)
-
-
 class NeededRows:
     """What a worker has of tables [rows x any], float32, whose rows have owners.
 
@@ -103,7 +67,7 @@ class NeededRows:
     - swap: `Exchange.exchange`, or one with the same meaning.
     - rest: brings rows up to date that rest while no block reads them; None: they do not change.
     - scratch: the tables have rows only between two merges; None: row r is always in place r.
-    - pieces: in how many a merge exchanges rows, which bounds its memory.
+    - aside: begins exchanges of a merge, so that a piece is added up while the next one travels.
     - pool: whose threads share what `arrive` and `merge` do, but not `ask`: a block may train then.
 
     behind: whether rows of the tables may be old. It is the same on all workers.
@@ -118,18 +82,20 @@ class NeededRows:
         rest: Rest | None = None,
         scratch: Scratch | None = None,
         *,
-        pieces: int = 1,
+        aside: Aside = at_once,
         pool: Pool | None = None,
     ) -> None:
         self._crew, self._swap, self._rest = crew, swap, rest
         self._scratch, self._pool = scratch, pool or Pool(1)
         self._laid = LaidRows(scratch, self._pool)
         self.owned, self._count = OwnedRows(crew, rows, LaidRows(scratch), scratch), rows
-        self._ranges = bounds(-(-rows // crew.size), pieces)  # of own rows, alike on all workers
         self._read = np.zeros(-(-rows // 8), np.uint8)  # bits, since the last merge
         self._wanted: list[Ids] = []  # the rows that each fetch since then was the first to read
         self._asked: list[Keys] = []  # own rows that workers have fetched since then
-        self._sent, self._got = KeptRows(), KeptRows()
+        memory = [(KeptRows(), KeptRows()) for _ in range(2)]
+        self._sent, self._got = memory[0]
+        each = -(-rows // crew.size)
+        self._given = GivenRows(crew, each, swap, aside, self._laid, rest, memory)
         self.behind = scratch is not None and rest is not None  # owners draw all rows
 
     def begin(self, tables: Arrays) -> None:
@@ -213,42 +179,24 @@ class NeededRows:
 
         Owners know from `fetch` which rows these are. All workers have fetched, if only no rows.
 
-        Rows that rest change without being read, so all are merged.
+        Rows that rest change without being read, so all are merged. A piece of the rows is added up
+        while the next one travels.
         """
         read, keys = np.sort(np.concatenate(self._wanted)), np.sort(np.concatenate(self._asked))
         now = [] if self._rest is None else self._rest.now.tolist()
-        clocks = np.array(self._crew.gather(now))
-        times, kinds = np.unique(clocks, axis=0, return_inverse=True)
-        kinds = kinds.reshape(-1)
-        for first, end in pairwise(self._ranges):
-            low, high = np.searchsorted(keys, [first << 32, end << 32])
-            own = keys[low:high]
-            heads = bounds_of(np.bincount(own & row_sums.LOW, minlength=kinds.size))
-            low, high = np.searchsorted(read, [first * self._crew.size, end * self._crew.size])
-            given = self._given(tables, read[low:high], own.size)
-            for changing in self._changing(tables, own, times, first, end):
-                numbers, some, before = changing
-                row_sums.merge(self._pool, numbers, some, heads, given, kinds, before)
+        found = self._crew.gather([now, self._given.cuts(keys, width(tables))])
+        clocks, cuts = zip(*found, strict=True)
+        times, kinds = np.unique(np.array(clocks), axis=0, return_inverse=True)
+        kinds, ranges = kinds.reshape(-1), self._given.ranges(cuts)
+        with self._given.pieces(tables, read, keys, ranges) as pieces:
+            for first, end, own, rows in pieces:
+                heads = bounds_of(np.bincount(own & row_sums.LOW, minlength=kinds.size))
+                for changing in self._changing(tables, own, times, first, end):
+                    numbers, some, before = changing
+                    row_sums.merge(self._pool, numbers, some, heads, rows, kinds, before)
         self._forget([read])
         self.behind = True
         return read
-
-    def _given(self, tables: Arrays, read: Ids, count: int) -> NDArray[np.float32]:
-        """Give rows that blocks have read to their owners; return what all give to this worker.
-
-        count: of these.
-        """
-        dealt = Dealt.to(self._crew.size, read)
-        rows = self._sent.rows(read.size, width(tables))
-        at = self._laid.at(read)
-        self._laid.take(tables, at, rows, dealt.places)
-        if self._rest is not None:
-            by_owner = np.empty_like(at)
-            by_owner[dealt.places] = at
-            self._rest.settle(by_owner, rows)
-        found = self._got.rows(count, rows.shape[1])
-        self._swap(split(rows, dealt.bounds), found.reshape(-1))
-        return found
 
     def _changing(
         self, tables: Arrays, keys: Keys, times: Clock, first: int, end: int

@@ -12,6 +12,7 @@ from ..engines.cost import (
     needed_seconds,
     sparse_seconds,
 )
+from ..engines.given_rows import PIECE
 from ..figures import duration, size
 from ..files.table_files import TableFiles
 from ..learner import Learner
@@ -53,8 +54,10 @@ def exchange_lines(learner: Learner, workers: int) -> Iterator[str]:
             f"  the rows that the next blocks need, at most {needs.touched:,}: about "
             f"{duration(needed)}, and what differs at the end of a pass"
         )
-        each = first.intakes[0].shape.nnz if in_files else needs.touched
-        room = int(KEPT * needs.row_bytes * min(each, first.shapes.columns))
+        block = needs.row_bytes * min(first.intakes[0].shape.nnz, first.shapes.columns)
+        whole = int(needs.row_bytes * needs.touched)
+        piece = min(4 * PIECE, whole)  # the first lies where rows of a block lie
+        room = int(KEPT * (max(block, piece) + (piece if piece < whole else 0)))
         yield f"  rows on their way take at most about {size(room)} more than is planned above"
         if in_files:
             yield "  chosen, because tables lie in files: the rows that the next blocks need"

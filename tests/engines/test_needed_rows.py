@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -12,12 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import blocklearn as bl
-from blocklearn.learner.engines import row_sums, row_threads
+from blocklearn.learner.engines import given_rows, row_sums, row_threads
 from blocklearn.learner.engines.cost import Needs, Network, Sizes, needed_seconds, sparse_seconds
 from blocklearn.learner.engines.crew import Crew
+from blocklearn.learner.engines.errands import one_ahead
 from blocklearn.learner.engines.exchange import Exchange
-from blocklearn.learner.engines.needed_rows import KeptRows, NeededRows
+from blocklearn.learner.engines.given_rows import KeptRows
+from blocklearn.learner.engines.needed_rows import NeededRows
 from blocklearn.learner.training.teams import needed_tables
+from blocklearn.learner.training.teams.lane import Lane
 from blocklearn.matcache.cpu.pool import Pool
 from blocklearn.models import FM, GLM, LDA, Model
 from blocklearn.optimizers import FTRL, LBFGS, AdaGrad, Adam
@@ -36,6 +41,52 @@ def test_fetched_rows_have_the_bits_of_numpy(workers: int, degrees: tuple[int, .
         workers, lambda own: [needed_cases.by_workers(case, own, degrees) for case in cases]
     )
     needed_cases.check(found, cases)
+
+
+@pytest.mark.parametrize("each", [1, 7, 100])
+def test_a_piece_of_a_merge_travels_in_another_thread_while_one_is_added_up(
+    each: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the size of pieces is, and whatever a worker gives and gets of them."""
+    monkeypatch.setattr(given_rows, "PIECE", each)
+    cases = needed_cases.CASES
+
+    def work(own: Exchange) -> tuple[list[list[bytes]], int]:
+        lane, begun = Lane("pieces"), [0]
+
+        def aside(*call: Any) -> Any:
+            begun[0] += 1
+            return lane.ask(*call)
+
+        made = [needed_cases.by_workers(case, own, aside=aside) for case in cases]
+        assert made == [needed_cases.by_scratch(case, own, aside) for case in cases]
+        lane.close()
+        return made, begun[0]
+
+    made, begun = zip(*results(3, work), strict=True)
+    needed_cases.check(made, cases)
+    assert len({*begun}) == 1 and begun[0] > 2 * sum(case.merges for case in cases)
+
+
+@pytest.mark.parametrize("failing", ["first", "last", "between"])
+def test_no_piece_is_under_way_after_a_failure(failing: str) -> None:
+    """Calls that have begun end first: they hold memory, and the connection to other workers."""
+    lane, over = Lane("pieces"), list[int]()
+
+    def call(number: int) -> int:
+        time.sleep(0.01)
+        over.append(number)
+        if (failing, number) in {("first", 0), ("last", 2)}:
+            raise OSError(failing)
+        return number
+
+    begun = (lane.ask(call, number) for number in range(3))
+    with pytest.raises(OSError, match=failing), closing(one_ahead(begun)) as found:
+        for number in found:
+            if (failing, number) == ("between", 0):
+                raise OSError(failing)
+    assert over == ([0, 1] if failing != "last" else [0, 1, 2])
+    lane.close()
 
 
 def test_threads_of_a_worker_share_rows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,6 +271,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             found.extend(self.names)
 
     monkeypatch.setattr(needed_tables, "FEW", 0)
+    monkeypatch.setattr(given_rows, "PIECE", 100)
     monkeypatch.setattr(needed_tables, "needed_seconds", lambda needs: 0.0)
     monkeypatch.setattr(needed_tables, "NeededTables", Noted)
     return found

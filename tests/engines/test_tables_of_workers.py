@@ -10,11 +10,11 @@ import pytest
 
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
+from blocklearn.learner.engines import given_rows
 from blocklearn.learner.engines.exchange import Exchange
 from blocklearn.learner.errors import ConfigError, DivergedError, PageError, WorkerError
 from blocklearn.learner.files.table_files import TableFiles
 from blocklearn.learner.training.replicas.replica import Replica
-from blocklearn.learner.training.teams import needed_tables
 from blocklearn.optimizers import CombinationError
 from tests.engines.test_workers import Stops
 from tests.support.filed_workers import MODELS, data_of, filed, made, whole
@@ -27,7 +27,7 @@ def test_workers_learn_what_replicas_learn_in_memory(
     name: str, workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of two workers, one has no block in the last round of a pass. Merges have several pieces."""
-    monkeypatch.setattr(needed_tables, "PIECE_BYTES", 400)
+    monkeypatch.setattr(given_rows, "PIECE", 100)
     expected = whole(made(name, replicas=workers).fit())
     assert results(workers, lambda own: filed(name, tmp_path, own)) == [expected] * workers
     assert list(tmp_path.iterdir()) == []

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from blocklearn.learner.engines.open import opened
+from blocklearn.learner.training.teams.lane import Lane
 from tests.engines.test_workers import CASES, learnt, trained
 from tests.support import exchange_cases, needed_cases
 from tests.support.filed_workers import filed
@@ -29,9 +30,13 @@ def main(out: Path, *names: str) -> None:
     found: dict[str, Any] = {
         "merged": [exchange_cases.merged(case, own) for case in exchange_cases.CASES],
         "filled": exchange_cases.filled(own),
-        "fetched": [needed_cases.by_workers(case, own) for case in needed_cases.CASES],
     }
+    lane = Lane("pieces")
     with few_travel():
+        fetched = [
+            needed_cases.by_workers(case, own, aside=lane.ask) for case in needed_cases.CASES
+        ]
+        found["fetched"] = fetched
         found["learnt"] = {name: learnt(trained(CASES[name], engine=own)) for name in names}
     found["filed"] = {name: filed(name, out / "tables", own) for name in FILED}
     (out / f"worker-{own.rank}").write_bytes(pickle.dumps(found))

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blocklearn.learner.engines.crew import Crew
+from blocklearn.learner.engines.errands import Aside, at_once
 from blocklearn.learner.engines.exchange import Exchange
 from blocklearn.learner.engines.needed_rows import NeededRows
 from blocklearn.learner.engines.nested import Nested
@@ -119,7 +120,7 @@ class Sheet:
         return b"".join(table[self.places_of(columns)].tobytes() for table in self.tables)
 
 
-def by_scratch(case: Case, own: Exchange) -> list[bytes]:
+def by_scratch(case: Case, own: Exchange, aside: Aside = at_once) -> list[bytes]:
     """Do what `by_workers` does, with tables that forget their rows at each merge.
 
     They begin with rows that were given, or with first values. Another thread asks for rows, which
@@ -129,7 +130,8 @@ def by_scratch(case: Case, own: Exchange) -> list[bytes]:
     if case.rounds > 1:
         sheet = Sheet([np.zeros_like(table) for table in case.before()])
         sheet.given(case.before())
-    rows, found = NeededRows(Crew(own), case.rows, own.exchange, scratch=sheet, pieces=3), []
+    crew, found = Crew(own), []
+    rows = NeededRows(crew, case.rows, own.exchange, scratch=sheet, aside=aside)
     for merge in range(case.merges):
         rows.begin(sheet.tables)
         blocks = [*case.blocks(own.rank, merge)]
@@ -155,11 +157,16 @@ def by_scratch(case: Case, own: Exchange) -> list[bytes]:
 
 
 def by_workers(
-    case: Case, own: Exchange, degrees: Sequence[int] = (), pool: Pool | None = None
+    case: Case,
+    own: Exchange,
+    degrees: Sequence[int] = (),
+    pool: Pool | None = None,
+    aside: Aside = at_once,
 ) -> list[bytes]:
     """Return what the blocks of this worker have read, and the tables at the end."""
     swap = Nested(own, degrees).exchange if degrees else own.exchange
-    tables, rows = case.before(), NeededRows(Crew(own), case.rows, swap, pool=pool)
+    tables = case.before()
+    rows = NeededRows(Crew(own), case.rows, swap, aside=aside, pool=pool)
     found = []
     for merge in range(case.merges):
         blocks = [*case.blocks(own.rank, merge)]

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import pytest
 
+from blocklearn.learner.engines import given_rows
 from blocklearn.learner.engines.exchange import Exchange
 from blocklearn.learner.training.teams import needed_tables, trained_rows
 from tests.support.thread_workers import thread_exchanges
@@ -47,9 +48,10 @@ def results(size: int, work: Callable[[Exchange], Result]) -> list[Result]:
 
 @contextmanager
 def few_travel() -> Iterator[None]:
-    """Let rows that blocks need, and those of states, travel early, few as they are."""
+    """Let few rows travel early and in pieces: those that blocks need, and those of states."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(needed_tables, "FEW", 0)
+        patch.setattr(given_rows, "PIECE", 100)
         patch.setattr(needed_tables, "needed_seconds", lambda needs: 0.0)
         patch.setattr(trained_rows, "MANY", 0)
         yield

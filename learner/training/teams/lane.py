@@ -6,9 +6,11 @@ import threading
 import weakref
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from blocklearn.matcache.threads import MOMENT, start
+from blocklearn.matcache.threads import start
+
+from ...engines.errands import Errand
 
 Result = TypeVar("Result")
 
@@ -28,44 +30,6 @@ class Numbered(Protocol):
 Piece = TypeVar("Piece", bound=Numbered)
 
 
-class Errand(Generic[Result]):
-    """A call that a lane makes."""
-
-    def __init__(self, work: Callable[..., Result], args: tuple[Any, ...]) -> None:
-        """Note the call `work(*args)`."""
-        self._call = work, args
-        self._found: list[Result] = []
-        self._error: BaseException | None = None
-        self._over = False
-        self._working = threading.Lock()
-        self._working.acquire()
-
-    def run(self) -> None:
-        """Make the call, and keep its result or its error."""
-        work, args = self._call
-        try:
-            self._found.append(work(*args))
-        except BaseException as error:
-            self._error = error
-        self._over = True
-        self._working.release()
-
-    def wait(self) -> None:
-        """Wait until the call is over, in short slices.
-
-        Python delivers a signal only between waits, so one long wait could swallow a Ctrl-C.
-        """
-        while not self._over:
-            self._working.acquire(timeout=MOMENT)
-
-    def result(self) -> Result:
-        """Return the result, or raise the error, when the call is over."""
-        self.wait()
-        if self._error is not None:
-            raise self._error
-        return self._found[0]
-
-
 class Lane:
     """A thread that makes calls in the order in which they are asked for.
 
@@ -79,7 +43,7 @@ class Lane:
         self._thread: threading.Thread | None = None
         self._stop = weakref.finalize(self, self._errands.put, None)
 
-    def ask(self, work: Callable[..., Result], *args: Any) -> Errand[Result]:
+    def ask(self, work: Callable[..., Result], /, *args: Any) -> Errand[Result]:
         """Ask for the call `work(*args)`. Raises `ThreadStartError` if no thread can start."""
         if self._thread is None:
             thread = threading.Thread(

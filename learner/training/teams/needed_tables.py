@@ -20,6 +20,7 @@ from blocklearn.optimizers import AtRest, CombinationError
 from ...engines.choice import FEW, Choice
 from ...engines.cost import Needs, dense_seconds, needed_seconds, sparse_seconds
 from ...engines.crew import Crew
+from ...engines.errands import Aside, Errand, at_once
 from ...engines.needed_rows import Came, NeededRows
 from ...engines.owned_rows import OwnPart
 from ...engines.row_places import Arrays, Scratch
@@ -27,13 +28,10 @@ from ...files.table_files import TableFiles
 from ..replicas.names import OPTIMIZER
 from ..replicas.paged_tables import Pages, tables_of
 from ..replicas.replica import Replica
-from .lane import Errand, Lane
+from .lane import Lane
 from .merged_sizes import sizes_of
 
 Ids = NDArray[np.int32]
-
-PIECE_BYTES = 2**24
-"""Bytes of rows of tables in files that a worker gives at a time, at most about."""
 
 
 def needs_of(replica: Replica, workers: int, sync_every: int) -> Needs | None:
@@ -175,10 +173,10 @@ class NeededTables:
         self._learned = replica.learned
         if files is not None:
             files.sent = self._names
-        pieces = 1 if files is None else -(-int(needs.touched) * needs.row_bytes // PIECE_BYTES)
         rest, columns = Resting(parts) if parts else None, replica.shapes.columns
         pool = replica.cache.backend.pool
-        self._rows = NeededRows(crew, columns, swap, rest, files, pieces=pieces, pool=pool)
+        self._aside: Aside = self._lane.ask if crew.exchange.any_thread else at_once
+        self._rows = NeededRows(crew, columns, swap, rest, files, aside=self._aside, pool=pool)
 
     @property
     def behind(self) -> bool:
@@ -272,7 +270,7 @@ class NeededTables:
                 block = next(blocks, None)
                 if errand is not None:
                     self._rows.arrive(tables, errand.result())
-                errand = self._ask(tables, block)
+                errand = self._aside(self._fetch, tables, block)
                 if ready is not None:
                     yield ready
                 ready = block
@@ -283,14 +281,6 @@ class NeededTables:
         finally:
             if errand is not None:
                 errand.wait()
-
-    def _ask(self, tables: Arrays, block: HostBlock | None) -> Errand[Came | None]:
-        """Fetch rows in a thread of their own, if the engine lets other threads exchange."""
-        if self._crew.exchange.any_thread:
-            return self._lane.ask(self._fetch, tables, block)
-        errand = Errand(self._fetch, (tables, block))
-        errand.run()
-        return errand
 
     def _fetch(self, tables: Arrays, block: HostBlock | None) -> Came | None:
         """Ask for the rows of a block; None: they are in the tables.

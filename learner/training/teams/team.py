@@ -22,13 +22,14 @@ from blocklearn.matcache import Mat, Merge, Merger, make_merger
 from blocklearn.models.score import Tally
 
 from ...engines.crew import Crew
+from ...engines.errands import Errand
 from ...engines.merging import CrewMerger
 from ..replicas.block_input import TRAINED_AHEAD
 from ..replicas.paged_tables import Pages
 from ..replicas.program import Look
 from ..replicas.replica import Replica
 from ..settings.work import Counter, Work, counted
-from .lane import Errand, Lane, Piece
+from .lane import Lane, Piece
 from .needed_states import NeededStates, sum_up
 from .needed_tables import NeededTables, needed_tables
 from .trained_rows import TrainedRows

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from blocklearn.models import RowState, TokenState
 
 from ...engines.crew import Crew
+from ...engines.errands import Errand
 from ...engines.exchange import Room
-from .lane import Errand, Lane
+from .lane import Lane
 
 Ids = NDArray[np.int64]
 States = Sequence[RowState | TokenState]
