@@ -22,14 +22,21 @@ from sklearn.base import clone
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
 from blocklearn.learner.estimators import kept
+from blocklearn.learner.estimators.linear import base as linear
 from blocklearn.learner.training.states.same_bits import same_bits
 from blocklearn.learner.training.states.state import State
 from tests.support.own_threads import no_thread_left
 
 COUNTS = np.random.default_rng(0).poisson(0.4, (60, 12)) + np.eye(60, 12, dtype=np.int64)
-SPARSE = sp.csr_array(COUNTS)  # dense rows of classifiers need no learner
+SPARSE = sp.csr_array(COUNTS)
 LABELS = (COUNTS[:, 0] > COUNTS[:, 1]).astype(int)
 SAME = {"random_state": 1, "n_jobs": 1}
+
+
+@pytest.fixture(autouse=True)
+def sparse_rows_need_a_learner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of linear estimators do only where a matrix has faults, or many targets."""
+    monkeypatch.setattr(linear, "sparse_scores", lambda *_: None)
 
 
 def classifier(**params: Any) -> bl.GLMClassifier:

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from blocklearn import optimizers
-from blocklearn.matcache import resolve
+from blocklearn.matcache import available_threads, resolve
 from blocklearn.models import GLM, Model, Shapes
 from blocklearn.models.glm.links import KINKED, LinkName
 from blocklearn.optimizers import Optimizer
@@ -20,7 +20,7 @@ from blocklearn.optimizers import Optimizer
 from ...training.inputs.texts import refuse_texts
 from ..base import MANY, MOST, Array, LearnerEstimator, Tensors, in_chunks, rows_of
 from ..constraints import AMOUNT, ANYTHING, FRACTION, Rule, check_parameters
-from ..parameters import LinearParameters, configured, tolerance_of, whole
+from ..parameters import LinearParameters, configured, threads_of, tolerance_of, whole
 from ..row_weights import with_weights
 from ..scikit import HAS_CALLBACKS, ConvergenceWarning, check_is_fitted, validate_data
 from .dense_scores import dense_scores
@@ -29,6 +29,7 @@ from .gaps import refuse_gaps
 from .newton import by_newton
 from .refining import Seen, check_count, refine
 from .rounding import warn_of_rounding
+from .sparse_scores import sparse_scores
 from .units import IN_UNITS_OF_Y, Units, largest_of, unusual, usable
 
 if TYPE_CHECKING:
@@ -95,10 +96,17 @@ class LinearEstimator(LinearParameters, LearnerEstimator):
         return learner
 
     def _predictions(self, X: Any, model: Any = None, *, side: int = 0) -> Array:
-        model = self._model() if model is None else model
-        plain = self._linear and model.output == "score" and resolve(self.device) == "cpu"
-        found = dense_scores(X, *self._tensors(1).values()) if plain else None
+        scores = model is None or model.output == "score"
+        plain = self._linear and scores and resolve(self.device) == "cpu"
+        found = self._scores(X) if plain else None
         return super()._predictions(X, model, side=side) if found is None else found
+
+    def _scores(self, X: Any) -> Array | None:
+        """Return X @ W + b without a learner; None: X has to be read by one."""
+        W, b = self._tensors(1).values()
+        if not sp.issparse(X):
+            return dense_scores(X, W, b)
+        return sparse_scores(X, W, b, threads_of(self.n_jobs) or available_threads())
 
     def _most_of(self, X: Any) -> int:
         """Return the most rows of a block; scores of sparse rows are no products of blocks."""

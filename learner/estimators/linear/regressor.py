@@ -124,7 +124,7 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
         """
         X = self._check(X)
         same = LINKS[self._links()[self.loss]].mean is itself
-        found = self._predictions(X, self._model("score" if same else "mean"))
+        found = self._predictions(X, None if same else self._model("mean"))
         found = found.astype(np.float32 if X.dtype == np.float32 else np.float64, copy=False)
         return found.ravel() if self.coef_.ndim == 1 else found
 
