@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup")
@@ -47,11 +48,11 @@ def thread_limits(environ: Mapping[str, str] = os.environ, root: Path = ROOT) ->
     root: of control groups.
 
     The limits are the processors that the scheduler allows, the quota of the control group (rounded
-    up), SLURM_CPUS_PER_TASK and OMP_NUM_THREADS, if they are set.
+    up), SLURM_CPUS_PER_TASK and OMP_NUM_THREADS, if they are set. A process reads its quota once.
     """
     limits = {"processors": _allowed()}
-    if quotas := list(_quotas(root)):
-        limits["control group"] = min(quotas)
+    if (quota := _quota(root)) is not None:
+        limits["control group"] = quota
     for name in VARIABLES:
         first = environ.get(name, "").split(",")[0].strip()  # OMP_NUM_THREADS may be a list
         if first.isdigit() and int(first) > 0:
@@ -61,6 +62,12 @@ def thread_limits(environ: Mapping[str, str] = os.environ, root: Path = ROOT) ->
 
 def _allowed() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache
+def _quota(root: Path) -> int | None:
+    """Return the least quota, None if there is none; a millisecond to read, as long as a fit."""
+    return min(_quotas(root), default=None)
 
 
 def _quotas(root: Path) -> Iterator[int]:
