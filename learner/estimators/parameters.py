@@ -137,3 +137,8 @@ def threads_of(n_jobs: int | None) -> int | None:
     if n_jobs == 0:
         raise ValueError("n_jobs=0: must be 1 or more, None (all), or -2 (all but one), -3 ...")
     return n_jobs if n_jobs > 0 else max(1, available_threads() + 1 + n_jobs)
+
+
+def used_threads(n_jobs: int | None) -> int:
+    """Return the number of threads of what needs no learner: see `threads_of`."""
+    return threads_of(n_jobs) or available_threads()

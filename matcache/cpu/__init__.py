@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .fitting import descend as descend
     from .fitting import multiply_columns as multiply_columns
     from .fitting import multiply_rows as multiply_rows
+    from .fitting import number_nearest as number_nearest
     from .fitting import sum_columns as sum_columns
     from .inline.random import uniform_rows as uniform_rows
 else:

@@ -1,4 +1,7 @@
-"""The kernels that fits of rows in memory call, and the numbers that they take: see `ready.py`."""
+"""The kernels that fits and predictions of rows in memory call, and the numbers that they take.
+
+See `ready.py`.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ ascend_softmax = Ready("dual_ascent", "ascend_softmax")
 ASCENTS = {k: Ready("dual_ascent", f"ascend_{k}") for k in range(LINE, WIDTH + 1, LINE)}
 sum_columns = Ready("column_sums", "sum_columns")
 multiply_rows = Ready("sparse_rows", "multiply_rows")
+number_nearest = Ready("nearest", "number_nearest")
 add_turned_rows = Ready("sparse_rows", "add_turned_rows")
 multiply_columns = Ready("coordinate_descent", "multiply_columns")
 add_columns = Ready("coordinate_descent", "add_columns")

@@ -9,8 +9,9 @@ import pytest
 
 import blocklearn as bl
 from blocklearn.datasources import DataError
-from blocklearn.learner.estimators.linear import dense_scores as module
-from blocklearn.learner.estimators.linear.dense_scores import dense_scores
+from blocklearn.learner.estimators import dense_scores as module
+from blocklearn.learner.estimators.dense_scores import dense_scores
+from blocklearn.learner.estimators.unsupervised.nearest import nearest
 
 Array = np.ndarray[Any, Any]
 
@@ -49,14 +50,19 @@ def test_a_row_has_the_same_bits_among_others(
     rng = np.random.default_rng(k)
     X = rng.normal(size=(1000, columns))
     W, b = rng.normal(size=(columns, k)).astype(np.float32), np.ones((1, k), np.float32)
-    whole = dense_scores(X, W, b)
+    whole = dense_scores(X, W, b, 1)
     assert whole is not None and whole.dtype == np.float32
     np.testing.assert_allclose(whole, X @ W + b, rtol=1e-3, atol=1e-5)
-    one = dense_scores(X[:1], W, b)
+    one = dense_scores(X[:1], W, b, 1)
     assert one is not None and one.tobytes() == whole[:1].tobytes()
     monkeypatch.setattr(module, "AT_ONCE", 1)  # a chunk at a time
-    parts = dense_scores(X, W, b)
-    assert parts is not None and parts.tobytes() == whole.tobytes()
+    for threads in (1, 3):
+        parts = dense_scores(X, W, b, threads)
+        assert parts is not None and parts.tobytes() == whole.tobytes()
+    centre = X[7].astype(np.float32)
+    shifted, wanted = dense_scores(X, W, None, 2, centre), (X - centre) @ W
+    assert shifted is not None
+    np.testing.assert_allclose(shifted, wanted, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("rows", [1, 128, 300])
@@ -66,7 +72,7 @@ def test_float32_rows_have_the_bits_of_their_copy(rows: int, k: int) -> None:
     X = rng.normal(size=(rows + 1, 7)).astype(np.float32)
     W, b = rng.normal(size=(7, k)).astype(np.float32), np.ones((1, k), np.float32)
     for part in (X[:-1], X[1:], np.asfortranarray(X[1:])):  # the second is not aligned as the first
-        found, copied = dense_scores(part, W, b), dense_scores(part.astype(np.float64), W, b)
+        found, copied = dense_scores(part, W, b, 1), dense_scores(part.astype(np.float64), W, b, 1)
         assert found is not None and copied is not None
         assert found.tobytes() == copied.tobytes()
 
@@ -80,3 +86,34 @@ def test_numbers_beyond_float32_and_other_coefficients_are_refused() -> None:
     found.coef_ = found.coef_[:, :7]
     with pytest.raises(ValueError, match="does not fit its parameters"):
         found.predict(data()[0])
+
+
+def test_coordinates_have_the_bits_of_a_learner() -> None:
+    X = data()[0].astype(np.float32) + 3.0
+    for found in (bl.PCA(3, max_iter=2, n_jobs=1).fit(X), bl.TruncatedSVD(3, n_jobs=1).fit(X)):
+        np.testing.assert_array_equal(found.transform(X), found.to_learner().predict(X))
+        np.testing.assert_array_equal(found.transform(X[5:6]), found.transform(X)[5:6])
+
+
+@pytest.mark.parametrize("directions", [False, True])
+@pytest.mark.parametrize(("rows", "k"), [(0, 3), (1, 1), (300, 1), (300, 5)])
+def test_nearest_centres_are_those_of_float64(rows: int, k: int, directions: bool) -> None:
+    rng = np.random.default_rng(k)
+    X, centres = rng.normal(size=(rows, 6)) + 100.0, rng.normal(size=(k, 6)) + 100.0
+    wide, centres = X.astype(np.float32).astype(np.float64), centres.astype(np.float32)
+    found = nearest(X.astype(np.float32), centres, 1, directions=directions)
+    products = wide @ centres.T.astype(np.float64)
+    apart = np.square(wide[:, None] - centres).sum(axis=2)
+    wanted = products.argmax(axis=1) if directions else apart.argmin(axis=1)
+    assert found.dtype == np.int32
+    if directions:  # float32 does not tell near ones apart
+        best = products[np.arange(rows), found]
+        np.testing.assert_allclose(best, products.max(axis=1, initial=-np.inf), rtol=1e-6)
+    else:
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_the_first_of_equal_centres_counts() -> None:
+    centres = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]], np.float32)
+    X = np.array([[2.0, 0.0], [0.0, 2.0]], np.float32)
+    assert nearest(X, centres, 1, directions=False).tolist() == [0, 1]

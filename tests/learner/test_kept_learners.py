@@ -44,7 +44,7 @@ def classifier(**params: Any) -> bl.GLMClassifier:
 
 
 def clusters() -> bl.KMeans:
-    return bl.KMeans(3, max_iter=5, **SAME).fit(COUNTS)
+    return bl.KMeans(3, max_iter=5, **SAME).fit(SPARSE)
 
 
 @pytest.fixture
@@ -115,8 +115,8 @@ def test_the_sign_of_zero_and_nan_are_bits() -> None:
 def test_training_between_predictions_is_seen(made: list[bl.Learner]) -> None:
     found = bl.KMeans(3, **SAME)
     for start in (0, 20, 40):
-        found.partial_fit(COUNTS[start : start + 20])
-        np.testing.assert_array_equal(found.predict(COUNTS), copy.copy(found).predict(COUNTS))
+        found.partial_fit(SPARSE[start : start + 20])
+        np.testing.assert_array_equal(found.predict(SPARSE), copy.copy(found).predict(SPARSE))
     trained, copies = 1, 3
     assert len(made) == trained + copies + 1
 
@@ -218,7 +218,7 @@ def test_an_error_leaves_the_estimator_usable(
     made: list[bl.Learner], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = clusters()
-    wanted = found.predict(COUNTS)
+    wanted = found.predict(SPARSE)
     made.clear()
 
     def fails(*_: Any, **__: Any) -> Any:
@@ -227,14 +227,14 @@ def test_an_error_leaves_the_estimator_usable(
     with monkeypatch.context() as patched:
         patched.setattr(kept.Kept, "predict", fails)
         with pytest.raises(MemoryError):
-            found.predict(COUNTS)
-    np.testing.assert_array_equal(found.predict(COUNTS), wanted)
+            found.predict(SPARSE)
+    np.testing.assert_array_equal(found.predict(SPARSE), wanted)
     assert len(made) == 1  # instead of the one that failed
     found.set_params(n_clusters=4)
     with pytest.raises(ValueError, match="what was learned does not fit its parameters"):
-        found.predict(COUNTS)
+        found.predict(SPARSE)
     found.set_params(n_clusters=3)
-    np.testing.assert_array_equal(found.predict(COUNTS), wanted)
+    np.testing.assert_array_equal(found.predict(SPARSE), wanted)
     assert len(made) == 2
 
 
@@ -257,7 +257,7 @@ def test_copies_have_no_learner(copied: Callable[[Any], Any], made: list[bl.Lear
 
 def test_threads_share_no_learner(made: list[bl.Learner], monkeypatch: pytest.MonkeyPatch) -> None:
     found, threads = clusters(), 6
-    wanted = found.predict(COUNTS)
+    wanted = found.predict(SPARSE)
     together, predict = Barrier(threads), kept.Kept.predict
 
     def waits(one: kept.Kept, *args: Any) -> Any:
@@ -267,14 +267,14 @@ def test_threads_share_no_learner(made: list[bl.Learner], monkeypatch: pytest.Mo
     made.clear()
     monkeypatch.setattr(kept.Kept, "predict", waits)
     with no_thread_left(), ThreadPoolExecutor(threads) as pool:
-        for given in pool.map(found.predict, [COUNTS] * threads):
+        for given in pool.map(found.predict, [SPARSE] * threads):
             np.testing.assert_array_equal(given, wanted)
     assert len(made) == threads - 1
     assert sum(learner.team is not None for learner in made) in (kept.MOST - 1, kept.MOST)
 
 
 def test_no_thread_waits_for_the_next_prediction() -> None:
-    found, many = clusters().set_params(n_jobs=3), np.resize(COUNTS, (5000, 12))
+    found, many = clusters().set_params(n_jobs=3), sp.csr_array(np.resize(COUNTS, (5000, 12)))
     wanted = found.predict(many)
     for _ in range(2):
         with no_thread_left():
@@ -285,17 +285,17 @@ def test_no_thread_waits_for_the_next_prediction() -> None:
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_forked_process_has_its_own(made: list[bl.Learner]) -> None:
     found = clusters()
-    wanted = found.predict(COUNTS)
+    wanted = found.predict(SPARSE)
     made.clear()
     child = os.fork()
     if child == 0:
         try:
-            same = [np.array_equal(found.predict(COUNTS), wanted) for _ in range(2)]
+            same = [np.array_equal(found.predict(SPARSE), wanted) for _ in range(2)]
             os._exit(0 if all(same) and len(made) == 1 else 1)
         finally:
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    np.testing.assert_array_equal(found.predict(COUNTS), wanted)
+    np.testing.assert_array_equal(found.predict(SPARSE), wanted)
     assert not made
 
 
@@ -319,11 +319,11 @@ def test_a_large_learner_is_not_kept(
     made: list[bl.Learner], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = clusters()
-    wanted = found.predict(COUNTS)
+    wanted = found.predict(SPARSE)
     monkeypatch.setattr(kept, "MOST_BYTES", 1)
     made.clear()
     for _ in range(2):
-        np.testing.assert_array_equal(found.predict(COUNTS[:60]), wanted)
+        np.testing.assert_array_equal(found.predict(SPARSE[:60]), wanted)
     assert len(made) == 1
     assert all(learner.team is None for learner in made)
 

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.datasources import DataError
-from blocklearn.learner.estimators.linear import sparse_scores as module
-from blocklearn.learner.estimators.linear.sparse_scores import sparse_scores
+from blocklearn.learner.estimators import sparse_scores as module
+from blocklearn.learner.estimators.sparse_scores import sparse_scores
 
 COLUMNS = 40
 ALONE = {"random_state": 0, "n_jobs": 1}
@@ -32,7 +32,7 @@ def weights(k: int, size: float = 1.0) -> tuple[Any, Any]:
     return W.astype(np.float32), b.astype(np.float32)
 
 
-@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("k", [1, 2, 3, 7, 12, 13])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
 @pytest.mark.parametrize("count", [0, 1, 300])
 def test_scores_are_those_of_float64(k: int, dtype: Any, count: int) -> None:

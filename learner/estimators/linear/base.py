@@ -12,24 +12,25 @@ import numpy as np
 import scipy.sparse as sp
 
 from blocklearn import optimizers
-from blocklearn.matcache import available_threads, resolve
+from blocklearn.matcache import resolve
 from blocklearn.models import GLM, Model, Shapes
 from blocklearn.models.glm.links import KINKED, LinkName
 from blocklearn.optimizers import Optimizer
 
 from ...training.inputs.texts import refuse_texts
-from ..base import MANY, MOST, Array, LearnerEstimator, Tensors, in_chunks, rows_of
+from ..base import MOST, Array, LearnerEstimator, Tensors, in_chunks, rows_of
 from ..constraints import AMOUNT, ANYTHING, FRACTION, Rule, check_parameters
-from ..parameters import LinearParameters, configured, threads_of, tolerance_of, whole
+from ..dense_scores import dense_scores
+from ..parameters import LinearParameters, configured, tolerance_of, whole
+from ..parts import threads_for
 from ..row_weights import with_weights
 from ..scikit import HAS_CALLBACKS, ConvergenceWarning, check_is_fitted, validate_data
-from .dense_scores import dense_scores
+from ..sparse_scores import sparse_scores
 from .dual import DualProblem, by_dual
 from .gaps import refuse_gaps
 from .newton import by_newton
 from .refining import Seen, check_count, refine
 from .rounding import warn_of_rounding
-from .sparse_scores import sparse_scores
 from .units import IN_UNITS_OF_Y, Units, largest_of, unusual, usable
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
     from ...learner import Learner
 
-SPARSE, FEW = 16384, 16  # sparse rows of a block of predictions, of so many targets at most
 CARRIED = 4096  # rows of a block, where steps are by single rows or by pass
 GRADIENTS = ("sgd", "adagrad", "rmsprop", "adam", "ftrl", "conjugate-gradient", "lbfgs")
 """Optimizers that take gradients, and that a name is enough for."""
@@ -104,14 +104,9 @@ class LinearEstimator(LinearParameters, LearnerEstimator):
     def _scores(self, X: Any) -> Array | None:
         """Return X @ W + b without a learner; None: X has to be read by one."""
         W, b = self._tensors(1).values()
-        if not sp.issparse(X):
-            return dense_scores(X, W, b)
-        return sparse_scores(X, W, b, threads_of(self.n_jobs) or available_threads())
-
-    def _most_of(self, X: Any) -> int:
-        """Return the most rows of a block; scores of sparse rows are no products of blocks."""
-        most, few = super()._most_of(X), np.size(self.intercept_) <= FEW
-        return SPARSE if few and most == MANY and self._linear and sp.issparse(X) else most
+        if sp.issparse(X):
+            return sparse_scores(X, W, b, threads_for(X.nnz, self.n_jobs))
+        return dense_scores(X, W, b, threads_for(X.size, self.n_jobs))
 
     def to_learner(self) -> Learner:
         """Return a learner that predicts means of targets (probabilities)."""

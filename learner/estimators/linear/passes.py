@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from blocklearn.matcache import available_threads
-
 from ...training.states.state import State
 from ..base import Array
 from ..callbacks import TellCallbacks
-from ..parameters import seed_of, threads_of, whole
+from ..parameters import seed_of, used_threads, whole
 from ..scikit import HAS_CALLBACKS
 from .units import Units
 
@@ -72,7 +70,7 @@ def by_passes(
         root.call_on_fit_task_begin(**told)
         tell = TellCallbacks(root, told, learned)
         tell.start(found, progress)
-    threads = threads_of(estimator.n_jobs) or available_threads()
+    threads = used_threads(estimator.n_jobs)
     for number in passes(progress.passes, seed, threads):
         progress.pass_ = number - 1
         progress.stop = found.converged

@@ -6,13 +6,16 @@ from dataclasses import KW_ONLY
 from typing import Any, Literal, Self
 
 import numpy as np
+import scipy.sparse as sp
 
+from blocklearn.matcache import resolve
 from blocklearn.models import KMeans as KMeansModel
 
 from ...training.inputs.texts import refuse_texts
 from ..base import Array, LearnerEstimator, Tensors
 from ..constructor import estimator
 from ..parameters import configured
+from ..parts import threads_for
 from ..scikit import (
     ClassNamePrefixFeaturesOutMixin,
     ClusterMixin,
@@ -22,6 +25,7 @@ from ..scikit import (
     validate_data,
     with_callbacks,
 )
+from .nearest import nearest
 
 
 @estimator
@@ -109,7 +113,11 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Le
         return validate_data(self, X, accept_sparse="csr", dtype=np.float32, reset=reset)
 
     def _labels(self, X: Any) -> Array:
-        return self._predictions(X)[:, 0].astype(np.int32)
+        centres = np.ascontiguousarray(self.cluster_centers_, np.float32)
+        fit = centres.shape == (self.n_clusters, X.shape[1])
+        if sp.issparse(X) or not fit or resolve(self.device) != "cpu":
+            return self._predictions(X)[:, 0].astype(np.int32)
+        return nearest(X, centres, threads_for(X.size, self.n_jobs), directions=self.spherical)
 
     def _model(self) -> KMeansModel:
         same = ("update_centres", "forget", "spherical")

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 
+from blocklearn.matcache import resolve
 from blocklearn.models import SVD
 from blocklearn.models.svd import LEAST
 
@@ -18,7 +19,9 @@ from ...training.inputs.texts import refuse_texts
 from ..base import Array, LearnerEstimator, Tensors
 from ..constraints import COUNT, Rule
 from ..constructor import estimator
+from ..dense_scores import dense_scores
 from ..parameters import configured
+from ..parts import threads_for
 from ..scikit import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
@@ -48,7 +51,13 @@ class Directions(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LearnerEstim
     def transform(self, X: Any) -> Array:
         """Return the rows in the directions, float32 [n x components]."""
         check_is_fitted(self)
-        return self._predictions(self._check(X, reset=False))
+        X = self._check(X, reset=False)
+        found = self._coordinates(X)
+        return self._predictions(X) if found is None else found
+
+    @abstractmethod
+    def _model(self) -> SVD:
+        """Return the model that the parameters describe."""
 
     @abstractmethod
     def inverse_transform(self, X: Any) -> Array:
@@ -74,6 +83,15 @@ class Directions(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LearnerEstim
                 f"X has n_features={found.shape[1]}. Lower it."
             )
         return found
+
+    def _coordinates(self, X: Any) -> Array | None:
+        """Return dense rows in the directions, without a learner; None: it has to read X."""
+        model = self._model()
+        if sp.issparse(X) or model.whiten or resolve(self.device) != "cpu":
+            return None
+        tensors, threads = self._tensors(1), threads_for(X.size, self.n_jobs)
+        centre = tensors["means"].ravel() if model.center else None
+        return dense_scores(X, tensors["components"], None, threads, centre)
 
     def _tensors(self, rows: int) -> dict[str, Array]:
         V = np.ascontiguousarray(self.components_.T, np.float32)

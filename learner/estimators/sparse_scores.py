@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import Any
 
 import numpy as np
 
 from blocklearn.matcache import cpu
-from blocklearn.matcache.cpu.pool import Pool
 
-from ..base import Array
+from .base import Array
+from .parts import run_parts
 
 AT_ONCE = 2**14  # rows of a part, which one thread reads
 MOST = 16  # columns of W; more of them suit products in blocks
@@ -44,8 +43,7 @@ def sparse_scores(X: Any, W: Array, b: Array, threads: int) -> Array | None:
         with np.errstate(all="ignore"):
             np.add(room, b, out=found[first:last], casting="same_kind")
 
-    with closing(Pool(threads)) as pool:
-        pool.run(score, -(-rows // AT_ONCE))
+    run_parts(score, -(-rows // AT_ONCE), threads)
     return found if np.isfinite(found).all() else None
 
 
