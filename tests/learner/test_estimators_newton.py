@@ -328,9 +328,22 @@ def test_sparse_rows_of_few_columns_have_dual_ascent_where_labels_are_many(
 @pytest.mark.parametrize(("share", "suits"), [(90.0, True), (110.0, False)])
 def test_auto_leaves_dual_ascent_where_it_is_slow(share: float, suits: bool) -> None:
     """share: mean of x'x / (l2 n); from 100 on dual ascent takes classes a hundred passes."""
-    rows = sp.eye_array(1000, format="csr", dtype=np.float32)
+    rows = sp.csr_array(
+        (np.ones(1000), (range(1000), np.arange(1000) // 4 * (np.arange(1000) % 2)))
+    )
     y = np.arange(1000) % 2
     assert DualProblem.of(rows, y, np.ones(1000), 1e-3 / share, "logistic").suits == suits
+
+
+@pytest.mark.parametrize(
+    ("share", "targets", "suits"), [(30, 1, True), (34, 1, False), (34, 2, True)]
+)
+def test_auto_leaves_dual_ascent_sooner_where_columns_are_even(
+    share: float, targets: int, suits: bool
+) -> None:
+    rows = sp.eye_array(1000, format="csr", dtype=np.float32)
+    Y = np.ones((1000, targets)) * (np.arange(1000) % 2)[:, None]
+    assert DualProblem.of(rows, Y, np.ones(1000), 1e-3 / share, "logistic").suits == suits
 
 
 @pytest.mark.usefixtures("no_learner")

@@ -69,8 +69,9 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
             pass, and find the optimum; at the kinks of "hinge" the second may stop far above it.
             "adagrad", "ftrl", "sgd", "adam" and "rmsprop" make a step for each block, so they need
             few passes. "auto" is "dual" for "hinge" where "newton" is not for it, and for 1,000
-            sparse rows or more, unless the penalty is tiny for their length, otherwise "newton". If
-            neither is possible, it is
+            sparse rows or more, unless the penalty is tiny for their length (or small, of two
+            classes and columns that occur equally often), otherwise "newton". If neither is
+            possible, it is
             "lbfgs" for a smooth objective, and "adagrad" otherwise and in `partial_fit`.
         max_iter: passes over the data, at most. Where X is sparse and has fewer rows than columns,
             a pass of "newton" is a step, of up to 200 products with X.

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 FEW_ROWS = 1000  # of fewer, "auto" has a solver that no order of rows changes, but for the hinge
 SLOW = 25.0  # mean of x_i'x_i / (4 l2 n); beyond, Newton's method is as fast, and nearer
+SLOW_EVEN, EVEN = 8.0, 3.0  # the same of two classes, if no column has so many mean counts
 SLOW_NUMBERS = 15.0  # the same of x_i'x_i / (l2 n), for targets that are no classes
 FEW_HINGES = 8  # of more, interior points take many times as long, and end a little lower
 MOST_BYTES = 2**30  # of labels and dual variables
@@ -78,7 +79,16 @@ class DualProblem(Problem):
         squares = self._squares / rows  # of the length of a row
         total = float(self.weights.sum(dtype=np.float64))
         most = SLOW_NUMBERS if self.link in NUMBERS else 4.0 * SLOW
-        return bool(squares <= most * self.l2 * total)
+        if squares > most * self.l2 * total:
+            return False
+        slow = squares > 4.0 * SLOW_EVEN * self.l2 * total
+        return not (slow and self.link == "logistic" and columns == 1 and self._even)
+
+    @property
+    def _even(self) -> bool:
+        """Whether all columns of X have about as many numbers: then Newton's steps are few."""
+        counts = np.bincount(self.X.indices, minlength=1)
+        return bool(counts.max() * self.X.shape[1] <= EVEN * self.X.nnz)
 
 
 def may_ascend(estimator: LinearEstimator, X: Any, targets: int) -> bool:
