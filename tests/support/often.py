@@ -26,20 +26,35 @@ def first_often(cases: Iterable[Any], often: int = 1) -> list[Any]:
     return [*listed[:often], *rarely(*listed[often:])]
 
 
-def crossed(**values: Iterable[Any]) -> pytest.MarkDecorator:
-    """All combinations of the values of parameters, most of them with `-m slow` only.
+def paired(often: int, **values: Iterable[Any]) -> pytest.MarkDecorator:
+    """Few combinations, which have every value: the first always, the others with `-m slow` only.
 
-    The inner loop tests every value of two parameters, and every two values of more parameters.
+    often: how many of them always.
+    """
+    listed = [list(each) for each in values.values()]
+    cases = [
+        tuple(each[place] for each, place in zip(listed, places, strict=True))
+        for places in every_value([len(each) for each in listed])
+    ]
+    return pytest.mark.parametrize(tuple(values), first_often(cases, often), ids=_title)
+
+
+def crossed(**values: Iterable[Any]) -> pytest.MarkDecorator:
+    """Combinations of the values of parameters.
+
+    Of two parameters the inner loop tests every value, and the slow tests the other combinations.
+    Of more parameters, every two values of different ones meet in the inner loop.
     """
     listed = [list(each) for each in values.values()]
     sizes = [len(each) for each in listed]
-    often = set(every_value(sizes) if len(sizes) == 2 else every_pair(sizes))
+    two = len(sizes) == 2
+    often = set(every_value(sizes) if two else every_pair(sizes))
     cases = [
         pytest.param(
             *(each[place] for each, place in zip(listed, places, strict=True)),
             marks=[] if places in often else pytest.mark.slow,
         )
-        for places in product(*map(range, sizes))
+        for places in (product(*map(range, sizes)) if two else sorted(often))
     ]
     return pytest.mark.parametrize(tuple(values), cases, ids=_title)
 
