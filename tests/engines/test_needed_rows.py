@@ -29,7 +29,7 @@ from blocklearn.optimizers import FTRL, LBFGS, AdaGrad, Adam
 from tests.engines.test_workers import Stops, learnt
 from tests.support import needed_cases
 from tests.support.needed_cases import Case
-from tests.support.often import crossed
+from tests.support.often import crossed, first_often
 from tests.support.workers import results
 
 
@@ -118,7 +118,7 @@ def test_rows_that_last_until_a_merge_have_the_bits_of_numpy(workers: int) -> No
     needed_cases.check(found, cases)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(
     st.integers(1, 7),
     st.builds(
@@ -373,7 +373,7 @@ def test_rows_that_rest_wake_at_their_owners(name: str, workers: int, always: li
     assert found == [expected] * workers
 
 
-@pytest.mark.parametrize("name", CANNOT)
+@pytest.mark.parametrize("name", first_often(CANNOT, 3))
 def test_others_exchange_what_differs(name: str, always: list[str]) -> None:
     """Where rows rest, updates read whole tables, or may."""
     model, optimizer = CANNOT[name]

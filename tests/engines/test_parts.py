@@ -8,6 +8,7 @@ import logging
 import shutil
 import threading
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from blocklearn.learner.storage.row_parts import Seal
 from blocklearn.models.states.row_share import RowShare
 from tests.engines.test_row_owners import OWNED, arrays
 from tests.engines.test_workers import CASES, Stops, learnt, trained
-from tests.support.often import crossed, rarely
+from tests.support.often import crossed, first_often, paired
 from tests.support.workers import as_workers, results
 
 NAME = "nmf frobenius"  # the variant where the model makes no difference
@@ -49,7 +50,9 @@ def run(folder: Path, workers: int, *before: bl.Hook, name: str = NAME, **option
     return found[0]
 
 
+@cache
 def expected(name: str = NAME, replicas: int = 3) -> dict[str, Any]:
+    """What so many replicas of one process learn; tests share it."""
     return learnt(trained(CASES[name], replicas=replicas, **OPTIONS))
 
 
@@ -62,7 +65,7 @@ def files_of(workers: int) -> list[str]:
             "state.safetensors"]  # fmt: skip
 
 
-@crossed(name=PARTED, workers=[2, 3, 4])
+@paired(2, name=PARTED, workers=[2, 3, 4])
 def test_a_checkpoint_has_the_numbers_of_one_process(
     name: str, workers: int, tmp_path: Path
 ) -> None:
@@ -76,7 +79,7 @@ def test_a_checkpoint_has_the_numbers_of_one_process(
     assert arrays(path) == arrays(tmp_path / "one" / path.name)
 
 
-@pytest.mark.parametrize("name", PARTED)
+@pytest.mark.parametrize("name", first_often(PARTED, 2))
 def test_any_number_of_workers_resumes(name: str, tmp_path: Path) -> None:
     """The same replicas, shared out otherwise, have the same bits; parts are read by all."""
     whole = expected(name, replicas=4)
@@ -119,7 +122,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
 }
 
 
-@crossed(damage=DAMAGES, workers=[1, 2, 3])
+@paired(3, damage=DAMAGES, workers=[1, 2, 3])
 def test_a_damaged_part_gives_way_to_the_checkpoint_before(
     damage: str, workers: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -295,11 +298,7 @@ def test_worker_0_writes_all_rows_where_no_folder_is_shared(
         assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("name", "workers"),
-    [(NAME, 2), *((name, 3) for name in PARTED),
-     *rarely(*((name, 2) for name in PARTED if name != NAME))],
-)  # fmt: skip
+@paired(2, name=PARTED, workers=[2, 3])
 def test_worker_0_hands_out_parts_where_no_folder_is_shared(
     name: str, workers: int, apart: Callable[[Exchange], None], tmp_path: Path
 ) -> None:

@@ -18,11 +18,11 @@ from blocklearn.learner.training.replicas.replica import Replica
 from blocklearn.optimizers import CombinationError
 from tests.engines.test_workers import Stops
 from tests.support.filed_workers import MODELS, data_of, filed, made, whole
-from tests.support.often import crossed, first_often
+from tests.support.often import first_often, paired
 from tests.support.workers import as_workers, results
 
 
-@crossed(name=MODELS, workers=[2, 3])
+@paired(5, name=MODELS, workers=[2, 3])
 def test_workers_learn_what_replicas_learn_in_memory(
     name: str, workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -33,7 +33,7 @@ def test_workers_learn_what_replicas_learn_in_memory(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["blocks", "vb", "nmf"])
+@pytest.mark.parametrize("name", first_often(["vb", "blocks"]))
 def test_engines_that_keep_exchanges_to_one_thread_learn_the_same(
     name: str, tmp_path: Path
 ) -> None:
@@ -91,7 +91,7 @@ def test_a_checkpoint_of_tables_in_memory_resumes_in_files(tmp_path: Path) -> No
     assert results(2, work) == [expected] * 2
 
 
-@pytest.mark.parametrize("name", ["blocks", "cvb0", "kmeans", "nmf"])
+@pytest.mark.parametrize("name", first_often(["cvb0", "blocks", "kmeans", "nmf"]))
 def test_workers_go_on_from_the_middle_of_a_pass_of_one(name: str, tmp_path: Path) -> None:
     """Rows rest in the checkpoint of one replica: all workers bring them up to date first."""
     made(name, hooks=[bl.Checkpoints(tmp_path / "a", every_blocks=4), Stops(4)]).fit()
@@ -122,7 +122,7 @@ def test_a_closed_learner_trains_further_in_files(tmp_path: Path) -> None:
     assert [found["parameters"] for found in results(2, work)] == [expected["parameters"]] * 2
 
 
-@pytest.mark.parametrize("name", ["blocks", "factors", "vb", "kmeans", "nmf"])
+@pytest.mark.parametrize("name", first_often(["blocks", "factors", "vb", "kmeans", "nmf"]))
 def test_closed_workers_take_another_state_of_the_same_position(name: str, tmp_path: Path) -> None:
     """They have no rows left of what they learned before, in columns that it does not have."""
     (model, optimizer), data = MODELS[name], data_of(name)
@@ -215,7 +215,7 @@ def test_a_page_that_changes_between_merges_is_found(tmp_path: Path) -> None:
     results(2, work)
 
 
-@pytest.mark.parametrize("name", ["blocks", "factors", "cvb0", "kmeans", "nmf"])
+@pytest.mark.parametrize("name", first_often(["blocks", "factors", "cvb0", "kmeans", "nmf"], 3))
 def test_between_merges_tables_have_the_rows_of_their_blocks_alone(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,17 +14,17 @@ from blocklearn.learner.files.table_rows import TableRows
 
 MODELS: dict[str, tuple[Any, Any]] = {
     "blocks": ({"kind": "glm"}, {"kind": "adagrad", "rate": 0.5}),
+    "factors": ({"kind": "fm", "factors": 3}, {"kind": "adagrad", "rate": 0.5}),
+    "vb": ({"kind": "lda", "topics": 3, "inference": "vb"}, None),
+    "kmeans": ({"kind": "kmeans", "clusters": 3}, None),
+    "nmf": ({"kind": "nmf", "components": 3, "loss": "kullback-leibler", "l1_H": 0.01}, None),
+    "cvb0": ({"kind": "lda", "topics": 3, "inference": "cvb0", "alpha": "auto"}, None),
     "rows": ({"kind": "glm"}, {"kind": "adagrad", "rate": 0.5, "step_per": "row"}),
     "ftrl": ({"kind": "glm"}, {"kind": "ftrl", "l1": 0.01}),
     "adam": ({"kind": "glm"}, "adam"),
-    "factors": ({"kind": "fm", "factors": 3}, {"kind": "adagrad", "rate": 0.5}),
-    "vb": ({"kind": "lda", "topics": 3, "inference": "vb"}, None),
-    "cvb0": ({"kind": "lda", "topics": 3, "inference": "cvb0", "alpha": "auto"}, None),
-    "kmeans": ({"kind": "kmeans", "clusters": 3}, None),
     "directions": ({"kind": "kmeans", "clusters": 3, "spherical": True}, None),
-    "nmf": ({"kind": "nmf", "components": 3, "loss": "kullback-leibler", "l1_H": 0.01}, None),
 }
-
+"""One of each model first."""
 
 WITHOUT_TARGETS = ("lda", "kmeans", "nmf")
 
