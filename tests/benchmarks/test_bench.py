@@ -120,7 +120,7 @@ def test_machines(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arguments", ["kmeans", "mixture", "svd --dense 30 --center", "svd"])
+@pytest.mark.parametrize("arguments", ["kmeans", "mixture", "svd"])
 def test_trainings_in_turns(tmp_path: Path, arguments: str) -> None:
     """The directions, clusters and components found are about as good as scikit-learn's."""
     file = tmp_path / "turns.json"
@@ -223,6 +223,7 @@ def test_table1(tmp_path: Path) -> None:
     assert all(row["quality"]["gb_per_s"] > 0 for row in report["rows"])
 
 
+@pytest.mark.slow
 def test_gpu_model(tmp_path: Path) -> None:
     report = run(tmp_path, "gpu-model", "--card", "A100")
     names = {row["settings"]["model"] for row in report["rows"]}

@@ -2,7 +2,6 @@
 
 import doctest
 import json
-import re
 from pathlib import Path
 
 import numpy as np
@@ -92,15 +91,6 @@ def test_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (out / "lda-good.json").stat().st_mtime_ns
     assert main([*arguments[:-1], "lda-good", "--keep"]) == 0
     assert (out / "lda-good.json").stat().st_mtime_ns == before
-
-
-@pytest.mark.slow
-def test_all_of_what_comes_with_the_package(tmp_path: Path) -> None:
-    """One of the benchmarks; `test_bench.py` and `test_bench_als.py` run each of them."""
-    some = ["--only", "read", "--peers", "none"]
-    assert main(["all", "--out", str(tmp_path), "--quick", *some]) == 0
-    text = (tmp_path / "report.md").read_text()
-    assert re.findall(r"^## (\w+)$", text, re.M) == ["read"]
 
 
 def test_examples_in_docstrings() -> None:

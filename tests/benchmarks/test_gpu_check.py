@@ -124,6 +124,7 @@ def test_a_training_without_graphs_is_a_failure(monkeypatch: pytest.MonkeyPatch)
     assert spent.note.startswith("failed: no graph was replayed")
 
 
+@pytest.mark.slow
 def test_the_script_needs_few_packages() -> None:
     code = STAND_IN.split("if sys.argv[2]")[0] + "from scripts.gpu_check import __main__, section"
     command = [sys.executable, "-W", "error", "-c", code, "alone"]
@@ -214,6 +215,7 @@ def test_a_section_that_hangs_is_ended_and_the_others_have_their_time(
     assert "\nsecond " in printed.out and "third" not in printed.out
 
 
+@pytest.mark.slow
 def test_what_ends_the_script_leaves_the_table(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -260,6 +262,7 @@ def test_tests_that_take_too_long_are_ended(
     assert "1 of 9" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_file_of_tests_that_fails_takes_no_other_along(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -333,6 +336,7 @@ LEFT_OUT = (
 """Packages that NumPy, Numba and others take where they are installed."""
 
 
+@pytest.mark.slow
 def test_a_training_uses_no_package_that_is_not_listed() -> None:
     command, root = [sys.executable, "-c", USED], SCRIPT.parents[1]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)

@@ -19,7 +19,7 @@ from blocklearn.matcache.cuda.index import sorting
 from tests.cuda.test_cuda_learner import CASES, learnt, trained
 from tests.support.backends import needs_compiler
 from tests.support.cuda_device import HostDriver, stand_ins
-from tests.support.often import rarely
+from tests.support.often import first_often, rarely
 
 pytestmark = needs_compiler
 
@@ -77,7 +77,7 @@ def matrices(rows: int, columns: int, each: int) -> list[Any]:
     return [some(rows, columns, each), nothing, some(rows, columns, 3 * each, 1)]
 
 
-@pytest.mark.parametrize("columns", [1, 16, 17, 300, 70_000, 2**31 - 1])
+@pytest.mark.parametrize("columns", first_often([1, 16, 17, 300, 70_000, 2**31 - 1], 3))
 def test_the_index_of_a_device_is_that_of_the_reader(columns: int) -> None:
     blocks = matrices(40, columns, 12)
     check(HostDriver(seed=columns), blocks, max(X.nnz for X in blocks))
@@ -110,7 +110,7 @@ def test_with_all_threads_of_a_block(threads: int, monkeypatch: pytest.MonkeyPat
     check(HostDriver(threads=threads), [X], X.nnz)
 
 
-@pytest.mark.parametrize("entries", [7, 8, 9, 4087, 4088, 4095, 4096, 4097, 8200])
+@pytest.mark.parametrize("entries", first_often([7, 8, 9, 4087, 4088, 4095, 4096, 4097, 8200], 4))
 def test_blocks_that_fill_tiles_or_all_parts(entries: int) -> None:
     """A tile is 8 entries of a block with one thread; 512 parts have a tile each, or more."""
     rng = np.random.default_rng(entries)
@@ -155,9 +155,7 @@ def test_the_index_of_a_real_device(columns: int) -> None:
     check(devices.open_driver(0), blocks, max(X.nnz for X in blocks))
 
 
-@pytest.mark.parametrize(
-    "name", ["nmf", pytest.param("lda", marks=pytest.mark.slow), "glm, by row"]
-)
+@pytest.mark.parametrize("name", ["nmf", *rarely("lda", "glm, by row")])
 def test_training_has_the_same_bits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     drivers = stand_ins(monkeypatch)
     host, device = (trained(name, "cuda", index=index) for index in ("host", "device"))

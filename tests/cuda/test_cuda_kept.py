@@ -15,7 +15,7 @@ from blocklearn.learner.training.settings.devices import Kept
 from tests.cuda.test_cuda_learner import ROWS, counts, drivers, labels  # noqa: F401
 from tests.support.backends import needs_compiler
 from tests.support.cuda_device import HostDriver
-from tests.support.often import crossed
+from tests.support.often import paired, rarely
 
 pytestmark = needs_compiler
 
@@ -31,8 +31,12 @@ def tensors(found: Any) -> dict[str, bytes]:
     return {name: array.tobytes() for name, array in found.state().tensors.items()}
 
 
-@crossed(
-    index=["host", "device"], shuffle=["blocks", False], room=["auto", 3000], model=["nmf", "glm"]
+@paired(
+    2,
+    index=["host", "device"],
+    shuffle=["blocks", False],
+    room=["auto", 3000],
+    model=["nmf", "glm"],
 )
 def test_bits_are_the_same(
     model: str,
@@ -119,11 +123,14 @@ def uneven() -> Any:
     return sp.csr_array(X.astype(np.float32))
 
 
-@pytest.mark.parametrize("scored", [None, 0.9])
 @pytest.mark.parametrize(
-    ("model", "shuffle"),
-    [(bl.models.NMF(components=3), "blocks"), (bl.models.ALS(rank=3), False)],
-    ids=["indexed", "not indexed"],
+    ("model", "shuffle", "scored"),
+    [
+        (bl.models.NMF(components=3), "blocks", 0.9),
+        (bl.models.ALS(rank=3), False, None),
+        *rarely((bl.models.NMF(components=3), "blocks", None)),
+    ],
+    ids=["indexed", "not indexed", "not scored"],
 )
 def test_a_kept_block_is_one_copy_within_the_device(
     drivers: list[HostDriver],  # noqa: F811

@@ -22,6 +22,7 @@ from tests.support.backends import needs_compiler
 from tests.support.cuda_device import HostDriver, stand_ins
 from tests.support.cuda_nccl import Library
 from tests.support.model_variants import OneSided
+from tests.support.often import first_often
 from tests.support.own_threads import Started
 
 pytestmark = needs_compiler
@@ -187,6 +188,7 @@ def test_where_nccl_does_not_work_copies_do(
     assert all(driver.copied for driver in drivers)
 
 
+@pytest.mark.slow
 def test_two_learners_at_once(library: Library) -> None:
 
     def train(seed: int) -> bytes:
@@ -226,7 +228,7 @@ def test_without_the_library_there_is_no_wire(recwarn: pytest.WarningsRecorder) 
     assert not recwarn.list
 
 
-@pytest.mark.parametrize("name", ["lda, gibbs", "glm", "als, rows of users"])
+@pytest.mark.parametrize("name", first_often(["lda, gibbs", "glm", "als, rows of users"]))
 def test_goes_on_in_the_middle_of_a_pass(name: str, library: Library) -> None:
     """Replicas that a merge leaves apart, and sums that are not complete, are part of the state."""
     stop: list[Any] = []

@@ -18,7 +18,7 @@ from tests.cuda.test_cuda_learner import CASES, drivers, learnt, trained  # noqa
 from tests.support.backends import needs_compiler
 from tests.support.often import rarely
 
-OFTEN = ["lda", "als", "glm", "glm, dense, full passes", "nmf"]
+OFTEN = ["lda", "als", "glm, dense, full passes"]
 ELEMENTWISE = {f"glm, {name}" for name in [*LINKS, *MIXINS]}
 """Cases whose launches are those of others, of kernels with another text."""
 RARELY = [name for name in CASES if name not in {*OFTEN, *ELEMENTWISE}]

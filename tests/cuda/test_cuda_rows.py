@@ -130,7 +130,7 @@ def test_rows_become_a_block(threads: int) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["nmf", "glm", "glm, weights", "als", "glm, dense", *rarely("lda", "kept", "glm, by row"),
+    ["nmf", "glm, weights", *rarely("glm", "als", "glm, dense", "lda", "kept", "glm, by row"),
      *rarely("glm, sparse targets")],
 )  # fmt: skip
 def test_bits_are_those_of_rows_gathered_by_the_host(
@@ -217,6 +217,7 @@ class Doubled(MatrixSource):
         into.values[:] *= 2.0
 
 
+@pytest.mark.slow
 def test_a_source_with_a_read_of_its_own_is_read(drivers: list[HostDriver]) -> None:  # noqa: F811
     data = Doubled(hostile(), targets=labels(), block_rows=BLOCK, shuffle=True, seed=3)
     found = learner("glm", data)
@@ -229,6 +230,7 @@ def test_a_source_with_a_read_of_its_own_is_read(drivers: list[HostDriver]) -> N
     twice.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [["cuda:0", "cuda:0"], *rarely(["cuda:0", "cuda:1"])])
 def test_replicas_have_all_rows_each(
     names: list[str],
@@ -243,6 +245,7 @@ def test_replicas_have_all_rows_each(
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["glm", *rarely("nmf")])
 def test_devices_of_different_size_keep_the_same(
     name: str,

@@ -21,6 +21,7 @@ from blocklearn.matcache.cuda.backend import Cuda
 from blocklearn.optimizers import CombinationError
 from tests.support.backends import needs_compiler
 from tests.support.cuda_device import HostDriver, stand_ins
+from tests.support.often import first_often, rarely
 
 pytestmark = needs_compiler
 
@@ -81,7 +82,10 @@ def numbers(found: bl.Learner) -> dict[str, bytes]:
     return {name: found.parameter(name).tobytes() for name in found.model.parameters}
 
 
-@pytest.mark.parametrize("name", CASES)
+OFTEN = ["glm, resting", "fm", "lda, kept", "k-means"]
+
+
+@pytest.mark.parametrize("name", [*OFTEN, *rarely(*(name for name in CASES if name not in OFTEN))])
 def test_they_have_the_bits_of_tables_on_the_device(name: str, drivers: list[HostDriver]) -> None:
     whole = learner(name, None).fit()
     found = learner(name).fit()
@@ -105,7 +109,7 @@ def test_they_have_the_bits_of_tables_on_the_device(name: str, drivers: list[Hos
     whole.close()
 
 
-@pytest.mark.parametrize("name", ["glm, adagrad", "glm, resting", "fm", "lda, vb"])
+@pytest.mark.parametrize("name", first_often(["glm, resting", "lda, vb", "glm, adagrad", "fm"], 2))
 def test_a_run_resumes_with_the_same_bits(name: str, tmp_path: Path) -> None:
     """Checkpoints have the rows that changed; another budget changes nothing."""
     whole = learner(name).fit()
@@ -243,6 +247,7 @@ def test_a_configuration_says_how_much_of_a_device_they_take(tmp_path: Path) -> 
     assert [row.name for row in plan.rows if row.name.endswith(ON_HOST)]
 
 
+@pytest.mark.slow
 def test_a_run_may_resume_with_another_budget(tmp_path: Path) -> None:
     whole = config(tmp_path, device=FEW // 2)
     train(whole, RunOptions(quiet=True))

@@ -14,7 +14,7 @@ from blocklearn.models import ALS, LDA, NMF
 from tests.support.backends import needs_compiler
 from tests.support.cuda_device import HostDriver
 from tests.support.model_variants import ROWS, counts
-from tests.support.often import rarely
+from tests.support.often import first_often, rarely
 
 from .test_cuda_kernels import THREADS, module
 from .test_cuda_learner import drivers  # noqa: F401
@@ -94,7 +94,7 @@ def held(found: bl.Learner) -> set[str]:
     return {row.name for row in found.plan().rows if row.of == "kept" and "blocks" not in row.name}
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", first_often(MODELS, 2))
 def test_bits_are_those_of_states_on_the_host(
     model: str,
     drivers: list[HostDriver],  # noqa: F811
@@ -122,7 +122,7 @@ def test_bits_are_those_of_states_on_the_host(
             np.testing.assert_array_equal(array, other[name], err_msg=name)
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", first_often(MODELS))
 def test_blocks_end_without_a_copy_to_the_host(
     model: str,
     drivers: list[HostDriver],  # noqa: F811

@@ -16,8 +16,9 @@ from blocklearn.models.lda import kept_topics
 from tests.support.backends import needs_compiler
 from tests.support.cuda_device import HostDriver
 from tests.support.model_variants import counts
+from tests.support.often import first_often
 
-from .test_cuda_kernels import GPU, THREADS, module
+from .test_cuda_kernels import GPU, module, mostly_64
 from .test_cuda_learner import drivers  # noqa: F401
 
 pytestmark = needs_compiler
@@ -120,10 +121,9 @@ def check(run: Any, found: Case, k: int, **ways: Any) -> None:
     assert (found.new != found.topics).any()
 
 
-@pytest.mark.parametrize("threads", THREADS)
 @pytest.mark.parametrize(
-    ("k", "where"),
-    [*((k, sources.IN_SHARED) for k in (1, 40, 100, 1000)), (40, sources.IN_MEMORY)],
+    ("threads", "k", "where"),
+    mostly_64([*((k, sources.IN_SHARED) for k in (1, 40, 100, 1000)), (40, sources.IN_MEMORY)]),
 )
 def test_the_sampler_draws_what_the_cpu_draws(threads: int, k: int, where: int) -> None:
     found = case(k, lists=False)
@@ -135,9 +135,9 @@ def test_the_sampler_draws_what_the_cpu_draws(threads: int, k: int, where: int) 
     check(run, found, k, lists=False, counted=False)
 
 
-@pytest.mark.parametrize("threads", THREADS)
-@pytest.mark.parametrize("counted", [True, False])
-@pytest.mark.parametrize("k", [5, 200])
+@pytest.mark.parametrize(
+    ("threads", "k", "counted"), mostly_64([(5, False), (200, False), (5, True), (200, True)])
+)
 def test_the_sampler_of_lists_draws_what_the_cpu_draws(threads: int, k: int, counted: bool) -> None:
     run = module(sources.lists_source(k), threads)
     for seed in range(3):
@@ -146,7 +146,7 @@ def test_the_sampler_of_lists_draws_what_the_cpu_draws(threads: int, k: int, cou
 
 
 @pytest.mark.parametrize("threads", [1, GPU])
-@pytest.mark.parametrize("lists", [True, False])
+@pytest.mark.parametrize("lists", first_often([True, False]))
 def test_numbers_of_many_topics_have_four_bytes(threads: int, lists: bool) -> None:
     k = 2**16
     found = case(k, lists=lists)
@@ -154,8 +154,7 @@ def test_numbers_of_many_topics_have_four_bytes(threads: int, lists: bool) -> No
     check(run, found, k, lists=lists, counted=False)
 
 
-@pytest.mark.parametrize("threads", THREADS)
-@pytest.mark.parametrize("k", [40, 3000])
+@pytest.mark.parametrize(("threads", "k"), mostly_64([(40,), (3000,)]))
 def test_counts_move_with_their_tokens(threads: int, k: int) -> None:
     found = case(k, lists=True)
     indptr, indices, values = entries(found)

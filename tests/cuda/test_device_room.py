@@ -60,6 +60,7 @@ def learn(
     return run
 
 
+@pytest.mark.slow
 def test_the_page_of_a_run_has_both_plans(learn: Any) -> None:
     assert learn("out=run", dry=False)[0] == 0
     with pytest.raises(SystemExit):
@@ -117,6 +118,7 @@ def test_blocks_stay_in_what_a_limit_leaves(learn: Any) -> None:
     assert code == 71 and "  learner.device_blocks: 1000000\n" in err
 
 
+@pytest.mark.slow
 def test_replicas_share_the_limit_of_their_device(learn: Any) -> None:
     both = "learner.replicas=2", "learner.devices=[cuda:0, cuda:0]"
     needed = on_device(learn(*both)[1])
