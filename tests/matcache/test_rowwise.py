@@ -45,6 +45,7 @@ from blocklearn.matcache.operations.rowwise import Rowwise
 from blocklearn.matcache.program.instructions import Kind
 from blocklearn.matcache.program.schedule import groups
 from tests.support import programs
+from tests.support.often import crossed
 
 
 @cache
@@ -802,8 +803,7 @@ ANY = {
 }
 
 
-@pytest.mark.parametrize("k", [1, 23, 24, 25, 40, 150])
-@pytest.mark.parametrize("name", ANY)
+@crossed(k=[1, 23, 24, 25, 40, 150], name=ANY)
 def test_one_kernel_for_all_lengths_computes_the_same(name: str, k: int) -> None:
     function, arguments = ANY[name]
     compare(function, *arguments(k), rtol=1e-7)

@@ -12,6 +12,7 @@ import pytest
 
 import blocklearn as bl
 from tests.support.learn_command import learn
+from tests.support.often import first_often
 
 CONFIG = """\
 model: {{kind: als, rank: 4, loss: {loss}}}
@@ -48,7 +49,7 @@ def train(out: str, data: str, *more: Any, loss: str = "explicit") -> int:
     return learn("--config", "als.yaml", "--out", out, "--quiet", *more)
 
 
-@pytest.mark.parametrize("loss", ["explicit", "implicit"])
+@pytest.mark.parametrize("loss", first_often(["explicit", "implicit"]))
 def test_blocks_make_the_model_that_ratings_in_memory_make(folder: Path, loss: str) -> None:
     assert train("memory", IN_MEMORY, loss=loss) == 0
     runs = {"plain": "learner.seed=3", "mixed": "data.shuffle=true", "two": "learner.replicas=2"}

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.learner.learner import State
 from blocklearn.models import ALS
+from tests.support.often import paired
 
 FIGURES = json.loads((Path(__file__).parent / "als_peers.json").read_text())
 
@@ -51,8 +51,7 @@ def test_implicit_feedback_pass_by_pass() -> None:
     np.testing.assert_allclose(predictions(learner), peer["predictions"], atol=2e-5)
 
 
-@pytest.mark.parametrize("solver", ["cg", "cholesky"])
-@pytest.mark.parametrize("name", ["cmfrec", "cmfrec_without_biases"])
+@paired(1, solver=["cg", "cholesky"], name=["cmfrec", "cmfrec_without_biases"])
 def test_explicit_ratings_at_convergence(name: str, solver: Any) -> None:
     X, peer = ratings(), FIGURES[name]
     settings = {"reg": peer["reg"], "biases": peer["biases"]}

@@ -13,7 +13,7 @@ from blocklearn.models import FM, GLM, Target
 from blocklearn.models.errors import ModelConfigError
 from blocklearn.optimizers import FTRL, LBFGS, SGD, AdaGrad
 from blocklearn.optimizers.errors import CombinationError
-from tests.support.often import rarely
+from tests.support.often import paired, rarely
 
 Array = np.ndarray[Any, Any]
 ROWS, COLUMNS, K, BLOCK = 90, 20, 3, 30  # the kernels of tests/models/test_contract.py
@@ -56,8 +56,7 @@ def learner_of(model: FM, X: Any, Y: Array, **options: Any) -> bl.Learner:
     return bl.Learner(model, (X, Y), (X, Y), verbose=False, **given)
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("outputs", [1, 2])
+@paired(2, sparse=[False, True], outputs=[1, 2])
 def test_scores_are_sums_over_pairs(outputs: int, sparse: bool) -> None:
     X = hostile()
     Y = np.random.default_rng(1).normal(size=(ROWS, outputs)).astype(np.float32)

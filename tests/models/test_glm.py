@@ -35,7 +35,7 @@ from blocklearn.models.glm.scoring.areas import area
 from blocklearn.models.glm.scoring.ranking import BINS, BlockRanking, Ranking, ranking_of
 from blocklearn.optimizers import FTRL, LBFGS, SGD, AdaGrad, Adam, Optimizer, RMSProp
 from blocklearn.optimizers.linear_loss import RowLosses, mean_derivatives, row_losses
-from tests.support.often import rarely
+from tests.support.often import first_often, rarely
 
 N, V = 240, 30
 SINGLE = [name for name in LINKS if name != "softmax"]
@@ -174,7 +174,7 @@ def test_links_survive_extreme_scores() -> None:
 # ------------------------------------------------------------------ optima
 
 
-@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("dense", first_often([False, True]))
 def test_logistic_optimum_is_that_of_lbfgs_in_sklearn(dense: bool) -> None:
     X, Y = labels(400)
     l2 = 0.01
@@ -187,7 +187,7 @@ def test_logistic_optimum_is_that_of_lbfgs_in_sklearn(dense: bool) -> None:
         np.testing.assert_allclose(table(learner, "intercept")[0, k], peer.intercept_, atol=2e-3)
 
 
-@pytest.mark.parametrize(("link", "power"), [("gamma", 2.0), ("tweedie", 1.3)])
+@pytest.mark.parametrize(("link", "power"), first_often([("gamma", 2.0), ("tweedie", 1.3)]))
 def test_optimum_of_positive_targets_is_that_of_sklearn(link: Any, power: float) -> None:
     X, scores = data(300)
     y = np.exp(scores[:, :1]) * np.random.default_rng(5).gamma(2.0, 0.5, (300, 1))
@@ -257,7 +257,9 @@ def test_linear_optimum_is_that_of_ridge() -> None:
     np.testing.assert_allclose(table(learner), peer.coef_.T, atol=1e-3)
 
 
-@pytest.mark.parametrize("optimizer", [SGD(rate=1.0), AdaGrad(rate=0.2), FTRL(rate=0.3)])
+@pytest.mark.parametrize(
+    "optimizer", first_often([SGD(rate=1.0), AdaGrad(rate=0.2), FTRL(rate=0.3)])
+)
 def test_l1_solution_is_that_of_coordinate_descent(optimizer: Optimizer) -> None:
     X, Y = data(300, seed=3)
     l1 = 0.02
@@ -275,6 +277,7 @@ def test_l1_solution_is_that_of_coordinate_descent(optimizer: Optimizer) -> None
         assert objective(w) <= objective(peer.coef_) * 1.001
 
 
+@pytest.mark.slow
 def test_l1_logistic_solution_is_that_of_liblinear() -> None:
     X, Y = labels(400, seed=2)
     l1 = 0.01
@@ -331,7 +334,7 @@ def test_rows_without_weight_move_nothing() -> None:
     assert not table(learner).any()
 
 
-@pytest.mark.parametrize("link", ["logistic", "softmax"])
+@pytest.mark.parametrize("link", first_often(["logistic", "softmax"]))
 def test_balanced_class_weights_are_those_of_sklearn(link: str) -> None:
     X, scores = data(400)
     y = (scores[:, 0] > 0.8).astype(int) if link == "logistic" else (scores - [0, 1, 2]).argmax(1)
@@ -490,7 +493,7 @@ def test_a_grid_is_more_columns() -> None:
     assert (np.diff(zeros) >= 0).all() and zeros[0] == 0 < zeros[-1]
 
 
-@pytest.mark.parametrize(("optimizer", "dense"), [(AdaGrad(), True), (LBFGS(), False)])
+@pytest.mark.parametrize(("optimizer", "dense"), first_often([(AdaGrad(), True), (LBFGS(), False)]))
 def test_a_masked_feature_has_no_weight(optimizer: Optimizer, dense: bool) -> None:
     X, Y = labels()
     names = [f"w{i}" for i in range(V)]

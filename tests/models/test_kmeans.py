@@ -19,7 +19,7 @@ from blocklearn.learner.training.inputs.row_sample import take_rows
 from blocklearn.matcache.operations import local as sizes
 from blocklearn.models import KMeans
 from blocklearn.models.kmeans.start import first_centres
-from tests.support.often import crossed
+from tests.support.often import crossed, first_often
 
 Array = np.ndarray[Any, Any]
 WAYS: list[Any] = ["online", "batch"]
@@ -114,7 +114,7 @@ def of_hostile(spherical: bool, **options: Any) -> bl.Learner:
     return bl.Learner(model, source, hostile(), **given)
 
 
-@pytest.mark.parametrize(("spherical", "replicas"), [(False, 1), (True, 2)])
+@pytest.mark.parametrize(("spherical", "replicas"), first_often([(False, 1), (True, 2)]))
 def test_columns_that_rest_are_those_of_whole_centres(
     spherical: bool, replicas: int, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,7 +141,7 @@ def test_columns_that_rest_are_those_of_whole_centres(
     assert loaded.predict(hostile()).tobytes() == again.predict(hostile()).tobytes()
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", first_often(WAYS))
 def test_planted_clusters_are_found(way: Any) -> None:
     X, cluster = planted()
     learner = trained(KMeans(clusters=K, update_centres=way), X)
@@ -188,7 +188,9 @@ def test_clusters_are_told_by_columns_above_the_mean() -> None:
     assert clusters(one, top=2)[0].share == 1.0
 
 
-@pytest.mark.parametrize("part", [1, 50, 2**22])  # one row or one cluster at a time, a few, all
+@pytest.mark.parametrize(
+    "part", first_often([1, 50, 2**22])
+)  # one row or one cluster at a time, a few, all
 def test_columns_of_clusters_are_those_of_whole_tables(
     part: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

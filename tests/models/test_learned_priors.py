@@ -34,6 +34,7 @@ from blocklearn.models.states.row_store import RowStore
 from blocklearn.models.states.token_state import TokenState
 from blocklearn.optimizers import IncNorm
 from tests.support.model_variants import counts
+from tests.support.often import first_often, rarely
 from tests.support.stops import check_stops
 
 NO_TOPIC = np.iinfo(np.uint16).max
@@ -150,7 +151,7 @@ def planted() -> Any:
     return sp.csr_array(X)
 
 
-@pytest.mark.parametrize("inference", ["gibbs", "cvb0", "vb"])
+@pytest.mark.parametrize("inference", first_often(["gibbs", "cvb0", "vb"]))
 def test_frequent_topics_get_a_larger_alpha(inference: str) -> None:
     trained = learner(planted(), passes=30, block_rows=60, inference=inference).fit()
     lam = trained.parameter("lambda")
@@ -239,12 +240,11 @@ def test_a_saved_model_has_its_priors_and_shows_them(inference: str, tmp_path: P
 @pytest.mark.parametrize(
     ("inference", "replicas", "blocks"),
     [
-        ("gibbs", {}, [2, 4, 8]),
-        ("gibbs", {"replicas": 3, "sync_every": 1, "sync_weight": 0.7}, [6, 9]),
-        ("cvb0", SHORT, [60, 72]),
+        ("gibbs", {}, [2, 8]),
         ("cvb0", SHORT | {"replicas": 3, "sync_every": 2}, [60]),
+        *rarely(("gibbs", {"replicas": 3, "sync_every": 1, "sync_weight": 0.7}, [6, 9])),
     ],
-    ids=["kept", "kept, three", "cvb0", "cvb0, three"],
+    ids=["kept", "cvb0, three", "kept, three"],
 )
 def test_checkpoints_resume_to_the_same_bits(
     inference: str, tmp_path: Path, replicas: dict[str, Any], blocks: list[int]

@@ -19,7 +19,7 @@ from blocklearn.matcache import (
 )
 from blocklearn.mixins import L2
 from blocklearn.optimizers import LBFGS, AdaGrad, Gradient, LinearLoss
-from tests.support.often import first_often
+from tests.support.often import first_often, paired
 
 rng = np.random.default_rng(0)
 X = (rng.normal(size=(300, 5)) * (rng.random((300, 5)) < 0.7)).astype(np.float32)
@@ -103,8 +103,7 @@ def trained(model: bl.Model, kind: str, optimizer: Any, **options: Any) -> bl.Le
     return bl.Learner(model, data, data, **(settings | options)).fit()
 
 
-@pytest.mark.parametrize("kind", first_often(KINDS))
-@pytest.mark.parametrize("pair", [(Logistic, LogisticByHand), (Network, NetworkByHand)])
+@paired(1, kind=KINDS, pair=[(Network, NetworkByHand), (Logistic, LogisticByHand)])
 def test_it_trains_like_the_same_model_with_gradients_by_hand(pair: Any, kind: str) -> None:
     """The last block is not full."""
     one, other = (trained(model(), kind, AdaGrad()) for model in pair)
@@ -124,6 +123,7 @@ def test_it_keeps_what_all_models_promise(kind: str) -> None:
     assert "gradients" in bl.check_model(Network(), (KINDS[kind], Y))
 
 
+@pytest.mark.slow
 def test_it_learns_what_is_not_linear() -> None:
     model, optimizer = Network(hidden=8), AdaGrad(rate=0.5)
     learner = trained(model, "dense", optimizer, passes=60, block_rows=32)

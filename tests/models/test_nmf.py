@@ -21,7 +21,7 @@ from blocklearn.datasources import DataError, MatrixSource
 from blocklearn.matcache.operations import local as sizes
 from blocklearn.models import NMF
 from blocklearn.models.nmf.model import TRACE
-from tests.support.often import crossed, first_often
+from tests.support.often import crossed, first_often, paired
 
 Array = np.ndarray[Any, Any]
 LOSSES: list[Any] = ["frobenius", "kullback-leibler"]
@@ -213,6 +213,7 @@ def test_the_objective_never_rises(loss: Any, penalties: dict[str, float]) -> No
         assert seen[-1] < 0.9 * seen[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("loss", first_often(LOSSES))
 def test_as_good_as_scikit_learn(loss: Any, way: Any) -> None:
@@ -247,8 +248,7 @@ def test_as_good_as_scikit_learn(loss: Any, way: Any) -> None:
     assert min(ours) < 1.02 * min(theirs)
 
 
-@pytest.mark.parametrize("way", first_often(WAYS))
-@pytest.mark.parametrize("loss", LOSSES)
+@paired(1, loss=LOSSES, way=WAYS)
 def test_planted_parts_are_recovered(loss: Any, way: Any) -> None:
     rng = np.random.default_rng(0)
     parts = np.zeros((4, 40))
@@ -299,7 +299,7 @@ def test_predictions_are_non_negative_least_squares() -> None:
     assert (W >= 0).all()
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", first_often(LOSSES))
 def test_a_row_of_weight_two_is_two_rows(loss: Any) -> None:
     some = counts(32)
     X = np.concatenate([some, some[:, ::-1]])  # any selection of halves has the same mean
@@ -324,7 +324,7 @@ def test_sparse_data_never_become_dense() -> None:
         assert learner.plan().total < 4 * rows * columns / 10
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(
     n=st.integers(1, 9), dk=st.sampled_from([(1, 3), (5, 1)]), rows=st.integers(1, 10),
     loss=st.sampled_from(LOSSES), way=st.sampled_from(WAYS), sparse=st.booleans(),
@@ -429,6 +429,7 @@ def test_replicas_of_a_batch_are_one_model(loss: Any) -> None:
     np.testing.assert_allclose(h_of(one), h_of(two), rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 def test_replicas_that_forget_find_parts_as_good(loss: Any) -> None:
     X = sp.csr_array(counts(400))

@@ -16,6 +16,7 @@ from blocklearn.matcache import ShapeError, gram, total
 from blocklearn.models import Needs
 from blocklearn.models.states.row_store import RowStore
 from tests.support.model_variants import OneSided
+from tests.support.often import first_often
 
 
 class Power(bl.Model):
@@ -96,7 +97,7 @@ def test_both_sides_are_visited_in_turn(row_folder: bool, tmp_path: Path) -> Non
         np.testing.assert_allclose(learner.row_state("left"), left, rtol=2e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("rows", [1, 20])
+@pytest.mark.parametrize("rows", first_often([1, 20]))
 def test_does_not_go_on_with_other_rows(rows: int) -> None:
     X = ratings()
     state = bl.Learner(Power(), X[:rows], block_rows=7).fit().state()

@@ -17,7 +17,7 @@ from blocklearn.matcache import MatCache, from_array
 from blocklearn.mixins import L1, CosineSimilarity, TopicEntropy
 from blocklearn.models import LDA, NMF, Model
 from blocklearn.optimizers import CombinationError, IncNorm, StreamingAverage, Telescoping
-from tests.support.often import first_often
+from tests.support.often import crossed, first_often
 
 Array = np.ndarray[Any, Any]
 ROWS, COLUMNS, K, WEIGHT = 60, 40, 4, 0.5
@@ -97,7 +97,7 @@ def test_the_parts_are_positive_and_their_difference_is_the_gradient(
 # ---------------------------------------------------------------- one step, by the definition
 
 
-@pytest.mark.parametrize("inference", ["vb", "cvb0", "gibbs"])
+@pytest.mark.parametrize("inference", first_often(["vb", "cvb0", "gibbs"]))
 def test_a_step_of_lda_is_that_of_the_definition(inference: Any) -> None:
     """The first step takes the estimate as it is, with and without the term."""
     model = LDA(topics=K, inference=inference, inner_iterations=3, sweeps=2, warm_up=0)
@@ -111,9 +111,7 @@ def test_a_step_of_lda_is_that_of_the_definition(inference: Any) -> None:
     assert abs(wanted / estimate - 1).max() > 0.1  # the term shows
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("way", ["online", "batch"])
-@pytest.mark.parametrize("loss", ["frobenius", "kullback-leibler"])
+@crossed(sparse=[False, True], way=["online", "batch"], loss=["frobenius", "kullback-leibler"])
 def test_a_step_of_nmf_is_that_of_the_definition(loss: Any, way: Any, sparse: bool) -> None:
     fields: dict[str, Any] = {"l1_H": 0.02, "l2_H": 0.03, "inner_iterations": 2}
     model = NMF(components=K, loss=loss, update_H=way, **fields)
@@ -173,6 +171,7 @@ MODELS: dict[str, tuple[Model, str, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", first_often(MODELS, 2))
 def test_components_become_less_alike_and_the_fit_stays(name: str) -> None:
     model, table, score = MODELS[name]

@@ -25,6 +25,7 @@ from blocklearn.models.topic_quality import (
     topic_closeness,
 )
 from tests.support.corpora import planted
+from tests.support.often import first_often, rarely
 
 
 def expected(lam: Any, X: Any) -> dict[str, float]:
@@ -44,7 +45,7 @@ def quality(scores: dict[str, float]) -> dict[str, float]:
     return {name: value for name, value in scores.items() if name in QUALITY}
 
 
-@pytest.mark.parametrize("topics, words", [(3, 60), (1, 30), (3, 2), (3, 1)])
+@pytest.mark.parametrize("topics, words", [(3, 60), (3, 1), *rarely((1, 30), (3, 2))])
 def test_an_evaluation_scores_the_topics(topics: int, words: int) -> None:
     """Few words, a single topic, one word; empty documents, and a ragged last block."""
     rng = np.random.default_rng(words)
@@ -133,7 +134,7 @@ def test_closeness_of_special_topics() -> None:
     assert np.isnan(topic_closeness(np.ones((4, 1))))
 
 
-@pytest.mark.parametrize("relevance", [0.0, 0.3, 0.6, 1.0])
+@pytest.mark.parametrize("relevance", first_often([0.0, 0.3, 0.6, 1.0]))
 def test_relevance_is_that_of_the_paper(relevance: float) -> None:
     table = np.random.default_rng(0).gamma(0.3, size=(30, 4)) + 1e-3
     phi, p = table / table.sum(axis=0), table.sum(axis=1) / table.sum()

@@ -244,16 +244,21 @@ BY_ROW: dict[str, tuple[list[Mixin], dict[str, Any]]] = {
         {"after": lambda w, time: group(np.maximum(w, 0), time)},
     ),
 }
-OFTEN = "elastic net"  # with each rule; "sgd" with all
-COMBINATIONS = [
-    pytest.param(rule, p, marks=[pytest.mark.slow] * (rule != "sgd" and p != OFTEN))
+OFTEN = "elastic net"  # with each rule; "sgd" with all; blocks are dense with these two
+SPARSE = [
+    (rule, p, True)
     for rule in RULES
     for p in (*AS_REFERENCE, *(BY_ROW if rule.startswith("sgd") else ()))
 ]
+DENSE = [(rule, OFTEN, False) for rule in RULES]
+COMBINATIONS = [
+    pytest.param(rule, p, sparse, marks=[pytest.mark.slow] * (rule != "sgd" and not quick))
+    for rule, p, sparse in SPARSE + DENSE
+    for quick in [p == OFTEN and sparse]
+]
 
 
-@pytest.mark.parametrize("sparse", [True, False], ids=["active", "dense"])
-@pytest.mark.parametrize(("rule", "penalty"), COMBINATIONS)
+@pytest.mark.parametrize(("rule", "penalty", "sparse"), COMBINATIONS)
 def test_lazy_penalties_are_stepwise_penalties(rule: str, penalty: str, sparse: bool) -> None:
     """Against all rows in every step; features occur rarely, or never; some settle in between."""
     mixins, terms = (AS_REFERENCE | BY_ROW)[penalty]

@@ -38,7 +38,7 @@ from blocklearn.optimizers import (
 from blocklearn.optimizers.line_search import LineSearch
 from blocklearn.optimizers.schedules import Constant, Exponential, Piecewise, Power, WarmUp
 from tests.support.corpora import planted
-from tests.support.often import crossed, first_often
+from tests.support.often import crossed, first_often, paired, rarely
 from tests.support.optimizing import (
     Array,
     Tiny,
@@ -334,16 +334,17 @@ QUICK = {
     *((kind, "elastic net") for kind in ("sgd", "adam")),
     *((kind, "l2") for kind in FULL_PASS),
 }
-"""Each penalty and each kind of optimizer once; `-m slow` compiles the kernels of all others."""
+"""Each penalty and each kind of optimizer once."""
+OFTEN = {*((*case, True) for case in QUICK), ("adagrad", "elastic net", False)}
+"""`-m slow` compiles the kernels of all others, of dense blocks only those that are QUICK here."""
+SPARSE = [(k, p, True) for k in GRADIENT for p in (SMOOTH if k in FULL_PASS else PENALTIES)]
+DENSE = [(kind, penalty, False) for kind, penalty in sorted(QUICK)]
 PENALIZED = [
-    pytest.param(kind, penalty, marks=[pytest.mark.slow] * ((kind, penalty) not in QUICK))
-    for kind in GRADIENT
-    for penalty in (SMOOTH if kind in FULL_PASS else PENALTIES)
+    pytest.param(*case, marks=[] if case in OFTEN else pytest.mark.slow) for case in SPARSE + DENSE
 ]
 
 
-@pytest.mark.parametrize("sparse", [True, False], ids=["active", "dense"])
-@pytest.mark.parametrize(("kind", "penalty"), PENALIZED)
+@pytest.mark.parametrize(("kind", "penalty", "sparse"), PENALIZED)
 def test_converges_to_the_optimum_of_scipy(kind: str, penalty: str, sparse: bool) -> None:
     mixins, terms = PENALTIES[penalty]
     X, Y = regression()
@@ -483,7 +484,7 @@ def test_threads_do_not_change_a_bit(kind: str) -> None:
         assert array.tobytes() == two[name].tobytes() == eight[name].tobytes(), name
 
 
-@crossed(dense=[False, True], kind=GRADIENT)
+@paired(2, dense=[False, True], kind=GRADIENT)
 def test_nothing_is_allocated_after_warm_up(kind: str, dense: bool) -> None:
     X, Y = problem()
     run = learner(kind, X.toarray() if dense else X, Y, threads=2).fit()
@@ -502,7 +503,13 @@ class StateInBetween(bl.Hook):
             self.kept = learner.state()
 
 
-@pytest.mark.parametrize("kind", GRADIENT)
+RESUMED = ("adagrad", "rmsprop", "ftrl", "conjugate-gradient")
+"""Kinds that no quick test of test_resume.py stops."""
+
+
+@pytest.mark.parametrize(
+    "kind", [*RESUMED, *rarely(*(kind for kind in GRADIENT if kind not in RESUMED))]
+)
 def test_a_run_resumes_within_a_pass(kind: str) -> None:
     X, Y = problem()
     hook = StateInBetween()
@@ -514,7 +521,7 @@ def test_a_run_resumes_within_a_pass(kind: str) -> None:
         assert array.tobytes() == resumed[name].tobytes(), name
 
 
-@pytest.mark.parametrize("kind", STEPPED)
+@pytest.mark.parametrize("kind", first_often(STEPPED, 2))
 def test_sparse_and_dense_blocks_give_the_same_model(kind: str) -> None:
     if kind in ("rmsprop", "adam"):
         pytest.skip("their state rests with rows that do not occur")
@@ -525,7 +532,7 @@ def test_sparse_and_dense_blocks_give_the_same_model(kind: str) -> None:
     np.testing.assert_allclose(a["b"], b["b"], atol=2e-6)
 
 
-@pytest.mark.parametrize("kind", FULL_PASS)
+@pytest.mark.parametrize("kind", first_often(FULL_PASS))
 def test_full_passes_stop_when_they_have_converged(kind: str) -> None:
     X, Y = problem()
     run = learner(kind, X, Y, passes=200).fit()
@@ -578,7 +585,7 @@ def test_updates_must_mean_what_the_optimizer_takes_them_for() -> None:
         bl.Learner(Tiny(), (A, Y), optimizer=Telescoping()).fit()
 
 
-@pytest.mark.parametrize("kind", ESTIMATES)
+@pytest.mark.parametrize("kind", first_often(ESTIMATES))
 def test_statistics_models_train(kind: str) -> None:
     X, _ = planted(300, words=30, topics=3)
     optimizer = OPTIMIZERS[kind]()

@@ -128,11 +128,13 @@ VARIANTS: dict[str, dict[str, Variant]] = {
 """By the model's name in the registry, and by what makes the variant another one."""
 
 ALIKE = {
-    "lda wide", "lda same", "lda priors", "nmf cosines", "nmf weighed", "fm full pass",
-    "als implicit cholesky",
+    "lda cvb0", "lda wide", "lda same", "lda priors", "glm full pass", "glm dense", "fm full pass",
+    "fm fields", "als implicit cholesky", "als rows of users", "nmf kullback-leibler",
+    "nmf weighed", "nmf cosines", "kmeans spherical", "svd whitened",
+    "gaussian-mixture spherical", "pagerank of targets",
 }  # fmt: skip
-"""Variants that join what two others do, or add a number or a term to one: tests of all variants
-run them with `-m slow` only.
+"""Variants that join what two others do, or whose own part the tests of the model compare with its
+definition: tests of all variants run them with `-m slow` only, or not at all.
 """
 
 
