@@ -11,6 +11,7 @@ from blocklearn.learner.exit_codes import ExitCode
 from blocklearn.learner.watch.events import Event
 from tests.support.beside import CONFIGS
 from tests.support.learn_command import Learn
+from tests.support.often import first_often
 
 THEMES = {
     "sea": "harbour anchor sailor wave ship mast".split(),
@@ -147,7 +148,7 @@ def test_going_on_gives_the_bits_of_never_having_stopped(learn: Learn) -> None:
     assert events("parts")[-1]["perplexity"] == events("whole")[-1]["perplexity"]
 
 
-@pytest.mark.parametrize("first, alike", [(1, False), (2, True)])
+@pytest.mark.parametrize("first, alike", first_often([(1, False), (2, True)]))
 def test_a_pass_that_sampled_because_it_was_to_be_the_last_is_told_of(
     learn: Learn, caplog: pytest.LogCaptureFixture, first: int, alike: bool
 ) -> None:
@@ -176,6 +177,7 @@ def test_a_run_whose_model_was_lost_writes_it_again(learn: Learn) -> None:
     assert events("b")[-1]["perplexity"] == events("a")[-1]["perplexity"]
 
 
+@pytest.mark.slow
 def test_a_model_without_its_manifest_is_written_again(learn: Learn) -> None:
     learn("--config", "themes.yaml", "-q")
     before = Path("runs/themes/weights.safetensors").read_bytes()
@@ -210,6 +212,7 @@ def test_quiet_and_json(learn: Learn) -> None:
     assert [json.loads(line) for line in err.splitlines()] == events("j")
 
 
+@pytest.mark.slow
 def test_counts_without_evaluation(learn: Learn) -> None:
     from scipy import sparse
 

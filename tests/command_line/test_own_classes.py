@@ -18,6 +18,7 @@ import blocklearn as bl
 from blocklearn.learner.configuration.kinds import named_class
 from blocklearn.learner.serving.served import Served
 from tests.support.learn_command import Learn
+from tests.support.often import first_often
 
 MODEL = '''\
 """Sums of columns, which no built-in model is."""
@@ -150,7 +151,7 @@ def test_a_model_of_a_file_is_trained_and_used_by_all_commands(
     assert served.kind == "Sums"
 
 
-@pytest.mark.parametrize("held_out", ["", "  eval: {kind: holdout, share: 0.5}\n"])
+@pytest.mark.parametrize("held_out", first_often(["", "  eval: {kind: holdout, share: 0.5}\n"]))
 def test_a_model_that_takes_no_counts_takes_negative_numbers(
     command: Learn, project: Path, held_out: str
 ) -> None:
@@ -188,6 +189,7 @@ def test_an_error_of_an_own_class_is_not_called_a_bug_of_ours(
     assert "sums.py:Sums, or else a bug in blocklearn" in last
 
 
+@pytest.mark.slow
 def test_a_model_without_a_table_by_column_knows_its_columns(command: Learn, project: Path) -> None:
     """Its only parameter is a row, so no table has as many rows as the data have columns."""
     file = project / "code" / "sums.py"
@@ -220,6 +222,7 @@ def test_a_run_folder_never_causes_an_import(command: Learn, project: Path) -> N
     assert not imported(project)
 
 
+@pytest.mark.slow
 def test_other_own_classes_train_and_are_not_needed_afterwards(
     command: Learn, project: Path
 ) -> None:

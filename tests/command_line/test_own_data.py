@@ -13,6 +13,7 @@ import pytest
 from scripts import make_clicks
 from tests.support.beside import CONFIGS
 from tests.support.learn_command import Learn
+from tests.support.often import first_often
 
 THEMES = [
     "harbour anchor sailor wave ship mast sail captain".split(),
@@ -61,7 +62,7 @@ def as_json_lines() -> str:
     return "data.train={kind: file, path: mails.jsonl, text: body, max_df: 0.5}"
 
 
-@pytest.mark.parametrize("write", [in_a_folder, in_lines, as_json_lines])
+@pytest.mark.parametrize("write", first_often([in_a_folder, in_lines, as_json_lines]))
 def test_text_in_topics_out(write: Callable[[], str], learn: Learn) -> None:
     code, out, err = learn("lda-text.yaml", write(), "model.topics=3")
     assert code == 0, err
@@ -117,7 +118,7 @@ def test_ratings_in_recommendations_out(learn: Learn) -> None:
     assert Path("runs/als-ratings/report.html").exists()
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize("suffix", first_often([".csv", ".parquet"]))
 def test_a_table_in_predictions_out(suffix: str, learn: Learn) -> None:
     import pyarrow as pa
     from pyarrow import csv, parquet
@@ -141,6 +142,7 @@ def test_a_table_in_predictions_out(suffix: str, learn: Learn) -> None:
     assert Path("runs/glm-table/report.html").exists()
 
 
+@pytest.mark.slow
 def test_a_log_of_clicks_in_a_model_out(learn: Learn, monkeypatch: pytest.MonkeyPatch) -> None:
     given = "make_clicks clicks --rows 12000 --test 3000 --bits 16"
     monkeypatch.setattr(sys, "argv", given.split())

@@ -17,6 +17,7 @@ import blocklearn as bl
 from blocklearn.datasources import read_ratings
 from blocklearn.learner.recommendation.factors import factors_of
 from tests.support.learn_command import learn
+from tests.support.often import first_often
 
 CONFIG = """
 model: {{kind: als, rank: 4, loss: {loss}}}
@@ -286,6 +287,7 @@ def test_predict_folds_new_users_in(
     )
 
 
+@pytest.mark.slow
 def test_other_models_read_ratings_over_their_own_items(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -366,7 +368,7 @@ def expected_pairs(run: Path) -> list[float]:
     return [factors.offset + float(user @ item), *rest]
 
 
-@pytest.mark.parametrize("kind", ["run", "implicit"])
+@pytest.mark.parametrize("kind", first_often(["run", "implicit"]))
 def test_pairs_are_predicted_in_their_order(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -295,6 +295,7 @@ def test_a_run_goes_on_where_its_secret_is_a_reference(
     assert command("predict", "run", "--data", f"http://{address}/x.parquet")[0] == 0
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_where_its_secret_was_written_out(
     command: Learn,  # noqa: F811
     address: str,

@@ -24,6 +24,7 @@ from blocklearn.learner.errors import ConfigError
 from blocklearn.learner.inspection.table_report import table_report, told
 from blocklearn.learner.results.persistence import load
 from blocklearn.learner.starting.write import BEGUN, configuration, scalar
+from tests.support.often import first_often
 
 MAILS = "id,subject,body\n1,hello there,a ship and a storm at sea\n2,re: hello,bread with butter\n"
 RATINGS = "userId;movieId;rating;timestamp\n7;film, 1;4;100\n8;film 2;5;101\n"
@@ -249,7 +250,7 @@ def test_a_target_that_cannot_be_predicted_is_refused(
         configuration("glm", path, "x")
 
 
-@pytest.mark.parametrize("model", ["glm", "fm"])
+@pytest.mark.parametrize("model", first_often(["glm", "fm"]))
 def test_another_target_than_the_one_that_is_found(
     model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
@@ -380,6 +381,7 @@ def test_a_larger_share_of_few_rows_is_held_out(tmp_path: Path) -> None:
         assert getattr(section("lda", path).data.eval, "share", None) == share
 
 
+@pytest.mark.slow
 def test_triangles_and_near_words_are_found_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:

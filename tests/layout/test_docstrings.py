@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.often import rarely
+
 ROOT = Path(__file__).parents[2]
 FOLDERS = "datasources learner matcache mixins models optimizers".split()
 
@@ -24,7 +26,18 @@ def with_examples() -> list[str]:
     return [name_of(path) for path in files if ">>> " in path.read_text(encoding="utf-8")]
 
 
-@pytest.mark.parametrize("name", with_examples())
+TRAINED = {
+    "blocklearn.learner.choosing.choose",
+    "blocklearn.learner.checking.check_model",
+    "blocklearn.learner.estimators.linear.machines",
+    "blocklearn.learner.estimators.recommenders.als",
+    "blocklearn.learner.estimators.graphs.triangles",
+}
+"""Modules whose examples train models that other tests train: they are slow."""
+QUICK = [name for name in with_examples() if name not in TRAINED]
+
+
+@pytest.mark.parametrize("name", [*QUICK, *rarely(*sorted(TRAINED))])
 def test_examples(name: str) -> None:
     found = doctest.testmod(import_module(name), optionflags=doctest.ELLIPSIS)
     assert found.attempted and not found.failed

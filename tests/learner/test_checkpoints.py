@@ -41,7 +41,7 @@ def tensors(trained: bl.Learner) -> dict[str, bytes]:
     return {name: trained.parameter(name).tobytes() for name in trained.model.parameters}
 
 
-@pytest.mark.parametrize("at", [(0, 1), (1, 3), (2, 5)])
+@pytest.mark.parametrize("at", [(1, 3)])
 def test_a_killed_program_resumes_to_the_same_bits(tmp_path: Path, at: tuple[int, int]) -> None:
     straight = learner().fit()
     with pytest.raises(Killed):
@@ -51,7 +51,7 @@ def test_a_killed_program_resumes_to_the_same_bits(tmp_path: Path, at: tuple[int
     assert resumed.progress.rows == straight.progress.rows
 
 
-@pytest.mark.parametrize("at", [(0, 1), (1, 3), (2, 5)])
+@pytest.mark.parametrize("at", [(0, 1), (2, 5)])
 def test_the_parameter_saves_and_resumes_like_the_hook(tmp_path: Path, at: tuple[int, int]) -> None:
     given: dict[str, Any] = {"checkpoint": str(tmp_path), "every_blocks": 2}
     with pytest.raises(Killed):

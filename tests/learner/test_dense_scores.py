@@ -12,6 +12,7 @@ from blocklearn.datasources import DataError
 from blocklearn.learner.estimators import dense_scores as module
 from blocklearn.learner.estimators.dense_scores import dense_scores
 from blocklearn.learner.estimators.unsupervised.nearest import nearest
+from tests.support.often import first_often, paired
 
 Array = np.ndarray[Any, Any]
 
@@ -34,7 +35,7 @@ def test_scores_have_the_bits_of_a_learner(classes: int) -> None:
     np.testing.assert_allclose(scores, wanted.reshape(scores.shape), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("loss", ["squared_error", "quantile", "huber", "poisson"])
+@pytest.mark.parametrize("loss", first_often(["squared_error", "quantile", "huber", "poisson"], 2))
 def test_means_of_a_regressor_are_those_of_a_learner(loss: str) -> None:
     X, y = data()
     found = bl.GLMRegressor(loss, n_jobs=1).fit(X, y.astype(np.float64))
@@ -65,8 +66,7 @@ def test_a_row_has_the_same_bits_among_others(
     np.testing.assert_allclose(shifted, wanted, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("rows", [1, 128, 300])
-@pytest.mark.parametrize("k", [1, 3])
+@paired(2, rows=[1, 128, 300], k=[1, 3])
 def test_float32_rows_have_the_bits_of_their_copy(rows: int, k: int) -> None:
     rng = np.random.default_rng(rows)
     X = rng.normal(size=(rows + 1, 7)).astype(np.float32)

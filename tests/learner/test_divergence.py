@@ -26,6 +26,7 @@ from blocklearn.learner.training.replicas.replica import Replica
 from blocklearn.matcache import colsum, exp
 from tests.support.beside import CONFIGS
 from tests.support.corpora import planted
+from tests.support.often import paired
 
 
 class Sums(bl.Model):
@@ -116,8 +117,7 @@ class Where(bl.Hook):
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
-@pytest.mark.parametrize("second", [0.0, 1e6])
+@paired(2, replicas=[1, 2], second=[0.0, 1e6])
 def test_looks_come_after_fixed_blocks(
     monkeypatch: pytest.MonkeyPatch, second: float, replicas: int
 ) -> None:

@@ -28,7 +28,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tests.support.often import crossed, first_often
+from tests.support.often import crossed, first_often, paired
 from tests.support.own_threads import no_thread_left
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -143,7 +143,7 @@ def test_the_check_that_needs_an_environment_of_its_own() -> None:
 # ---- data of all kinds ---------------------------------------------------------------------------
 
 
-@crossed(container=[np.asarray, sp.csr_array, sp.csr_matrix, sp.csc_array], estimator=ESTIMATORS)
+@paired(4, container=[np.asarray, sp.csr_array, sp.csr_matrix, sp.csc_array], estimator=ESTIMATORS)
 def test_every_kind_of_matrix_gives_the_same(estimator: Any, container: Any) -> None:
     whole, other = known(estimator), fitted(estimator, container(COUNTS.astype(np.float64)))
     found = used(other, container(COUNTS.astype(np.float32)))
@@ -191,7 +191,7 @@ def test_columns_of_texts_are_named(estimator: Any, library: str) -> None:
             clone(estimator).fit(frame, [0, 1])
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=title)
+@pytest.mark.parametrize("estimator", first_often(ESTIMATORS, 4), ids=title)
 def test_tables_of_arrow_are_matrices(estimator: Any) -> None:
     table = pa.table({f"x{i}": COUNTS[:, i] for i in range(12)})
     np.testing.assert_array_equal(used(fitted(estimator, table), table), used(known(estimator)))
@@ -252,7 +252,7 @@ def estimator_of(name: str, **params: Any) -> Any:
 LEARNED = {"glm": ("W", "coef_"), "lda": ("lambda", "components_"), "nmf": ("H", "components_")}
 
 
-@pytest.mark.parametrize("name", ["glm", "lda", "nmf", "als"])
+@pytest.mark.parametrize("name", first_often(["glm", "lda", "nmf", "als"], 2))
 def test_fit_is_a_learner_of_as_many_passes(name: str) -> None:
     X = sp.csr_array(COUNTS.astype(np.float64))
     learner = learner_of(name, 4).fit()
@@ -390,7 +390,7 @@ def test_parameters_are_named_in_errors() -> None:
         bl.ALS().recommend(0)
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=title)
+@pytest.mark.parametrize("estimator", first_often(ESTIMATORS, 4), ids=title)
 def test_texts_are_no_matrix(estimator: Any) -> None:
     for texts in (["cats purr", "dogs bark"], np.array(["cats purr", "dogs bark"], dtype=object)):
         with pytest.raises(ValueError, match=r"X has texts \('cats purr' ...\).*CountVectorizer"):
@@ -494,7 +494,7 @@ class Listener:
         return context.task_name == "pass" and context.task_id >= self.last
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=title)
+@pytest.mark.parametrize("estimator", first_often(ESTIMATORS, 3), ids=title)
 def test_callbacks_hear_of_every_pass_and_see_the_model(estimator: Any) -> None:
     pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
     listener = Listener(last=1)

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 import blocklearn as bl
 from blocklearn.datasources import DataError, Ids
 from blocklearn.learner.estimators.recommenders import recommender
+from tests.support.often import first_often, paired
 
 pytest.importorskip("sklearn", reason="needs scikit-learn")
 
@@ -33,7 +34,7 @@ def plain_lists(scores: Any, left_out: Any, n: int) -> tuple[Any, Any]:
     return np.where(np.isinf(found), -1, ids), found
 
 
-@pytest.mark.parametrize("loss", ["explicit", "implicit"])
+@pytest.mark.parametrize("loss", first_often(["explicit", "implicit"]))
 def test_lists_are_those_of_a_full_sort(loss: Any) -> None:
     als = bl.ALS(4, loss=loss, max_iter=5, random_state=0).fit(RATINGS)
     scores = als.user_factors.astype(float) @ als.item_factors.T.astype(float) + als.mean_
@@ -284,8 +285,7 @@ def test_parameters_that_were_changed_after_fit_say_so() -> None:
     assert als.set_params(n_components=4).transform(RATINGS).shape[0] == 40
 
 
-@pytest.mark.parametrize("dtype", ["float16", ">f8"])
-@pytest.mark.parametrize("kind", [bl.ALS, bl.Ranking, bl.LatentDirichletAllocation])
+@paired(2, dtype=["float16", ">f8"], kind=[bl.ALS, bl.Ranking, bl.LatentDirichletAllocation])
 def test_dense_numbers_of_any_type_are_taken(kind: Any, dtype: str) -> None:
     dense = RATINGS.toarray()
     found, same = (kind(2, random_state=0).fit(each) for each in (dense.astype(dtype), dense))

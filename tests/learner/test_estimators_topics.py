@@ -222,6 +222,7 @@ def test_pyldavis_takes_it(lda: Any) -> None:
 # ---- NMF -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["frobenius", "kullback-leibler"])
 def test_nmf_explains_as_much_as_scikit_learns(loss: Any) -> None:
     X = COUNTS.astype(float)

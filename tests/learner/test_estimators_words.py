@@ -72,6 +72,7 @@ def test_texts_become_means_of_vectors() -> None:
     assert model.get_feature_names_out().tolist() == [f"wordvectors{i}" for i in range(4)]
 
 
+@pytest.mark.slow
 def test_vectors_are_features_of_texts() -> None:
     X, y = texts()
     pipeline = make_pipeline(words(n_jobs=1), LogisticRegression()).fit(X[:300], y[:300])

@@ -438,6 +438,7 @@ def test_the_best_model_is_the_one_that_is_saved(learn: Learn) -> None:
     assert code == ExitCode.DONE and "the model is the last one" in err and "is lost" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("manner", [["--quiet"], *rarely(["--log-format", "json"])])
 def test_a_lost_best_model_is_told_of_whatever_the_verbosity(
     learn: Learn, manner: list[str], capsys: pytest.CaptureFixture[str]

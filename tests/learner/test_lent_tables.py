@@ -81,15 +81,18 @@ def test_readers_ask_for_the_pages_of_blocks(saved: Path, monkeypatch: pytest.Mo
 
 MODELS = [
     pytest.param({"kind": "lda", "topics": 5, "inference": "vb"}, id="vb"),
-    pytest.param({"kind": "lda", "topics": 5, "inference": "gibbs"}, id="gibbs"),
-    pytest.param({"kind": "nmf", "components": 5}, id="nmf"),
-    pytest.param({"kind": "nmf", "components": 5, "loss": "kullback-leibler"}, id="nmf of counts"),
     pytest.param({"kind": "fm", "factors": 5}, id="fm"),
-    pytest.param({"kind": "kmeans", "clusters": 5}, id="k-means"),
 ]
+MORE = {
+    "gibbs": {"kind": "lda", "topics": 5, "inference": "gibbs"},
+    "nmf": {"kind": "nmf", "components": 5},
+    "nmf of counts": {"kind": "nmf", "components": 5, "loss": "kullback-leibler"},
+    "k-means": {"kind": "kmeans", "clusters": 5},
+}
+RARE = [pytest.param(model, id=name, marks=pytest.mark.slow) for name, model in MORE.items()]
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", [*MODELS, *RARE])
 def test_predictions_need_no_table_of_all_columns(model: Any, tmp_path: Path) -> None:
     """No memory beside the file holds as much as a column for each feature of two or more."""
     learner = trained(model, passes=2)
@@ -105,7 +108,7 @@ def test_predictions_need_no_table_of_all_columns(model: Any, tmp_path: Path) ->
     assert all(each.shape[1] == 1 or each.label in own for each in large)
 
 
-@pytest.mark.parametrize("model", [MODELS[0], MODELS[4]])
+@pytest.mark.parametrize("model", MODELS)
 def test_later_data_may_have_fuller_blocks(model: Any) -> None:
     learner, (X, _) = trained(model), clicks()
     before = learner.predict(X)

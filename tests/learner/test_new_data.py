@@ -19,6 +19,7 @@ from blocklearn.learner.runs.new_data import converted
 from tests.formats.test_convert import rows_of
 from tests.support.formats import bidmat, example, packed
 from tests.support.learn_command import Learn, learn
+from tests.support.often import first_often
 
 X = abs(example(150, 12)).tocsr()
 Y = np.stack([np.arange(150) % 2, np.arange(150) % 3 == 0], axis=1).astype(float)
@@ -64,7 +65,7 @@ def model(folder: Path, names: list[str] | None) -> bl.Learner:
     return bl.load(folder / "model")
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", first_often(FILES, 4))
 def test_predictions_of_every_format(tmp_path: Path, name: str) -> None:
     by_name = name.endswith((".csv", ".vw"))
     learner = model(tmp_path, NAMES if by_name else None)
@@ -95,7 +96,7 @@ def test_predictions_of_a_dataset_and_of_parquet(tmp_path: Path) -> None:
         assert found["row"].to_pylist() == list(range(150))
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", first_often(FILES, 3))
 def test_scores_of_every_format(
     tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

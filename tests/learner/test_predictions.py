@@ -30,6 +30,7 @@ from blocklearn.learner.results.predictions import (
 )
 from blocklearn.learner.training.replicas.replica import Replica
 from tests.support.learn_command import Learn
+from tests.support.often import first_often
 
 X = sparse.csr_array(np.random.default_rng(0).poisson(0.3, (100, 12)).astype(np.float32))
 
@@ -175,7 +176,7 @@ PARQUET = "{kind: parquet, path: train.parquet, features: [{indices: i, values: 
 BLOCKS = "{kind: blocks, paths: [train.blocks]"
 
 
-@pytest.mark.parametrize("kind", ["parquet", "blocks"])
+@pytest.mark.parametrize("kind", first_often(["parquet", "blocks"]))
 def test_new_data_are_read_as_the_training_data_were(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

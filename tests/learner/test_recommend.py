@@ -26,6 +26,7 @@ from blocklearn.matcache.cpu.backend import CPU
 from blocklearn.models.ranking_metrics import ranking_scores
 from blocklearn.models.score import values
 from tests.support.model_variants import OneSided
+from tests.support.often import paired
 
 USERS, ITEMS = 37, 23
 USER_IDS = [f'u"{i}, é' for i in range(USERS)]
@@ -93,8 +94,7 @@ def joined(lists: Lists) -> tuple[Any, Any, Any]:
 # ---- lists ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [1, 5, ITEMS, ITEMS + 9])
-@pytest.mark.parametrize("kind", ["explicit", "implicit"])
+@paired(3, n=[1, 5, ITEMS, ITEMS + 9], kind=["explicit", "implicit"])
 def test_lists_are_the_best_predictions(
     kind: str, n: int, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,7 +43,7 @@ from blocklearn.optimizers import (
 from blocklearn.optimizers.schedules import Power as Falling
 from tests.models.test_row_state import Power, ratings
 from tests.support.corpora import planted
-from tests.support.often import crossed, first_often, rarely
+from tests.support.often import crossed, first_often, paired, rarely
 from tests.support.stops import check_stops
 
 ROWS, COLUMNS, PASSES = 250, 24, 3
@@ -121,12 +121,11 @@ def test_noise(tmp_path: Path, replicas: Any) -> None:
     check(tmp_path, GLM(l2=1e-2), labelled(), replicas, optimizer=optimizer)
 
 
-@pytest.mark.parametrize("replicas", REPLICAS, ids=["one", "three"])
-@pytest.mark.parametrize("dense", [False, *rarely(True)], ids=["sparse", "dense"])
-@pytest.mark.parametrize(
-    "optimizer",
-    [SGD(rate=0.3, average_from=0), Adam(rate=0.05, average_from=10)],
-    ids=["from the start", "later"],
+@paired(
+    2,
+    dense=[False, True],
+    replicas=REPLICAS,
+    optimizer=[SGD(rate=0.3, average_from=0), Adam(rate=0.05, average_from=10)],
 )
 def test_averages(tmp_path: Path, optimizer: Any, dense: bool, replicas: Any) -> None:
     X, Y = labelled()
@@ -134,30 +133,26 @@ def test_averages(tmp_path: Path, optimizer: Any, dense: bool, replicas: Any) ->
     check(tmp_path, model, (X.toarray() if dense else X, Y), replicas, optimizer=optimizer)
 
 
-@pytest.mark.parametrize("replicas", REPLICAS, ids=["one", "three"])
-@pytest.mark.parametrize(
-    "optimizer",
-    [
+@paired(
+    1,
+    replicas=REPLICAS[::-1],
+    optimizer=[
         SGD(rate=0.1, momentum=0.5, step_per="row"),
-        *rarely(
-            AdaGrad(rate=0.5, step_per="row"),
-            Adam(rate=0.05, step_per="row"),
-            FTRL(rate=0.5, step_per="row"),
-        ),
+        AdaGrad(rate=0.5, step_per="row"),
+        Adam(rate=0.05, step_per="row"),
+        FTRL(rate=0.5, step_per="row"),
     ],
-    ids=["sgd", "adagrad", "adam", "ftrl"],
 )
 def test_steps_of_rows(tmp_path: Path, optimizer: Any, replicas: Any) -> None:
     weighted = (*labelled(), np.random.default_rng(0).random(ROWS))
     check(tmp_path, GLM(**PENALTIES), weighted, replicas, optimizer=optimizer)
 
 
-@pytest.mark.parametrize("replicas", REPLICAS, ids=["one", "three"])
 @pytest.mark.parametrize(
-    "mixin, dense",
+    "mixin, dense, replicas",
     [
-        (GroupLasso(weight=0.01), False),
-        *rarely((NonNegative(), False), (CosineSimilarity(weight=0.1), True)),
+        (GroupLasso(weight=0.01), False, REPLICAS[1]),
+        *rarely((NonNegative(), False, {}), (CosineSimilarity(weight=0.1), True, REPLICAS[1])),
     ],
     ids=lambda value: getattr(value, "kind", ""),
 )

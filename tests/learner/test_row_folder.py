@@ -29,7 +29,7 @@ from blocklearn.learner.files.row_folder import LOCK, RowFolder
 from blocklearn.learner.files.state_pages import StatePages
 from blocklearn.learner.runs.build import left_of
 from tests.support.learn_command import started, wait_until_ready
-from tests.support.often import rarely
+from tests.support.often import first_often, rarely
 from tests.support.small_disk import run_on_small_disk
 from tests.support.thread_workers import thread_exchanges
 
@@ -71,6 +71,7 @@ def test_a_second_learner_is_refused_and_the_first_one_learns_what_it_would(tmp_
     nmf(tmp_path, rows=60).fit()
 
 
+@pytest.mark.slow
 def test_a_learner_that_was_refused_can_be_used_when_the_folder_is_free(tmp_path: Path) -> None:
     holder = RowFolder(tmp_path)
     holder.take()
@@ -228,7 +229,7 @@ ALS = {
 }
 
 
-@pytest.mark.parametrize("name", ALS)
+@pytest.mark.parametrize("name", first_often(ALS, 2))
 def test_items_are_solved_from_users_that_are_read_in_order(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
