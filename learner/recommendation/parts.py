@@ -89,8 +89,9 @@ def cuts(indptr: Array, rows: int, entries: int) -> Iterator[tuple[int, int]]:
     [(0, 2), (2, 3), (3, 5)]
     """
     start, count = 0, len(indptr) - 1
+    ends = np.asarray(indptr, np.int64)  # an end and `entries` may add up to more than an int32
     while start < count:
-        fits = int(np.searchsorted(indptr, indptr[start] + entries, "right")) - 1
+        fits = int(np.searchsorted(ends, ends[start] + entries, "right")) - 1
         end = min(max(fits, start + 1), start + rows, count)
         yield start, end
         start = end

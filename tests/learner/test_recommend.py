@@ -284,6 +284,13 @@ def test_any_sizes(users: int, items: int, n: int, block: int, seed: int) -> Non
         np.testing.assert_array_equal(ids, expected(scores, seen, n, some))
 
 
+def test_rows_are_cut_where_their_entries_are_too_many_for_an_int32() -> None:
+    """Neither the room for entries, nor an offset and the room together, need fit into one."""
+    ends = np.array([0, 2**30, 2**30 + 5, 2**30 + 7, 2**30 + 9], np.int32)
+    for room, cuts in ((2**31, [(0, 4)]), (2**30 + 6, [(0, 2), (2, 4)])):
+        assert list(in_parts.cuts(ends, 4, room)) == cuts
+
+
 def test_memory_does_not_grow_with_the_number_of_users() -> None:
     rng = np.random.default_rng(0)
     items = rng.normal(size=(300, 16)).astype(np.float32)
