@@ -17,8 +17,15 @@ from .row_loops import Ids, Keys
 from .row_places import Arrays, LaidRows, width
 from .sparse_merging import Swap
 
-PIECE = 2**22
-"""Numbers of a piece that a worker gets, about."""
+PIECE, MESSAGE = 2**22, 2**16
+"""Numbers of a piece that a worker gets, about, and those of each worker: beginning to send fewer
+takes a network as long as sending them."""
+
+
+def piece_of(workers: int) -> int:
+    """Return the numbers of a piece that a worker gets, about."""
+    return max(PIECE, MESSAGE * workers)
+
 
 Clock = NDArray[np.float64]
 
@@ -100,7 +107,7 @@ class GivenRows:
 
         keys: of the rows that it gets, ascending.
         """
-        step = max(1, PIECE // columns)
+        step = max(1, piece_of(self._crew.size) // columns)
         found: list[int] = np.unique(keys[step::step] >> 32).tolist()
         return found
 

@@ -12,7 +12,7 @@ from ..engines.cost import (
     needed_seconds,
     sparse_seconds,
 )
-from ..engines.given_rows import PIECE
+from ..engines.given_rows import piece_of
 from ..figures import duration, size
 from ..files.table_files import TableFiles
 from ..learner import Learner
@@ -56,7 +56,7 @@ def exchange_lines(learner: Learner, workers: int) -> Iterator[str]:
         )
         block = needs.row_bytes * min(first.intakes[0].shape.nnz, first.shapes.columns)
         whole = int(needs.row_bytes * needs.touched)
-        piece = min(4 * PIECE, whole)  # the first lies where rows of a block lie
+        piece = min(4 * piece_of(workers), whole)  # the first lies where rows of a block lie
         room = int(KEPT * (max(block, piece) + (piece if piece < whole else 0)))
         yield f"  rows on their way take at most about {size(room)} more than is planned above"
         if in_files:

@@ -48,7 +48,7 @@ def test_a_piece_of_a_merge_travels_in_another_thread_while_one_is_added_up(
     each: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the size of pieces is, and whatever a worker gives and gets of them."""
-    monkeypatch.setattr(given_rows, "PIECE", each)
+    monkeypatch.setattr(given_rows, "piece_of", lambda workers: each)
     cases = needed_cases.CASES
 
     def work(own: Exchange) -> tuple[list[list[bytes]], int]:
@@ -271,7 +271,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             found.extend(self.names)
 
     monkeypatch.setattr(needed_tables, "FEW", 0)
-    monkeypatch.setattr(given_rows, "PIECE", 100)
+    monkeypatch.setattr(given_rows, "piece_of", lambda workers: 100)
     monkeypatch.setattr(needed_tables, "needed_seconds", lambda needs: 0.0)
     monkeypatch.setattr(needed_tables, "NeededTables", Noted)
     return found

@@ -27,7 +27,7 @@ def test_workers_learn_what_replicas_learn_in_memory(
     name: str, workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of two workers, one has no block in the last round of a pass. Merges have several pieces."""
-    monkeypatch.setattr(given_rows, "PIECE", 100)
+    monkeypatch.setattr(given_rows, "piece_of", lambda workers: 100)
     expected = whole(made(name, replicas=workers).fit())
     assert results(workers, lambda own: filed(name, tmp_path, own)) == [expected] * workers
     assert list(tmp_path.iterdir()) == []

@@ -51,7 +51,7 @@ def few_travel() -> Iterator[None]:
     """Let few rows travel early and in pieces: those that blocks need, and those of states."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(needed_tables, "FEW", 0)
-        patch.setattr(given_rows, "PIECE", 100)
+        patch.setattr(given_rows, "piece_of", lambda workers: 100)
         patch.setattr(needed_tables, "needed_seconds", lambda needs: 0.0)
         patch.setattr(trained_rows, "MANY", 0)
         yield
