@@ -60,14 +60,16 @@ def products(X: Array, W: Array, take: Take, threads: int, centre: Array | None 
     (rows, columns), k = X.shape, W.shape[1]
     each = min(max(1, AT_ONCE // (CHUNK_ROWS * columns)), -(-rows // CHUNK_ROWS))  # chunks
     plain = X.dtype == np.float32 and X.flags.c_contiguous and X.flags.aligned and centre is None
+    whole = rows - rows % CHUNK_ROWS if plain else rows  # rows that are multiplied where they lie
+    size = each * CHUNK_ROWS
     shift = None if centre is None else np.tile(centre, CHUNK_ROWS)  # of a chunk: long rows
-    rooms = [np.empty((each * CHUNK_ROWS, columns), np.float32) for _ in range(threads)]
+    rooms = [np.empty((size, columns), np.float32) for _ in range(threads)]
     results = [np.empty((each, CHUNK_ROWS, k), np.float32) for _ in range(threads)]
 
     def multiply(number: int, thread: int) -> None:
         one_thread.lower_here()
-        first = number * each * CHUNK_ROWS
-        part = X[first : first + each * CHUNK_ROWS]
+        first = min(number * size, whole)
+        part = X[first : min(first + size, whole) if first < whole else rows]
         chunks, count = -(-len(part) // CHUNK_ROWS), len(part)
         if not plain or count % CHUNK_ROWS:
             room = rooms[thread][: chunks * CHUNK_ROWS]
@@ -82,4 +84,4 @@ def products(X: Array, W: Array, take: Take, threads: int, centre: Array | None 
             take(first, scores.reshape(-1, k)[:count])
 
     with one_thread:
-        run_parts(multiply, -(-rows // (each * CHUNK_ROWS)) if rows else 0, threads)
+        run_parts(multiply, -(-whole // size) + (rows > whole) if rows else 0, threads)
