@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import blocklearn as bl
-from blocklearn.learner.engines import given_rows, row_sums, row_threads
+from blocklearn.learner.engines import given_rows, needed_rows, row_sums, row_threads
 from blocklearn.learner.engines.cost import Needs, Network, Sizes, needed_seconds, sparse_seconds
 from blocklearn.learner.engines.crew import Crew
 from blocklearn.learner.engines.errands import one_ahead
@@ -33,6 +33,13 @@ from tests.support.often import crossed, first_often
 from tests.support.workers import results
 
 
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers gather few rows at a time, and the last ones are fewer."""
+    monkeypatch.setattr(needed_rows, "PIECE", 150)
+
+
+@pytest.mark.usefixtures("small_pieces")
 @pytest.mark.parametrize("workers, degrees", [(1, ()), (2, ()), (5, ()), (4, (2, 2))])
 def test_fetched_rows_have_the_bits_of_numpy(workers: int, degrees: tuple[int, ...]) -> None:
     """Whole tables at the end, and every row that a block has read."""
@@ -110,6 +117,7 @@ def test_threads_of_a_worker_share_rows(monkeypatch: pytest.MonkeyPatch) -> None
     assert max(seen) == row_threads.EACH * 3
 
 
+@pytest.mark.usefixtures("small_pieces")
 @pytest.mark.parametrize("workers", [1, 2, 5])
 def test_rows_that_last_until_a_merge_have_the_bits_of_numpy(workers: int) -> None:
     """Tables are NaN where no row was put since: owners have what all learned."""

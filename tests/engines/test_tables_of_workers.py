@@ -10,7 +10,7 @@ import pytest
 
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
-from blocklearn.learner.engines import given_rows
+from blocklearn.learner.engines import given_rows, needed_rows, owned_rows
 from blocklearn.learner.engines.exchange import Exchange
 from blocklearn.learner.errors import ConfigError, DivergedError, PageError, WorkerError
 from blocklearn.learner.files.table_files import TableFiles
@@ -22,12 +22,20 @@ from tests.support.often import first_often, paired
 from tests.support.workers import as_workers, results
 
 
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers give, merge, gather and write few rows at a time, and the last ones are fewer."""
+    monkeypatch.setattr(given_rows, "piece_of", lambda workers: 100)
+    monkeypatch.setattr(needed_rows, "PIECE", 350)
+    monkeypatch.setattr(owned_rows, "PIECE", 350)
+
+
+@pytest.mark.usefixtures("small_pieces")
 @paired(5, name=MODELS, workers=[2, 3])
 def test_workers_learn_what_replicas_learn_in_memory(
-    name: str, workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, workers: int, tmp_path: Path
 ) -> None:
     """Of two workers, one has no block in the last round of a pass. Merges have several pieces."""
-    monkeypatch.setattr(given_rows, "piece_of", lambda workers: 100)
     expected = whole(made(name, replicas=workers).fit())
     assert results(workers, lambda own: filed(name, tmp_path, own)) == [expected] * workers
     assert list(tmp_path.iterdir()) == []
@@ -44,6 +52,7 @@ def test_engines_that_keep_exchanges_to_one_thread_learn_the_same(
     assert results(2, work) == [whole(made(name, replicas=2).fit())] * 2
 
 
+@pytest.mark.usefixtures("small_pieces")
 @pytest.mark.parametrize("name", first_often(["factors", "vb", "blocks", "kmeans", "nmf"]))
 @pytest.mark.parametrize("blocks", [4, 8])
 def test_a_checkpoint_of_worker_0_resumes_wherever_tables_lie(

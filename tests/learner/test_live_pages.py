@@ -20,6 +20,7 @@ import scipy.sparse as sp
 import blocklearn as bl
 from blocklearn.learner.errors import PageError
 from blocklearn.learner.exit_codes import ExitCode
+from blocklearn.learner.files import live_pages
 from blocklearn.learner.files.page_digests import PageDigests, distinct
 from blocklearn.learner.files.paging import PAGE
 from blocklearn.learner.files.table_files import TableFiles
@@ -180,8 +181,15 @@ def test_rows_are_listed_once() -> None:
     ),
 )
 def test_a_flipped_bit_is_found_at_the_latest_when_the_table_is_read(
-    model: str, name: str, at: tuple[int, int], place: int, tmp_path: Path
+    model: str,
+    name: str,
+    at: tuple[int, int],
+    place: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Also where pages are compared few at a time."""
+    monkeypatch.setattr(live_pages, "AT_ONCE", 2)
     harm = Harm(tmp_path, flip(name, place), at)
     with (
         closing(learner(model, tmp_path, harm)) as found,
