@@ -18,7 +18,7 @@ import blocklearn as bl
 from blocklearn.datasources import MatrixSource
 from blocklearn.datasources.blocks.write import write_blocks
 from blocklearn.learner.command_line.launching import launched
-from tests.engines.test_workers import CASES, learnt, trained
+from tests.engines.test_workers import CASES, FIRST, learnt, trained
 from tests.support import exchange_cases, needed_cases
 from tests.support.filed_workers import made, whole
 from tests.support.learn_command import Learn
@@ -124,13 +124,15 @@ def test_processes_fetch_rows_with_the_bits_of_numpy(three: list[dict[str, Any]]
 
 
 @pytest.mark.slow
-def test_four_processes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [2, 4])
+def test_processes_learn_all_models(workers: int, tmp_path: Path) -> None:
     """Every variant with workers that are threads is in test_workers.py."""
-    found = outcomes(4, SOME, tmp_path)
+    names = list(dict.fromkeys([*FIRST, *SOME]))
+    found = outcomes(workers, names, tmp_path)
     check_merged(found)
     check_filled(found)
     check_fetched(found)
-    check_learnt(found, SOME)
+    check_learnt(found, names)
 
 
 STOPPED = """\
