@@ -28,11 +28,11 @@ def sparse_scores(X: Any, W: Array, b: Array, threads: int) -> Array | None:
     (rows, columns), k = X.shape, W.shape[1]
     if X.format != "csr" or len(W) != columns or b.shape[1] != k or k > MOST:
         return None
-    if not has_no_fault(X.indptr, X.indices, len(X.data), columns):
+    if len(X.indptr) <= rows or not has_no_fault(X.indptr, X.indices, len(X.data), columns):
         return None
     with np.errstate(over="ignore"):
         values = np.require(X.data, np.float32, ["C", "A", "W"])  # as compiled code takes it
-    starts = np.require(X.indptr, requirements=["C", "A", "W"])
+    starts = np.require(X.indptr, X.indptr.dtype.newbyteorder("="), ["C", "A", "W"])
     indices = np.require(X.indices, np.int32, ["C", "A", "W"])
     table, found = W.astype(np.float64, order="C"), np.empty((rows, k), np.float32)
 

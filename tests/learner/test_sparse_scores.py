@@ -82,6 +82,21 @@ def test_a_matrix_with_faults_is_not_read(part: str, place: int, number: int) ->
     assert sparse_scores(X, W, b, 1) is None
 
 
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_rows_without_offsets_are_not_read(count: int) -> None:
+    X, (W, b) = rows(3), weights(1)
+    X.indptr = X.indptr[:count]
+    assert sparse_scores(X, W, b, 1) is None
+
+
+def test_offsets_may_be_of_another_byte_order() -> None:
+    X, (W, b) = rows(3), weights(1)
+    wanted = sparse_scores(X, W, b, 1)
+    X.indptr = X.indptr.astype(X.indptr.dtype.newbyteorder())
+    found = sparse_scores(X, W, b, 1)
+    assert wanted is not None and found is not None and found.tobytes() == wanted.tobytes()
+
+
 def test_what_a_learner_has_to_read_or_refuse() -> None:
     X, (W, b) = rows(3), weights(1)
     assert sparse_scores(X.tocsc(), W, b, 1) is None
