@@ -79,9 +79,10 @@ class StreamingAverage(StatisticsOptimizer):
     def step(self, updates: Mapping[str, Any], objective: Objective | None = None) -> None:
         """Set w <- (1 - rho) w + rho u, in one kernel with the expression u.
 
-        A block without updates is no step.
+        A block without updates changes nothing, but counts.
         """
         if not updates:
+            self.cache.each_block(self._count)
             return
         self.cache.each_block(self._advance)
         for name, update in updates.items():
@@ -100,6 +101,9 @@ class StreamingAverage(StatisticsOptimizer):
         if self._resting:
             self._time += log1p(-min(rho, LARGEST))
             self._now.set(self._time)
+        self._count()
+
+    def _count(self) -> None:
         self.steps += 1
 
     def settle(self) -> None:

@@ -173,6 +173,12 @@ def test_a_model_without_warm_up_needs_no_optimizer(tmp_path: Path) -> None:
     )
 
 
+def test_blocks_of_kept_topics_count_as_steps() -> None:
+    """They step nothing, but other documents, if the phase is the same, go on with small steps."""
+    found = learner(passes=4).fit()  # the last two passes are of one phase
+    assert found.state().position["optimizers"][0]["steps"] == 2 * found.train.blocks
+
+
 def test_other_documents_are_drawn_afresh(tmp_path: Path) -> None:
     """A saved model has no assignments; training it further learns from the new rows alone."""
     trained = learner().fit()
