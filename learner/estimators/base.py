@@ -103,8 +103,9 @@ class LearnerEstimator(CommonParameters, CallbackSupportMixin, BaseEstimator):
         model, X = self._model(), data[0] if isinstance(data, tuple) else data
         block_rows = self._block_rows(data, model, optimizer)
         state_rows = rows if model.row_states else 0
+        as_now = None if optimizer is None else optimizer.model_copy()  # its owner may change it
         plan = (
-            "partial_fit", model, optimizer, state_rows, block_rows, X.shape[1], issparse(X),
+            "partial_fit", model, as_now, state_rows, block_rows, X.shape[1], issparse(X),
             self._seed, self.n_jobs, self.device,
         )  # fmt: skip
         make = partial(

@@ -137,6 +137,17 @@ def test_attributes_that_were_changed_are_learned_from(quick: list[bool]) -> Non
     assert quick == [True, True]
 
 
+def test_an_optimizer_may_be_changed_in_place() -> None:
+    found = bl.GLMClassifier(solver=bl.optimizers.AdaGrad(rate=0.5), **SAME)
+    for seed in range(3):
+        learn(found, dense(seed), labels)
+    found.solver.rate = 0.01
+    fresh = copy.deepcopy(found)
+    for estimator in (found, fresh):
+        learn(estimator, dense(3), labels)
+    same(found, fresh)
+
+
 def test_an_older_state_may_come_back(quick: list[bool]) -> None:
     found = bl.KMeans(3, **SAME)
     for seed in range(3):
