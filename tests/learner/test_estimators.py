@@ -262,7 +262,10 @@ def test_fit_is_a_learner_of_as_many_passes(name: str) -> None:
     assert np.ascontiguousarray(getattr(found, attribute).T).tobytes() == state.tobytes()
     wanted = learner.predict(X)
     given = found.decision_function(X) if name == "glm" else found.transform(X)
-    np.testing.assert_array_equal(given, wanted[:, 0] if name == "glm" else wanted)
+    if name == "glm":  # scores of sparse rows in memory are sums in float64
+        np.testing.assert_allclose(given, wanted[:, 0], rtol=1e-5, atol=1e-6)
+    else:
+        np.testing.assert_array_equal(given, wanted)
 
 
 @pytest.mark.parametrize("name", ["glm", "lda"])

@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -152,13 +153,13 @@ def other_user() -> dict[str, Any]:
 
 def test_a_folder_that_may_not_be_written(folder: Path) -> None:
     user = other_user()
-    folder.chmod(0o555)
     run = "from blocklearn.learner.command_line.cli import main; main()"
     command = [sys.executable, "-c", run, *RUN, "--out", "a"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, **user)
-    finally:
-        folder.chmod(0o755)
+    with tempfile.TemporaryDirectory() as place:  # other users reach no folder of pytest
+        shutil.copytree(folder, place, dirs_exist_ok=True)
+        Path(place).chmod(0o555)
+        done = subprocess.run(command, capture_output=True, text=True, cwd=place, **user)
+        Path(place).chmod(0o755)
     assert done.returncode == ExitCode.PERMISSION, done.stderr
     assert "a: Permission denied" in done.stderr and "Traceback" not in done.stderr
 
