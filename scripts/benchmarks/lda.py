@@ -37,7 +37,7 @@ from .lda_systems import PEERS, Job, checkpoints, default_recipes, passes_of, re
 from .machine import describe, limits
 from .perplexity import Tokens, completion, halves, unigram
 from .report import Ratio, Report, Row, mib, others, reached, table
-from .system import reported, run_jobs, save
+from .system import WARM, reported, run_jobs, save
 
 PEER_NAMES = tuple(PEERS)
 TO_FINAL = "seconds to the peer's final perplexity"
@@ -260,7 +260,8 @@ def show(report: Report) -> str:
     parts = [table(head, lines)]
     for row in report.rows:
         if "compile_seconds" in row.settings:
-            parts.append(f"{row.system}: kernels compiled in {row.settings['compile_seconds']} s")
+            seconds = row.settings["compile_seconds"]
+            parts.append(f"{row.system}: {WARM} passes that compile take {seconds} s")
     shown = ("by_own_alpha", "spread", *TOPICS)
     of_topics = [[row.system, *(row.quality[name] for name in shown)] for row in report.rows]
     parts.append("\n" + table(["topics of", *shown], of_topics))
