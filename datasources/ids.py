@@ -42,6 +42,41 @@ class Ids(NumberedNames):
         """Return the names "0", "1", ... for `n` things that have only numbers."""
         return cls(number_array(np.arange(n)))
 
+    @classmethod
+    def of(cls, ends: npt.NDArray[np.int64], text: npt.NDArray[np.uint8]) -> Ids:
+        """Return the names with these `ends` and this `text`, which are kept, not copied.
+
+        >>> ids = Ids(["ann", "Zoë"])
+        >>> Ids.of(ids.ends, ids.text)
+        Ids('ann', 'Zoë'; 2)
+        """
+        import pyarrow as pa
+
+        buffers = pa.py_buffer(ends), pa.py_buffer(text)
+        return cls(pa.LargeStringArray.from_buffers(len(ends) - 1, *buffers))
+
+    @property
+    def ends(self) -> npt.NDArray[np.int64]:
+        """Where the names begin in `text`, and where the last one ends: int64 [names + 1]."""
+        places = self._places
+        found: npt.NDArray[np.int64] = places - places[0]
+        return found
+
+    @property
+    def text(self) -> npt.NDArray[np.uint8]:
+        """The names in UTF-8, one after another: uint8 [bytes]."""
+        places, whole = self._places, self.arrow.buffers()[2]
+        return np.frombuffer(whole or b"", np.uint8)[places[0] : places[-1]]
+
+    @property
+    def _places(self) -> npt.NDArray[np.int64]:
+        """Where names begin and end in the memory of the Arrow array."""
+        if not len(self):
+            return np.zeros(1, np.int64)  # it may have no memory
+        first = self.arrow.offset
+        found: npt.NDArray[np.int64] = np.frombuffer(self.arrow.buffers()[1], np.int64)
+        return found[first : first + len(self) + 1]
+
     def numbers(self, names: Any) -> npt.NDArray[np.int64]:
         """Return the number of each of `names` (as for `Ids`), or -1 if it is unknown."""
         from pyarrow import compute

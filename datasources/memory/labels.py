@@ -15,6 +15,9 @@ from ..arrays.hashing import hash_matrix, hash_numbers
 from ..block import HostBlock
 from ..errors import DataError
 
+Sums = tuple[float, list[float]]
+"""The sum of weights, and of weight times target for each target."""
+
 
 class Labels:
     """Verified targets and weights of `rows` rows; each is None if not given.
@@ -35,11 +38,7 @@ class Labels:
         if weights is not None:
             check_rows("weights", np.shape(weights), rows)
             self.weights = accept_weights(weights, "MatrixSource")
-        self.names, self.given = names, targets is not None or weights is not None
-        table = self.targets
-        self.columns = (
-            0 if table is None else table.columns if isinstance(table, CSR) else table.shape[1]
-        )
+        self._hold(names)
         if self.columns > MAX_COLUMNS:
             raise DataError(f"MatrixSource: {self.columns} targets: must be at most {MAX_COLUMNS}.")
         if names is not None and len(names) != self.columns:
@@ -50,6 +49,31 @@ class Labels:
         if names is not None and len(set(names)) != len(names):
             twice = next(name for i, name in enumerate(names) if name in names[:i])
             raise DataError(f"MatrixSource: target_names has {twice!r} twice.")
+
+    def _hold(self, names: Sequence[str] | None) -> None:
+        """Note what follows from verified labels."""
+        table = self.targets
+        self.names, self.given = names, table is not None or self.weights is not None
+        self.columns = (
+            0 if table is None else table.columns if isinstance(table, CSR) else table.shape[1]
+        )
+        self._sums: Sums | None = None
+
+    @classmethod
+    def verified(
+        cls,
+        rows: int,
+        targets: CSR | npt.NDArray[Any] | None,
+        weights: npt.NDArray[np.float32] | None,
+        names: Sequence[str] | None,
+        sums: Sums,
+    ) -> "Labels":
+        """Return labels that were verified before, with their `sums`; none is read."""
+        found = cls.__new__(cls)
+        found.rows, found.targets, found.weights = rows, targets, weights
+        found._hold(names)
+        found._sums = sums
+        return found
 
     def of_weights(self) -> "Labels":
         """Return the weights without the targets."""
@@ -74,8 +98,10 @@ class Labels:
         elif self.targets is not None:
             gather_dense(ids, self.targets, targets)
 
-    def sums(self) -> tuple[float, list[float]]:
+    def sums(self) -> Sums:
         """Return the sum of weights, and of weight times target for each target."""
+        if self._sums is not None:
+            return self._sums
         rows = 0 if self.targets is None else self.rows
         weights = np.ones(rows) if self.weights is None else self.weights.astype(np.float64)
         if isinstance(self.targets, CSR):

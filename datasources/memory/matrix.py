@@ -28,6 +28,7 @@ from .labels import Labels
 from .matrix_checks import changed, check_columns, check_row_names
 from .order import RowOrder, Shuffle
 from .row_numbers import RowNumbers
+from .verified import Verified
 
 KEEP_BYTES = 2**30
 FEW_LABELS = 2**14  # so few numbers are written into a block without a thread
@@ -89,22 +90,34 @@ class MatrixSource(Described):
         check_row_names(rows, row_names)
         if shuffle is False and isinstance(matrix, CSR):
             matrix = showable(matrix, keep_bytes)
-        self._matrix = matrix
-        self._names, self._row_names = names, row_names
-        self._labels = Labels(rows, targets, weights, target_names)
+        labels = Labels(rows, targets, weights, target_names)
         order = RowOrder(rows, block_rows, shuffle, seed)
+        self._hold(Verified(matrix, labels, order, names, row_names, keep_bytes))
+
+    @classmethod
+    def of_verified(cls, rows: Verified) -> "MatrixSource":
+        """Return a source of rows that were verified before; none is read."""
+        found = cls.__new__(cls)
+        found._hold(rows)
+        return found
+
+    def _hold(self, rows: Verified) -> None:
+        """Make blocks of these rows."""
+        self.verified, self._matrix, self._labels = rows, rows.matrix, rows.labels
+        self._names, self._row_names = rows.names, rows.row_names
         self._shape = BlockShape(
-            rows=block_rows,
-            columns=columns,
+            rows=rows.order.block_rows,
+            columns=rows.columns,
             nnz=0,
-            total_rows=rows,
-            dense=not isinstance(matrix, CSR),
-            targets=self._labels.columns,
-            weighted=weights is not None,
+            total_rows=rows.order.rows,
+            dense=not isinstance(rows.matrix, CSR),
+            targets=rows.labels.columns,
+            weighted=rows.labels.weights is not None,
         )
-        self._keep_bytes = keep_bytes
-        self._views = shuffle is False and isinstance(matrix, CSR) and can_be_shown(matrix)
-        self._take(order)
+        self._keep_bytes = rows.keep_bytes
+        in_order, matrix = rows.order.shuffle is False, rows.matrix
+        self._views = in_order and isinstance(matrix, CSR) and can_be_shown(matrix)
+        self._take(rows.order)
 
     def _take(self, order: RowOrder) -> None:
         """Visit the rows in this order."""
@@ -153,13 +166,20 @@ class MatrixSource(Described):
 
     def value_sums(self) -> tuple[float, int]:
         """Return sum and number of all stored values; of a dense matrix, of all values."""
+        if self.verified.value_sums is not None:
+            return self.verified.value_sums
         values: Any = self._matrix
         if isinstance(values, CSR):
             values = values.values[int(values.indptr[0]) : int(values.indptr[-1])]
         return float(values.sum(dtype=np.float64)), int(values.size)
 
     def transposed(self) -> "MatrixSource":
-        """Return X.T in blocks of as many rows, without labels; made anew at each call."""
+        """Return X.T in blocks of as many rows, without labels.
+
+        It is made anew at each call, unless another process has made it: see `handed`.
+        """
+        if self.verified.turned is not None:
+            return MatrixSource.of_verified(self.verified.turned)
         X: Any = self._matrix
         shape = self._shape
         if isinstance(X, CSR):
@@ -212,6 +232,8 @@ class MatrixSource(Described):
     @cached_property
     def fingerprint(self) -> str:
         """The XXH3 of shape and contents, whatever kind, dtype and order."""
+        if self.verified.fingerprint is not None:
+            return self.verified.fingerprint
         shape, digest = self._shape, xxhash.xxh3_64()
         digest.update(f"{shape.total_rows} {shape.columns} {shape.dense}".encode())
         hash_matrix(digest, self._matrix)
@@ -266,8 +288,9 @@ class MatrixSource(Described):
 
     def without_targets(self) -> "MatrixSource":
         """Return a source of the same blocks without targets. It keeps them in the same place."""
-        found = copy(self)
-        found._labels, found._shape = self._labels.of_weights(), replace(self._shape, targets=0)
+        found, labels = copy(self), self._labels.of_weights()
+        found._labels, found._shape = labels, replace(self._shape, targets=0)
+        found.verified = replace(self.verified, labels=labels, fingerprint=None)
         return found
 
     def kept(self, pass_: int, index: int) -> bool:

@@ -18,8 +18,8 @@ ROOMS = {
         "errors threads finite notation program containers emit operations cpu merge cuda devices"
     ),
     "datasources": (
-        "errors secrets remote separators listing arrays block source read_ahead reader memory"
-        " holdout sampling weighting data_kind blocks tables packed ids parsing text ratings given"
+        "errors secrets remote separators listing arrays ids block source read_ahead reader memory"
+        " holdout sampling weighting data_kind blocks tables packed parsing text ratings given"
         " examples parquet formats hugectr config"
     ),
     "matcache/cpu": (
