@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import secrets
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +17,7 @@ from blocklearn.durable import sync_file
 from blocklearn.matcache.finite import is_finite
 
 from ..engines.crew import Crew
+from ..engines.shared_folder import seen_by_all
 from ..errors import ModelFolderError, WorkerError
 from ..exit_codes import exit_code
 from ..storage.manifest import file_entry, verified
@@ -76,7 +75,7 @@ class PartWriter:
         if not self._live.owned and self._live.ready().owned is None:
             return None
         with crew.ordered(WRITE):
-            place = _seen_by_all(crew, folder)
+            place = seen_by_all(crew, folder)
             if place is not None:
                 return self._meet(place)
             self._live.ready().gather()
@@ -173,18 +172,6 @@ def _problem(path: Path, rank: int, size: int) -> str | None:
     except (ModelFolderError, OSError) as error:
         return str(error)
     return None
-
-
-def _seen_by_all(crew: Crew, folder: Path | None) -> Path | None:
-    """Return the folder of the leader, if all workers see the file that it makes there."""
-    token = f"seen-{secrets.token_hex(8)}"
-    if folder is not None:
-        (folder / token).touch()
-    path = crew.told(None if folder is None else str(folder.absolute() / token))
-    seen = all(crew.gather(os.path.exists(path)))
-    if folder is not None:
-        (folder / token).unlink()
-    return Path(path).parent if seen else None
 
 
 def _check_sizes(folder: Path, files: dict[str, Any]) -> None:

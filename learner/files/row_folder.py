@@ -1,5 +1,7 @@
 """A folder in which one learner keeps its state of rows, or its tables, in files.
 
+A run keeps the rows in one that it hands to its other workers.
+
     FOLDER/NAME/.blocklearn-rows    the lock: holder of the folder, and the files that it has made
     FOLDER/NAME/users.float32       numbers [rows x columns], C-contiguous, mapped into memory
 
@@ -27,7 +29,8 @@ from .lost_pages import Watched
 from .stripes import one_file
 
 LOCK = ".blocklearn-rows"
-ENDINGS = (".float32", ".float64", ".uint16", ".uint32")
+ENDINGS = (".float32", ".float64", ".uint16", ".uint32", ".safetensors")
+OTHER_FOLDER = "Set learner.{0} ({0} of a Learner) to another folder."
 TRIES = 100  # to make the folder while other processes remove it
 
 
@@ -38,16 +41,20 @@ class RowFolder:
     """
 
     def __init__(
-        self, folder: Path, name: str = "learner", owner: str = "", *, setting: str = "row_folder"
+        self,
+        folder: Path,
+        name: str = "learner",
+        owner: str = "",
+        *,
+        remedy: str = OTHER_FOLDER.format("row_folder"),
     ) -> None:
         """Name the folder, without touching the disk.
 
         owner: text after the name of this process, for messages of other processes.
-        setting: the setting of a learner that chooses `folder`, for messages.
+        remedy: how to choose another folder, for messages.
         """
         self.path = folder / name
-        self.owner = owner
-        self._remedy = f"Set learner.{setting} ({setting} of a Learner) to another folder."
+        self.owner, self._remedy = owner, remedy
         self.watched: list[Watched] = []  # finds lost pages of the files
         self._held: _Held | None = None
 
@@ -109,13 +116,21 @@ class RowFolder:
 
     def new_file(self, name: str, dtype: Any, nbytes: int) -> Path:
         """Make the file `name.DTYPE` of so many zeros, and return its path; see `new`."""
-        assert self._held is not None
-        file = self.path / f"{name}.{np.dtype(dtype).name}"
-        if file.exists():
-            raise self._foreign(file.name)
-        with self._held.adding(file.name):
+        with self.adding(f"{name}.{np.dtype(dtype).name}") as file:
             new_file(file, nbytes)
         return file
+
+    @contextmanager
+    def adding(self, name: str) -> Iterator[Path]:
+        """Yield the path of a file that the `with` statement makes; it ends in one of `ENDINGS`.
+
+        Raises RunFolderError if the file exists.
+        """
+        assert self._held is not None
+        if (self.path / name).exists():
+            raise self._foreign(name)
+        with self._held.adding(name):
+            yield self.path / name
 
     def release(self) -> None:
         """Remove the files and the folder, and let others take it.

@@ -27,7 +27,7 @@ from .live_pages import LivePages
 from .lost_pages import Watched
 from .paging import PageCount, PagedArray, fetch_rows
 from .placed_tables import COLUMNS, PlacedTables
-from .row_folder import RowFolder
+from .row_folder import OTHER_FOLDER, RowFolder
 from .stripes import Stripes, one_file, part_of, shares, striped_array
 from .table_rows import TableRows, rows_at_once
 
@@ -59,9 +59,8 @@ class TableFiles(PlacedTables):
         memory: bytes up to which the tables of a learner stay in memory, all or none.
         """
         super().__init__(memory)
-        self.folders = [
-            RowFolder(folder, NAME.format(name), owner, setting=self.setting) for folder in folders
-        ]
+        name, remedy = NAME.format(name), OTHER_FOLDER.format(self.setting)
+        self.folders = [RowFolder(folder, name, owner, remedy=remedy) for folder in folders]
         self._tables: dict[str, PagedArray] = {}
         self.live = LivePages(self.lock)  # a row is drawn before another thread can ask for it
         self.asked = PageCount()  # pages that blocks have asked for

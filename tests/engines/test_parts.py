@@ -17,6 +17,7 @@ import pytest
 
 import blocklearn as bl
 from blocklearn.learner.checkpoints import checkpoint, parts
+from blocklearn.learner.engines import shared_folder
 from blocklearn.learner.engines.crew import Crew
 from blocklearn.learner.engines.exchange import Exchange
 from blocklearn.learner.engines.row_pieces import PartedRows
@@ -264,7 +265,7 @@ def test_a_part_that_is_not_finite_is_not_saved(tmp_path: Path) -> None:
 def apart(monkeypatch: pytest.MonkeyPatch) -> Callable[[Exchange], None]:
     """Makes files invisible to workers but the first, which call it before they begin."""
     blind: set[int] = set()
-    exists, fits = parts.os.path.exists, Seal.fits
+    exists, fits = shared_folder.os.path.exists, Seal.fits
 
     def told(own: Exchange) -> None:
         (blind.add if own.rank else blind.discard)(threading.get_ident())
@@ -272,7 +273,7 @@ def apart(monkeypatch: pytest.MonkeyPatch) -> Callable[[Exchange], None]:
     def visible() -> bool:
         return threading.get_ident() not in blind
 
-    monkeypatch.setattr(parts.os.path, "exists", lambda path: visible() and exists(path))
+    monkeypatch.setattr(shared_folder.os.path, "exists", lambda path: visible() and exists(path))
     monkeypatch.setattr(Seal, "fits", lambda seal: visible() and fits(seal))
     return told
 

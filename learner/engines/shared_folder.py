@@ -1,0 +1,24 @@
+"""Find out whether all workers see a folder of the one that leads."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+from .crew import Crew
+
+
+def seen_by_all(crew: Crew, folder: Path | None) -> Path | None:
+    """Return the folder of the leader, if all workers see the file that it makes there.
+
+    folder: of the leader; the others give None.
+    """
+    token = f"seen-{secrets.token_hex(8)}"
+    if folder is not None:
+        (folder / token).touch()
+    path = crew.told(None if folder is None else str(folder.absolute() / token))
+    seen = all(crew.gather(os.path.exists(path)))
+    if folder is not None:
+        (folder / token).unlink()
+    return Path(path).parent if seen else None
