@@ -37,9 +37,14 @@ class DataKind(Named, extra="forbid"):
         """Yield local files and folders that must exist; checked before reading."""
         yield from ()
 
+    @property
+    def reads_whole(self) -> bool:
+        """Whether all rows are read into memory at once."""
+        return False
+
     def in_memory(self) -> Iterator[Path]:
         """Yield those of `files` that are read into memory whole."""
-        yield from ()
+        yield from self.files() if self.reads_whole else ()
 
     def settled(self, train: "DataKind | None" = None) -> Self:
         """Return a copy with every setting that only the data can provide.
@@ -141,9 +146,10 @@ class DataKind(Named, extra="forbid"):
 class MemoryKind(DataKind):
     """A kind of data whose rows are all read into memory at once."""
 
-    def in_memory(self) -> Iterator[Path]:
-        """Yield all of `files`."""
-        yield from self.files()
+    @property
+    def reads_whole(self) -> bool:
+        """True: all rows are."""
+        return True
 
     @abstractmethod
     def load(self, like: DataSource | None = None) -> Samples:

@@ -121,9 +121,10 @@ class TableData(MemoryKind):
         """Yield the path of the table."""
         yield self.path
 
-    def in_memory(self) -> Iterator[Path]:
-        """Yield the path of the table unless it is read anew in each pass."""
-        yield from () if self.stream else self.files()
+    @property
+    def reads_whole(self) -> bool:
+        """Whether the rows stay in memory: they do not if they are read anew in each pass."""
+        return not self.stream
 
     def elsewhere(self, path: str, *, labelled: bool) -> Self:
         """Return the same columns of another file."""

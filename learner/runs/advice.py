@@ -13,7 +13,7 @@ from ..checkpoints.checkpoint import Checkpoint
 from ..configuration.config import RunConfig
 from ..configuration.references import left_out
 from ..errors import DivergedError, RunInterrupted, WorkerLostError
-from .inputs import conversion_options
+from .inputs import conversion_options, kinds_of
 from .run_folder import RunFolder
 
 log = logging.getLogger(__name__)
@@ -61,15 +61,16 @@ def warn_of_secrets(config: RunConfig) -> None:
         )
 
 
-def warn_of_copies(config: RunConfig, workers: int) -> None:
-    """Warn of data that each of several workers reads into memory whole."""
-    train = config.data.train
-    for file in train.in_memory() if workers > 1 else ():
-        log.warning(
-            "%s: each of %d workers reads all of it into memory. To let each read only its own "
-            "blocks, convert it: `learn convert %s DIR%s`, then {kind: blocks, paths: [DIR]}",
-            file, workers, file, conversion_options(train, file),
-        )  # fmt: skip
+def warn_of_copies(config: RunConfig, workers: int, why: str) -> None:
+    """Warn of data that each of several workers reads into memory whole. why: they do so."""
+    for name, kind in kinds_of(config.data).items():
+        for file in kind.in_memory():
+            log.warning(
+                "%s: each of %d workers reads all of %s into memory, because %s. To let each read "
+                "only its own blocks, convert it: `learn convert %s DIR%s`, then {kind: blocks, "
+                "paths: [DIR]}",
+                name, workers, file, why, file, conversion_options(kind, file),
+            )  # fmt: skip
 
 
 def warn_of_other_passes(config: RunConfig, last: Checkpoint) -> None:

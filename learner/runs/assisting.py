@@ -11,15 +11,15 @@ from ..engines.crew import Crew
 from ..watch.watchdog import watching
 from .build import build, state_files_of
 from .decided import planned, with_model
-from .inputs import fingerprints, open_data, settled, sized
+from .handing import open_together
+from .inputs import fingerprints, sized
 from .memory_check import checked_plan
 from .signals import Requests
 
 
 def assist(config: RunConfig, requests: Requests, crew: Crew) -> None:
     """Train with the worker that leads, which decides what is open and writes the files."""
-    config = settled(config)
-    train_data, eval_data = open_data(config)
+    config, (train_data, eval_data) = open_together(config, crew)
     config = sized(config, train_data)
     files = state_files_of(config, crew)
     check_alike(crew, fingerprints(train_data, eval_data))

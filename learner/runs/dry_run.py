@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from blocklearn.datasources import DataSource
+from blocklearn.datasources import DataSource, MatrixSource
+from blocklearn.datasources.memory.handed import nbytes_of
 from blocklearn.matcache.devices import device_name
 
 from ..configuration.config import RunConfig
@@ -21,7 +22,7 @@ from ..training.plans.plan import ROW_STATE, Plan
 from .build import StateFiles, build, table_folders
 from .decided import planned
 from .exchange_plan import exchange_lines
-from .inputs import of_length, open_data, sized
+from .inputs import kinds_of, of_length, open_data, sized
 from .memory_check import array_lines, check_room, device_rooms, room
 from .run_folder import RunFolder
 from .training import run_notes, summary
@@ -61,6 +62,7 @@ def dry_run_lines(
         yield from _memory(config, plan, learner.execution.replicas)
         if workers > 1:
             yield from _owners(plan, learner.plan(1), workers)
+            yield from _handed(config, learner)
         check_room(plan, config)
         yield from _blocks(train, learner, chosen=chosen)
         yield from _time(config, learner)
@@ -129,6 +131,19 @@ def _owners(plan: Plan, alone: Plan, workers: int) -> Iterator[str]:
             else:
                 has = f"{size(row.nbytes)} of {size(whole.nbytes)}"
                 yield f"{name}: each of {workers} workers has its own, {has}"
+
+
+def _handed(config: RunConfig, learner: Learner) -> Iterator[str]:
+    """Yield what worker 0 hands to the others, if it reads data into memory."""
+    whole = [name for name, kind in kinds_of(config.data).items() if kind.reads_whole]
+    if not whole:
+        return
+    given = [*learner.data.sides, *learner.data.given[1:]]
+    nbytes = sum(nbytes_of(source) for source in given if isinstance(source, MatrixSource))
+    yield (
+        f"{' and '.join(whole)}: worker 0 reads all rows, and hands them to the others in a file "
+        f"of {config.out}: {size(nbytes)} and names"
+    )
 
 
 def _blocks(train: DataSource, learner: Learner, *, chosen: bool) -> Iterator[str]:

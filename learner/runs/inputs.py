@@ -1,7 +1,7 @@
 """Open the data of a configuration."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,39 +27,55 @@ from ..figures import size
 from ..memory import memory_limits
 from ..training.settings.devices import one_each
 
+TRAIN, EVAL = "data.train", "data.eval"  # keys of the configuration
 
-def open_data(config: RunConfig) -> tuple[DataSource, DataSource | None]:
+
+Sources = tuple[DataSource, DataSource | None]
+"""The data to train on, and those to evaluate on."""
+
+
+def open_data(config: RunConfig, handed: Mapping[str, DataSource] | None = None) -> Sources:
     """Open the sources to train on and, if configured, to evaluate on.
 
     Both have the same columns.
+
+    handed: those that another worker has read, by `TRAIN` and `EVAL`.
 
     Raises:
         FileNotFoundError: a file that the configuration names does not exist.
         DataError: a file cannot be read.
     """
     data, seed, passes = config.data, config.learner.seed, config.learner.passes
-    require_files(data)
-    check_fits(data)
+    handed = handed or {}
+    own = {name: kind for name, kind in kinds_of(data).items() if name not in handed}
+    require_files(own)
+    check_fits(own.values())
     size = config.model.rows_of_block if data.block_rows == "auto" else data.block_rows
     in_order = config.model.steps_by_pass or config.model.rows_in_order
     shuffle = False if in_order else data.shuffle
     counts = config.model.takes_counts or config.model.nonnegative
     reading = Reading(size, shuffle, seed, passes, counts)
     held = replace(reading, shuffle=False, visits=config.evaluation.visits(passes))
-    if isinstance(data.eval, Holdout):
+    if isinstance(data.eval, Holdout) and not handed:
         return data.train.hold_out(data.eval.share, reading, held, data.eval.by)
-    train = data.train.open_source(reading)
-    if data.eval is None:
-        return train, None
+    train = handed[TRAIN] if TRAIN in handed else data.train.open_source(reading)
+    if not isinstance(data.eval, DataKind) or EVAL in handed:
+        return train, handed.get(EVAL)
     other = data.eval.open_source(held.like(train), like=train)
     check_alike(train, other)
     return train, other
 
 
+def kinds_of(data: DataConfig) -> dict[str, DataKind]:
+    """Return the data that are described, by name: held-out rows are none of their own."""
+    parts = {TRAIN: data.train, EVAL: data.eval}
+    return {name: part for name, part in parts.items() if isinstance(part, DataKind)}
+
+
 def fingerprints(train: DataSource, eval: DataSource | None) -> dict[str, str | None]:
     """Return what tells the data apart from others, by key of the configuration."""
     held_out = None if eval is None else eval.fingerprint
-    return {"data.train": train.fingerprint, "data.eval": held_out}
+    return {TRAIN: train.fingerprint, EVAL: held_out}
 
 
 def sized(
@@ -95,13 +111,18 @@ def settled(config: RunConfig, begun: Mapping[str, Any] | None = None) -> RunCon
     """
     config = of_length(config, begun)
     data = config.data
-    require_files(data)
+    require_files(kinds_of(data))
     train = data.train.settled()
     eval_ = data.eval.settled(train) if isinstance(data.eval, DataKind) else data.eval
-    found = data.model_copy(update={"train": train, "eval": eval_})
+    return with_kinds(config, train, eval_)
+
+
+def with_kinds(config: RunConfig, train: DataKind, eval: DataKind | Holdout | None) -> RunConfig:
+    """Return `config` with settled data, and with what follows from them and from its devices."""
+    data = config.data.model_copy(update={"train": train, "eval": eval})
     model = with_group_named(config.model, train)
     learner = counted(config.learner)
-    return config.model_copy(update={"data": found, "model": model, "learner": learner})
+    return config.model_copy(update={"data": data, "model": model, "learner": learner})
 
 
 def with_group_named(model: Model, train: DataKind) -> Model:
@@ -128,32 +149,31 @@ def counted(learner: LearnerConfig) -> LearnerConfig:
     return learner.model_copy(update={"replicas": len(each), "devices": devices})
 
 
-def require_files(data: DataConfig) -> None:
-    """Check that all files of a configuration exist and all its URLs are whole.
+def require_files(kinds: Mapping[str, DataKind]) -> None:
+    """Check that all files of data exist and all their URLs are whole. kinds: by name.
 
     Raises:
         FileNotFoundError: a file that the configuration names does not exist.
         ConfigError: a secret was left out of a URL when a run wrote the configuration.
     """
     lacking = [
-        f"data.{key}={url}: must be the whole URL, but a secret was left out of it (***). Write "
+        f"{key}={url}: must be the whole URL, but a secret was left out of it (***). Write "
         "${NAME} there and set this variable, or use the configuration that the run began with."
-        for key, url in left_out(data.model_dump(mode="json"))
+        for name, kind in kinds.items()
+        for key, url in left_out(kind.model_dump(mode="json"), (name,))
     ]
     if lacking:
         raise ConfigError(lacking)
-    for part in (data.train, data.eval):
-        if isinstance(part, DataKind):
-            for path in part.files():
-                require_data(path)
+    for kind in kinds.values():
+        for path in kind.files():
+            require_data(path)
 
 
-def check_fits(data: DataConfig) -> None:
+def check_fits(parts: Iterable[DataKind]) -> None:
     """Raise `MemoryPlanError` if data to be read into memory do not fit there.
 
     Packed files count with their unpacked size where they state it.
     """
-    parts = [part for part in (data.train, data.eval) if isinstance(part, DataKind)]
     kinds = {file: part for part in parts for file in part.in_memory()}
     files = {file: unpacked(file) for file in kinds}
     left, limit = min(((n, what) for what, n in memory_limits().items()), default=(0, ""))

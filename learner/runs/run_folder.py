@@ -31,6 +31,7 @@ from .old_run import ASIDE, OldRun
 
 MARK = model_folder.RUN
 LOCK = ".lock"
+HANDED = ".handed"  # the folder for rows that worker 0 hands to the others
 
 
 class RunFolder:
@@ -142,7 +143,7 @@ class RunFolder:
 
     def _foreign(self) -> bool:
         """Return whether an unmarked folder has files that a starting run does not write."""
-        begun = {self.path / LOCK, self.path / ASIDE, *left_of(self.path / MARK)}
+        begun = {*(self.path / name for name in (LOCK, ASIDE, HANDED)), *left_of(self.path / MARK)}
         return any(path not in begun for path in self.path.iterdir())
 
     @property

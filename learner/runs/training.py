@@ -24,6 +24,7 @@ from ..engines.crew import Crew
 from ..errors import ModelFolderError, ModelMissingError
 from ..exit_codes import exit_code
 from ..figures import size
+from ..files.row_folder import RowFolder
 from ..hooks import Hook, Progress
 from ..learner import Learner
 from ..results.persistence import save
@@ -36,11 +37,12 @@ from ..watch.prometheus import Prometheus
 from ..watch.tensorboard import TensorBoard
 from ..watch.trackers import MLflow, WeightsAndBiases
 from ..watch.watchdog import watching
-from .advice import advised, warn_of_copies, warn_of_other_passes, warn_of_secrets
+from .advice import advised, warn_of_other_passes, warn_of_secrets
 from .assisting import assist
 from .build import build, state_files_of
 from .decided import as_one_process, decided, planned
-from .inputs import fingerprints, open_data, settled, sized
+from .handing import open_together, room_for_rows
+from .inputs import fingerprints, sized
 from .memory_check import checked_plan
 from .run_folder import RunFolder
 from .signals import Requests, StopOnSignal
@@ -108,23 +110,23 @@ def train(config: RunConfig, options: RunOptions, crew: Crew | None = None) -> L
     """
     requests, crew = Requests(), crew or Crew()
     crew.wish = lambda: requests.name
-    with requests.caught(), advised(config.out), crew.guard(exit_code):
+    with requests.caught(), advised(config.out):
         if crew.leads:
-            return _train(config, options, requests, crew)
-        assist(config, requests, crew)
+            with room_for_rows(config.out) as rows, crew.guard(exit_code):
+                return _train(config, options, requests, crew, rows)
+        with crew.guard(exit_code):
+            assist(config, requests, crew)
         return None
 
 
 def _train(
-    config: RunConfig, options: RunOptions, requests: Requests, crew: Crew
+    config: RunConfig, options: RunOptions, requests: Requests, crew: Crew, rows: RowFolder
 ) -> Learner | None:
     folder = RunFolder(config.out)
     folder.check(overwrite=options.overwrite, resume=options.resume)
     begun = folder.begun() if options.resume else None
-    config = settled(config, begun)
     warn_of_secrets(config)
-    warn_of_copies(config, crew.size)
-    train_data, eval_data = open_data(config)
+    config, (train_data, eval_data) = open_together(config, crew, rows, begun)
     config = sized(config, train_data, begun)
     files = state_files_of(config, crew)
     prints = fingerprints(train_data, eval_data)

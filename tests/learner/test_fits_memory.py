@@ -150,16 +150,19 @@ def test_workers_that_hold_the_same_data_are_told(
     file = tmp_path / "a.svm"
     file.write_text(LINES)
     write_blocks(MatrixSource(sp.eye_array(3, dtype=np.float32).tocsr()), [tmp_path / "blocks"])
+    whole = {"kind": "libsvm", "path": str(file)}
     told = []
-    for data, workers in [
-        ({"kind": "libsvm", "path": str(file)}, 2),
-        ({"kind": "libsvm", "path": str(file)}, 1),
-        ({"kind": "blocks", "paths": [str(tmp_path / "blocks")]}, 2),
+    for data in [
+        {"train": whole, "eval": whole},
+        {"train": {"kind": "blocks", "paths": [str(tmp_path / "blocks")]}},
     ]:
-        config = RunConfig.model_validate({"model": {"kind": "glm"}, "data": {"train": data}})
+        config = RunConfig.model_validate({"model": {"kind": "glm"}, "data": data})
         caplog.clear()
-        warn_of_copies(config, workers)
+        warn_of_copies(config, 2, "so it is")
         told.append(caplog.messages)
-    assert told[1:] == [[], []]
-    assert f"{file}: each of 2 workers reads all" in told[0][0]
-    assert f"`learn convert {file} DIR --format libsvm`" in told[0][0]
+    (train, other), none = told
+    assert none == [] and other.startswith("data.eval: each of 2 workers reads all of")
+    assert (
+        f"data.train: each of 2 workers reads all of {file} into memory, because so it is" in train
+    )
+    assert f"`learn convert {file} DIR --format libsvm`" in train
