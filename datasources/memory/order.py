@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from numpy.random.bit_generator import ISeedSequence
 
 from ..arrays.copy_rows import count_up
 from ..errors import DataError
@@ -121,8 +122,20 @@ def shuffle_rows(seed: int, pass_: int, into: npt.NDArray[np.int64]) -> None:
     [0, 1, 2, 3, 4]
     """
     count_up(0, into)
-    key = np.array([seed, pass_], np.uint64)
-    np.random.Generator(np.random.Philox(key=key)).shuffle(into)
+    philox = np.random.Philox(Key([seed, pass_]), counter=np.zeros(4, np.uint64))
+    np.random.Generator(philox).shuffle(into)
+
+
+class Key(ISeedSequence):
+    """Gives Philox its key. Of `Philox(key=key)` a seed that is not used takes nearly all time."""
+
+    def __init__(self, key: list[int]) -> None:
+        """key: two numbers of 64 bits."""
+        self._key = np.array(key, np.uint64)
+
+    def generate_state(self, n_words: int, dtype: Any = np.uint64) -> npt.NDArray[Any]:
+        """Return the key."""
+        return self._key
 
 
 def deal(order: npt.NDArray[np.int64], size: int, parts: int) -> None:

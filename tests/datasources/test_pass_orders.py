@@ -21,6 +21,17 @@ def wanted(pass_: int, items: int = ITEMS) -> np.ndarray[Any, Any]:
     return order
 
 
+@pytest.mark.parametrize("key", [(0, 0), (3, 7), (2**64 - 1, 2**63)])
+def test_an_order_is_drawn_from_philox_with_its_seed_and_pass_as_the_key(
+    key: tuple[int, int],
+) -> None:
+    order, expected = np.empty(ITEMS, np.int64), np.arange(ITEMS)
+    shuffle_rows(*key, order)
+    philox = np.random.Philox(key=np.array(key, np.uint64))
+    np.random.Generator(philox).shuffle(expected)
+    np.testing.assert_array_equal(order, expected)
+
+
 def made(monkeypatch: pytest.MonkeyPatch, make: Any = None) -> tuple[PassOrders, list[int]]:
     """Orders that are made ahead, however few, and the passes whose order was made."""
     monkeypatch.setattr(pass_orders, "AHEAD", 1)
