@@ -6,7 +6,6 @@ protocols take a twentieth of `partial_fit`.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from numbers import Integral
 from typing import Any, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
@@ -290,7 +289,7 @@ def check_request(source: DataSource, pass_: int, index: int, room: BlockShape) 
     blocklearn.datasources.errors.DataError: MatrixSource: block 2 of pass 0, but blocks are 0...
     """
     name, shape = type(source).__name__, source.shape
-    if room is not shape and (room.nnz < shape.nnz or replace(room, nnz=shape.nnz) != shape):
+    if room is not shape and not room.has_room_for(shape):
         raise DataError(f"{name}: a block of {room} cannot hold {shape}.")
     if pass_ < 0 or not 0 <= index < source.blocks:
         raise DataError(

@@ -61,6 +61,15 @@ class BlockShape:
         """The bytes of a `HostBlock` of this shape, including its scratch."""
         return block_bytes(self)
 
+    def has_room_for(self, other: BlockShape) -> bool:
+        """Return whether a block of this shape holds those of the other, which has less nnz only.
+
+        >>> room = BlockShape(rows=2, columns=3, nnz=6, total_rows=4)
+        >>> room.has_room_for(BlockShape(2, 3, 5, 4)), room.has_room_for(BlockShape(2, 3, 5, 3))
+        (True, False)
+        """
+        return self.nnz >= other.nnz and {**vars(self), "nnz": other.nnz} == vars(other)
+
     def data_bytes(self, rows: int, nnz: int) -> int:
         """Return the bytes of true rows of a block: features, offsets, targets, weights.
 

@@ -112,8 +112,7 @@ class FurtherRows:
 
     def _fits(self, shape: BlockShape) -> bool:
         """Return whether the block has room for blocks of this shape, and the plan suits them."""
-        alike = replace(shape, nnz=self._room.nnz) == self._room
-        return alike and blocks_fit(self._team.first, shape)
+        return self._room.has_room_for(shape) and blocks_fit(self._team.first, shape)
 
     def _blocks(self, source: DataSource, pass_: int) -> Iterator[HostBlock]:
         """Yield the blocks of a pass, in the same memory."""
