@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
@@ -15,11 +14,11 @@ import blocklearn
 from blocklearn.matcache import ShapeError
 
 from ..training.states.state import State
-from .callbacks import TellCallbacks
+from .callbacks import TellCallbacks, tensors_of
 from .constraints import HELD, check_parameters
 from .kept import KeptLearners, takes
 from .parameters import CommonParameters, seed_of, threads_of, whole
-from .scikit import HAS_CALLBACKS, BaseEstimator, CallbackSupportMixin, check_is_fitted
+from .scikit import BaseEstimator, CallbackSupportMixin, check_is_fitted, has_callbacks
 
 if TYPE_CHECKING:
     from blocklearn.mixins import Mixin
@@ -72,7 +71,7 @@ class LearnerEstimator(CommonParameters, CallbackSupportMixin, BaseEstimator):
         self._seed = seed_of(self.random_state)
         told = {"estimator": self, **told}
         hooks: list[Hook] = []
-        if HAS_CALLBACKS:
+        if heard := has_callbacks(self):
             root = self._init_callback_context(max_subtasks=whole(self, "max_iter"))
             root.call_on_fit_task_begin(**told)
             own = {"_units": None}  # copies that callbacks see predict for the data as they are
@@ -83,7 +82,7 @@ class LearnerEstimator(CommonParameters, CallbackSupportMixin, BaseEstimator):
         self._decide(learner)
         self._train(learner)
         self.n_samples_seen_ = rows_of(data)
-        if HAS_CALLBACKS:
+        if heard:
             root.call_on_fit_task_end(**told, reconstruction_attributes={})
         return self
 
@@ -282,17 +281,6 @@ class LearnerEstimator(CommonParameters, CallbackSupportMixin, BaseEstimator):
 def in_chunks(most: int, rows: int) -> int:
     """Return `most`, or for fewer rows the whole number of chunks that holds them."""
     return min(most, CHUNK * -(-rows // CHUNK))
-
-
-def tensors_of(learner: Learner) -> Tensors:
-    """Return a function that copies a tensor of an open learner."""
-
-    def tensor(name: str) -> Array:
-        if name in learner.model.row_states:
-            return np.array(learner.row_state(name))
-        return learner.parameter(name)
-
-    return tensor
 
 
 def rows_of(data: Any) -> int:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..hooks import Hook
+
+if TYPE_CHECKING:
+    from ..learner import Learner
 
 
 class TellCallbacks(Hook):
@@ -38,3 +45,14 @@ class TellCallbacks(Hook):
     def _fitted(self, learner: Any) -> dict[str, Any]:
         """Return the learned attributes; computed only if a callback asks for them."""
         return {"reconstruction_attributes": lambda: self.learned(learner)}
+
+
+def tensors_of(learner: Learner) -> Callable[[str], NDArray[Any]]:
+    """Return a function that copies a tensor of an open learner."""
+
+    def tensor(name: str) -> NDArray[Any]:
+        if name in learner.model.row_states:
+            return np.array(learner.row_state(name))
+        return learner.parameter(name)
+
+    return tensor

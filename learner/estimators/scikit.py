@@ -46,6 +46,11 @@ except ImportError:  # before 1.9
     with_callbacks = as_it_is
 
 
+def has_callbacks(estimator: Any) -> bool:
+    """Return whether callbacks are set: without them, no fit makes contexts for its passes."""
+    return HAS_CALLBACKS and bool(getattr(estimator, "_skl_callbacks", ()))
+
+
 def distances(X: Any, centres: Any, *, cosine: bool) -> Any:
     """Return the distances of rows from centres [n x centres]: 1 - cosine, or Euclidean."""
     from sklearn.metrics import pairwise  # imports 48 modules, which other estimators do not need

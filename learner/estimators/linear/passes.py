@@ -11,7 +11,7 @@ from ...training.states.state import State
 from ..base import Array
 from ..callbacks import TellCallbacks
 from ..parameters import seed_of, used_threads, whole
-from ..scikit import HAS_CALLBACKS
+from ..scikit import has_callbacks
 from .units import Units
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def by_passes(
         return estimator._found(found.W, found.b, units)
 
     told = {"estimator": estimator, **told}
-    if HAS_CALLBACKS:
+    if heard := has_callbacks(estimator):
         root = estimator._init_callback_context(max_subtasks=progress.passes)
         root.call_on_fit_task_begin(**told)
         tell = TellCallbacks(root, told, learned)
@@ -74,7 +74,7 @@ def by_passes(
     for number in passes(progress.passes, seed, threads):
         progress.pass_ = number - 1
         progress.stop = found.converged
-        if HAS_CALLBACKS:
+        if heard:
             tell.pass_end(found, progress)
         if progress.stop:
             break
@@ -86,5 +86,5 @@ def by_passes(
     seconds = time.perf_counter() - begun
     position = {"pass": estimator.n_iter_, "block": 0, "rows": rows * estimator.n_iter_, "steps": 0}
     estimator._keep_stream(State({}, position | {"seconds": seconds, "best": None}))
-    if HAS_CALLBACKS:
+    if heard:
         root.call_on_fit_task_end(**told, reconstruction_attributes={})
