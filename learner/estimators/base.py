@@ -100,6 +100,7 @@ class LearnerEstimator(CommonParameters, CallbackSupportMixin, BaseEstimator):
         passes = 1 if first else int(self._stream.position["pass"]) + 1
         whole_stream = seen if of_rows is None else int(of_rows)
         model, X = self._model(), data[0] if isinstance(data, tuple) else data
+        optimizer = self._paced(model, data) if optimizer is None else optimizer
         block_rows = self._block_rows(data, model, optimizer)
         state_rows = rows if model.row_states else 0
         as_now = None if optimizer is None else optimizer.model_copy()  # its owner may change it
@@ -130,6 +131,10 @@ class LearnerEstimator(CommonParameters, CallbackSupportMixin, BaseEstimator):
     def _terms(self) -> Sequence[Mixin]:
         """Return terms of the objective that the model does not have itself."""
         return ()
+
+    def _paced(self, model: Model, data: Any) -> Optimizer | None:
+        """Return the model's own optimizer with steps for the sizes in the data; None: as it is."""
+        return None
 
     def _decide(self, learner: Learner) -> None:
         """Choose what the parameters leave open, before `fit` trains `learner`."""

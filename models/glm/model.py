@@ -94,10 +94,11 @@ class GLM(Model):
         `rate` and `initial` are the best of a grid on three sets of texts (tf-idf), for one pass or
         two.
         """
+        if shapes.dense or shapes.on_gpu:
+            return self.default_optimizer()
         fits = self.resolve(shapes)
         sparse = any(fit.l1 for fit in fits) or any(np.any(term.l1) for term in terms)
-        many = fits[-1].columns.stop > FEW
-        if many or shapes.dense or shapes.on_gpu or sparse:
+        if sparse or fits[-1].columns.stop > FEW:
             return self.default_optimizer()
         return optimizers.AdaGrad(rate=0.7, initial=0.1, step_per="row")
 

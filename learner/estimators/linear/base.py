@@ -181,7 +181,8 @@ class LinearEstimator(LinearParameters, LearnerEstimator):
         else:
             try:
                 self._units = self._units_of(data, optimizer)
-                optimizer = self._paced(data) if optimizer is None else optimizer
+                if optimizer is None:
+                    optimizer = self._paced(self._model(), data)
                 self._fit(self._in_units(data), told, optimizer)
             finally:
                 self._units = None
@@ -212,7 +213,7 @@ class LinearEstimator(LinearParameters, LearnerEstimator):
         if seen is not None and own and usable(data) and not self._checked_alpha() * self.l1_ratio:
             self._seen = refine(self, seen, data)
             return self
-        super()._go_on(data, self._paced(data) if own else optimizer, of_rows)
+        super()._go_on(data, optimizer, of_rows)
         self._seen = None if seen is None else seen.merged(Seen.of(*data))
         return self
 
@@ -268,10 +269,6 @@ class LinearEstimator(LinearParameters, LearnerEstimator):
         on_gpu, dense = resolve(self.device) != "cpu", not sp.issparse(X)
         shapes = Shapes(rows, columns, rows, targets, dense=dense, on_gpu=on_gpu)
         return model.optimizer_for(shapes, ())
-
-    def _paced(self, data: Any) -> Optimizer | None:
-        """Return the model's own optimizer with steps for the sizes in the data; None: as it is."""
-        return None
 
     # ------------------------------------------------------------- checks
 

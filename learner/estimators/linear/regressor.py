@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from blocklearn import optimizers
-from blocklearn.models import GLM, Target
+from blocklearn.models import GLM, Model, Target
 from blocklearn.models.glm.links import LINKS, LinkName, itself
 from blocklearn.models.glm.solvers.dual_problem import NUMBERS, Link
 from blocklearn.optimizers import Optimizer
@@ -169,7 +169,7 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
             labels["targets"] = [Target(column=i, shape=float(each)) for i, each in by_target]
         return super()._model(output, shape=self.shape, **labels)
 
-    def _paced(self, data: Any) -> Optimizer | None:
+    def _paced(self, model: Model, data: Any) -> Optimizer | None:
         """Return AdaGrad whose steps change scores by a share of the targets' deviation.
 
         The model's rate suits texts: rows of length 1, whose features have a size of `OF_TEXTS`.
@@ -177,7 +177,7 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
         e^score.
         """
         X, Y = data[:2]
-        own = self._own(self._model(), data) if self._linear else None
+        own = self._own(model, data) if self._linear else None
         if not isinstance(own, optimizers.AdaGrad) or own.takes_rows or not usable(data):
             return None
         if self._pace is None:
