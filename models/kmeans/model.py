@@ -159,7 +159,13 @@ class KMeans(Model):
         centres.step(X, near, 1.0 - members * pace, pace, directions=self.spherical)
 
     def end_pass(self) -> None:
-        """Move each centre to the mean of the rows that were nearest to it, in batch mode."""
+        """Move each centre to the mean of the rows that were nearest to it, in batch mode.
+
+        Scaled centres are made exact here, whatever the scales: a pass that reads them to decide is
+        not repeated from a recording.
+        """
+        if self.scaled is not None and not self.setting.elsewhere:
+            self.scaled.settle()
         if self.update_centres == "batch":
             self.move(self.sums / maximum(self.members, TINY))
             self.counts <<= self.members

@@ -33,6 +33,7 @@ class ScaledCentres(ScaledRows):
         """Make the state: centres are as they are."""
         k = centres.shape[1]
         self._centres, self._elsewhere = centres, model.setting.elsewhere
+        self._settled = -1  # the version of the scales when they were last 1
         self.scales = model.parameter("scales", 1, k, 1.0, merge="same", saved=False)
         self.squares = model.parameter("squares", 1, k, merge="same", saved=False)
         self.measure()
@@ -62,13 +63,15 @@ class ScaledCentres(ScaledRows):
 
     @property
     def scaled(self) -> bool:
-        """Whether centres are not exact."""
-        return bool((self.scales.numpy() != 1.0).any())
+        """Whether centres are not exact. The scales are read only if they have changed."""
+        unchanged = self.scales.slot.version == self._settled
+        return not unchanged and bool((self.scales.numpy() != 1.0).any())
 
     def settle(self) -> None:
         """Make the centres exact."""
         self._centres <<= self._centres * self.scales
         self.scales <<= 1.0
+        self._settled = self.scales.slot.version
         self.measure()
 
     def measure(self) -> None:

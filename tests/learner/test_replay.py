@@ -462,6 +462,11 @@ def links() -> sp.csr_array:
     return sp.csr_array(sp.random_array((40, 40), density=0.05, rng=0, dtype=np.float32))
 
 
+def few_columns() -> sp.csr_array:
+    """Rows of which a block has few of the columns: centres rest."""
+    return sp.random_array((6 * ROWS, 4000), density=0.002, rng=0, dtype=np.float32).tocsr()
+
+
 @paired(
     7,
     options=[{}, {"threads": 2}, {"replicas": 2}],
@@ -473,6 +478,7 @@ def links() -> sp.csr_array:
         (LDA(topics=3, inference="gibbs"), counts()),
         (PageRank(tolerance=0.0), links()),
         (Components(), links()),
+        (KMeans(clusters=3), few_columns()),
         (GaussianMixture(components=3), data()),
         (NMF(components=3, update_H="batch", loss="kullback-leibler"), counts()),
         (SVD(components=3), data()),
