@@ -36,6 +36,11 @@ def matmul(pool: Pool, left: Any, right: Any, out: Any, symmetric: bool) -> None
     """
     rows = out.shape[0]
     size = rows_of_chunk(rows)
+    if rows <= size and not symmetric:
+        pool.check_open()
+        with one_thread:
+            np.matmul(left, right, out=out)
+        return
 
     def chunk(number: int, thread: int) -> None:
         one_thread.lower_here()
