@@ -52,7 +52,7 @@ ROOMS = {
         " model_in_use at_hand further_rows"
     ),
     "learner/estimators": (
-        "scikit parameters constraints constructor callbacks kept base row_weights parts"
+        "scikit validation parameters constraints constructor callbacks kept base row_weights parts"
         " dense_scores sparse_scores"
         " linear recommenders unsupervised graphs"
     ),

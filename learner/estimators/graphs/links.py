@@ -9,7 +9,8 @@ from scipy import sparse
 
 from ...training.inputs.texts import refuse_texts
 from ..base import LearnerEstimator
-from ..scikit import validate_data, with_callbacks
+from ..scikit import with_callbacks
+from ..validation import validated
 
 
 class GraphEstimator(LearnerEstimator):
@@ -35,7 +36,7 @@ def validated_links(estimator: Any, X: Any) -> Any:
     Raises ValueError where X is not square.
     """
     refuse_texts(X)
-    X = validate_data(estimator, X, accept_sparse="csr", dtype=np.float32)
+    X = validated(estimator, X, accept_sparse="csr", dtype=np.float32)
     if X.shape[0] != X.shape[1]:
         raise ValueError(
             f"{type(estimator).__name__}: X is {X.shape[0]} x {X.shape[1]}: rows and columns must "

@@ -24,8 +24,9 @@ from ..dense_scores import dense_scores
 from ..parameters import LinearParameters, configured, tolerance_of, whole
 from ..parts import threads_for
 from ..row_weights import with_weights
-from ..scikit import HAS_CALLBACKS, ConvergenceWarning, check_is_fitted, validate_data
+from ..scikit import HAS_CALLBACKS, ConvergenceWarning, check_is_fitted
 from ..sparse_scores import sparse_scores
+from ..validation import validated
 from .dual import DualProblem, by_dual
 from .gaps import refuse_gaps
 from .newton import by_newton
@@ -277,14 +278,14 @@ class LinearEstimator(LinearParameters, LearnerEstimator):
         check_parameters(self)
         check_is_fitted(self)
         refuse_texts(X)
-        return validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)
+        return validated(self, X, accept_sparse="csr", dtype="numeric", reset=False)
 
     def _check_both(self, X: Any, y: Any, *, reset: bool, **options: Any) -> Any:
         """Return X and y to train on, as scikit-learn validates them."""
         refuse_texts(X)
         refuse_gaps(y)
         options |= {"accept_sparse": "csr", "dtype": "numeric", "multi_output": True}
-        found = validate_data(self, X, y, reset=reset, **options)
+        found = validated(self, X, y, reset=reset, **options)
         warn_of_rounding(self, *found, numbers=options.get("y_numeric", False))
         return found
 

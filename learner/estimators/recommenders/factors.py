@@ -20,9 +20,9 @@ from ..scikit import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     check_is_fitted,
-    validate_data,
     with_callbacks,
 )
+from ..validation import validated
 from .held_out import score_of
 from .recommender import Recommender, id_array
 
@@ -102,7 +102,7 @@ class FactorEstimator(
         if is_ratings(X):
             return self._pivoted(X, reset=reset)
         refuse_texts(X)
-        X = validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=reset)
+        X = validated(self, X, accept_sparse="csr", dtype="numeric", reset=reset)
         if reset:
             for name in ("user_ids_", "item_ids_", "user_items_"):
                 self.__dict__.pop(name, None)

@@ -6,7 +6,8 @@ from typing import Any
 
 from ...training.inputs.texts import refuse_texts
 from ..base import Array, LearnerEstimator
-from ..scikit import ClassNamePrefixFeaturesOutMixin, TransformerMixin, validate_data
+from ..scikit import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from ..validation import validated
 
 
 class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LearnerEstimator):
@@ -17,7 +18,7 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LearnerEs
     def _check(self, X: Any, *, reset: bool) -> Any:
         """Return X as scikit-learn validates it."""
         refuse_texts(X)
-        return validate_data(
+        return validated(
             self, X, accept_sparse="csr", dtype="numeric", ensure_non_negative=True, reset=reset
         )
 

@@ -22,9 +22,9 @@ from ..scikit import (
     TransformerMixin,
     check_is_fitted,
     distances,
-    validate_data,
     with_callbacks,
 )
+from ..validation import validated
 from .nearest import nearest
 
 
@@ -110,7 +110,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Le
     def _check(self, X: Any, *, reset: bool) -> Any:
         """Return X as scikit-learn validates it."""
         refuse_texts(X)
-        return validate_data(self, X, accept_sparse="csr", dtype=np.float32, reset=reset)
+        return validated(self, X, accept_sparse="csr", dtype=np.float32, reset=reset)
 
     def _labels(self, X: Any) -> Array:
         centres = np.ascontiguousarray(self.cluster_centers_, np.float32)

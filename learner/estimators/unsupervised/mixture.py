@@ -21,9 +21,9 @@ from ..scikit import (
     ConvergenceWarning,
     DensityMixin,
     check_is_fitted,
-    validate_data,
     with_callbacks,
 )
+from ..validation import validated
 
 FORMS = {"full": "full", "diag": "diagonal", "spherical": "spherical"}
 KEPT = ("covariances", "log_determinants", "counts")
@@ -159,7 +159,7 @@ class GaussianMixture(DensityMixin, LearnerEstimator):
         refuse_texts(X)
         least = 2 if reset else 1
         options: dict[str, Any] = {"accept_sparse": "csr", "dtype": np.float32, "reset": reset}
-        return validate_data(self, X, ensure_min_samples=least, **options)
+        return validated(self, X, ensure_min_samples=least, **options)
 
     def _model(self) -> MixtureModel:
         same = ("reg_covar", "update_components", "forget")

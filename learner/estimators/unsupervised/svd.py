@@ -26,9 +26,9 @@ from ..scikit import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     check_is_fitted,
-    validate_data,
     with_callbacks,
 )
+from ..validation import validated
 
 FAR = 1e4  # times the variance, squares of means that leave float32 three digits of it
 SUMS = ("means", "sum_of_squares", "rows")
@@ -69,7 +69,7 @@ class Directions(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LearnerEstim
         """Return X as scikit-learn validates it."""
         refuse_texts(X)
         k = self.n_components
-        found = validate_data(
+        found = validated(
             self,
             X,
             accept_sparse="csr",
