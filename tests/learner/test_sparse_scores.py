@@ -126,3 +126,15 @@ def test_numbers_beyond_float32_are_refused() -> None:
     found = bl.GLMClassifier(**ALONE).fit(rows(60), np.arange(60) % 2)
     with pytest.raises(DataError, match=r"row 3, column 2 is 1e\+39"):
         found.predict(sp.csr_array(([1e39], ([3], [2])), shape=(5, COLUMNS)))
+
+
+def test_coordinates_of_sparse_rows_need_no_learner(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = rows(90, np.float64)
+    found = bl.TruncatedSVD(3, **ALONE).fit(X)
+    learner = found.to_learner().predict(X)
+    monkeypatch.setattr(bl.Learner, "predict", None)
+    Z = found.transform(X)
+    wanted = X.toarray() @ found.components_.T.astype(np.float64)
+    np.testing.assert_allclose(Z, wanted, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(Z, learner, rtol=1e-4, atol=1e-5)
+    assert found.transform(X[5:6]).tobytes() == Z[5:6].tobytes()

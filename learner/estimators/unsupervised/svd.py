@@ -28,6 +28,7 @@ from ..scikit import (
     check_is_fitted,
     with_callbacks,
 )
+from ..sparse_scores import sparse_scores
 from ..validation import validated
 
 FAR = 1e4  # times the variance, squares of means that leave float32 three digits of it
@@ -85,13 +86,15 @@ class Directions(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LearnerEstim
         return found
 
     def _coordinates(self, X: Any) -> Array | None:
-        """Return dense rows in the directions, without a learner; None: it has to read X."""
-        model = self._model()
-        if sp.issparse(X) or model.whiten or resolve(self.device) != "cpu":
+        """Return rows in the directions, without a learner; None: it has to read X."""
+        model, sparse = self._model(), sp.issparse(X)
+        if model.whiten or (sparse and model.center) or resolve(self.device) != "cpu":
             return None
         tensors, threads = self._tensors(1), threads_for(X.size, self.n_jobs)
-        centre = tensors["means"].ravel() if model.center else None
-        return dense_scores(X, tensors["components"], None, threads, centre)
+        V = tensors["components"]
+        if sparse:
+            return sparse_scores(X, V, np.zeros((1, V.shape[1]), np.float32), threads)
+        return dense_scores(X, V, None, threads, tensors["means"].ravel() if model.center else None)
 
     def _tensors(self, rows: int) -> dict[str, Array]:
         V = np.ascontiguousarray(self.components_.T, np.float32)
