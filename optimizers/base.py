@@ -21,8 +21,12 @@ from blocklearn.matcache import Mat, MatCache, Merge
 from .terms import Term
 from .updates import Meaning, Objective
 
-FORMS = {"form": ("begin", "step"), "end_form": ("settle", "end_pass")}
-"""Which methods each property of an optimizer describes."""
+FORMS = {
+    "form": ("begin", "step"),
+    "end_form": ("settle", "end_pass"),
+    "moves_rows_alone": ("begin", "step"),
+}
+"""Which methods each attribute of an optimizer describes."""
 
 
 class OwnRows(Protocol):
@@ -86,9 +90,10 @@ class Optimizer(Fields):
     steps_by_pass: ClassVar[bool] = False  # whether parameters change in `end_pass` only
     keeps_rows: ClassVar[bool] = False  # whether it keeps numbers for each row of the data
     starts_at_zero: ClassVar[bool] = False  # whether parameters start at 0, whatever the model sets
+    moves_rows_alone: ClassVar[bool] = False  # whether updates of single rows move no other rows
 
     def __init_subclass__(cls, **options: Unpack[ConfigDict]) -> None:
-        """Let a class inherit `form` and `end_form` only with the methods that they describe."""
+        """Let a class inherit the attributes in `FORMS` only with the methods they describe."""
         for form, methods in FORMS.items():
             owner = next(base for base in cls.__mro__ if form in vars(base))
             if any(getattr(cls, name) is not getattr(owner, name) for name in methods):

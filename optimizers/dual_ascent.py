@@ -72,6 +72,7 @@ class DualAscent(Optimizer):
     )
 
     keeps_rows: ClassVar[bool] = True
+    moves_rows_alone: ClassVar[bool] = True
 
     def attach(self, cache: Any, parameters: dict[str, Mat], **kwargs: Any) -> None:
         """Make the sums over a pass."""

@@ -13,7 +13,7 @@ Longer than 300 lines: steps share their clock with what keeps resting rows and 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -36,6 +36,8 @@ class GradientOptimizer(GradientRule):
     A rule is a subclass: see `GradientRule` for what it defines. This class steps with it, by block
     or by row, and keeps resting rows and averages up to date.
     """
+
+    moves_rows_alone: ClassVar[bool] = True
 
     # ------------------------------------------------------------- life
 

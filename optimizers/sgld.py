@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -41,6 +41,7 @@ class SGLD(GradientOptimizer):
     rows: float = Field(gt=0, description="rows of the training data, or the sum of their weights")
     seed: int = Field(0, ge=0, lt=2**63, description="seed of the noise")
     step_per: Literal["block"] = Field("block", description="always one step per block")
+    moves_rows_alone: ClassVar[bool] = False  # noise moves all
 
     @model_validator(mode="after")
     def _agree(self) -> Self:

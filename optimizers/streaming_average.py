@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from math import log1p
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,7 @@ class StreamingAverage(StatisticsOptimizer):
         1.0, description="delay: larger values down-weight early blocks; one, or one per phase"
     )
     kappa: float = Field(0.7, ge=0, le=1, description="forgetting rate; 0.5 < kappa <= 1 converges")
+    moves_rows_alone: ClassVar[bool] = True
 
     def attach(self, *args: Any, **kwargs: Any) -> None:
         """Make the state: rho, which changes from step to step."""

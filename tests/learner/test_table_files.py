@@ -284,10 +284,20 @@ class Drawn(bl.models.GLM):
 # ---- refusals ------------------------------------------------------------------------------------
 
 
+class WholeSteps(bl.optimizers.SGD):
+    """Halves all weights."""
+
+    def step(self, updates: Any, objective: Any = None) -> None:
+        for w in self.parameters.values():
+            w <<= 0.5 * w
+
+
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
         ({"optimizer": "lbfgs"}, "LBFGS steps once a pass"),
+        ({"optimizer": {"kind": "sgld", "rows": ROWS}}, "SGLD may change all rows"),
+        ({"optimizer": WholeSteps()}, "WholeSteps may change all rows"),
         ({"replicas": 2}, "one replica on the CPU"),
         ({"evaluation": "auc"}, "keep_best=False"),
         ({"tables": "bfloat16"}, "tables='float32'"),

@@ -74,6 +74,11 @@ def _hindrances(replica: Replica) -> Any:
                 f"its update of {name!r} is a whole table for every block, not the rows that occur "
                 f"in the block. {_remedy(replica)}"
             )
+    if optimizer is not None and not optimizer.moves_rows_alone:
+        yield (
+            f"{type(optimizer).__name__} may change all rows of a table for every block. Use an "
+            f"optimizer that changes only those that occur, such as AdaGrad. {REMEDY}"
+        )
     own = {mat.slot.label for mat in tables.values()}
     least = min((mat.slot.nbytes for mat in tables.values()), default=0)
     few = replica.intakes[0].few_occur  # else a table of the columns of a block is as large
