@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..terminal import show_lines, show_text
+from ..terminal import say, show_lines, show_text
 from .options import file_argument, file_option, taken, with_options
 from .train_commands import Manner, Overrides, execute, resolved
 
@@ -116,9 +116,11 @@ def _short(model: Start) -> Callable[..., None]:
     ) -> None:
         from ..starting.write import settings
 
-        defaults = settings(model.value, file, target)
+        defaults, note = settings(model.value, file, target)
         name = f"{model.value}-{file.name.split('.')[0]}"
         manner = Manner(**taken(Manner, options))
+        if note and not manner.quiet and manner.log_format == "text":
+            say(f"{file}: {note}")
         execute(resolved([], options, defaults, name), manner)
 
     if model not in (Start.glm, Start.fm):

@@ -18,6 +18,7 @@ class Start:
 
     train: keys of `data.train`; model: keys of `model`; told: a comment for a key of any part.
     optimizer, learner: keys of these sections.
+    left_out: names of columns that are neither numbers nor categories, such as dates.
     """
 
     train: dict[str, Any]
@@ -25,6 +26,7 @@ class Start:
     told: dict[str, str] = field(default_factory=dict)
     optimizer: dict[str, Any] = field(default_factory=dict)
     learner: dict[str, Any] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
 
 
 def separated(look: Look) -> dict[str, Any]:

@@ -50,11 +50,11 @@ def targets(path: Path, target: str | None = None) -> Start:
     check_points(path, column)
     link = "softmax" if column.kind == "text" else "logistic" if column.binary else "linear"
     told = FEATURES_TOLD | {
-        "targets": "the column to predict" + (f"; left out: {', '.join(left)}" if left else ""),
+        "targets": "the column to predict",
         "classes": "the target is text: each of its values is a class",
         "link": "logistic for 0 and 1, softmax for classes, linear for numbers, poisson for counts",
     }
-    start = Start(train, {"link": link, "l2": 1e-5}, told)
+    start = Start(train, {"link": link, "l2": 1e-5}, told, left_out=left)
     if link == "linear":
         start.optimizer, start.learner = {"kind": "lbfgs"}, {"passes": 100}
         told["passes"] = "at most. Steps of L-BFGS suit a target of any size, and it ends by itself"
@@ -84,8 +84,8 @@ def rows(path: Path) -> Start | None:
         )
         if look.named and not texts:
             own, left = features(look)
-            told = FEATURES_TOLD | ({"numeric": f"left out: {', '.join(left)}"} if left else {})
-            return Start({"kind": "table", "path": str(path)} | own, told=told)
+            train = {"kind": "table", "path": str(path)} | own
+            return Start(train, told=FEATURES_TOLD, left_out=left)
     return None
 
 

@@ -74,8 +74,10 @@ TOLD = {
 
 def begun(
     model: str, path: Path, target: str | None = None
-) -> tuple[dict[str, Any], dict[str, str]]:
+) -> tuple[dict[str, Any], dict[str, str], str]:
     """Return the settings for `model` on the data at `path`, and comments on their keys.
+
+    The last text says which columns are left out; empty if none is.
 
     Takes `target` and raises as `start_for`.
     """
@@ -90,17 +92,19 @@ def begun(
         **({"optimizer": start.optimizer} if start.optimizer else {}),
         "learner": {**passes, **start.learner, "seed": 1, "report": True},
     }
-    return tree, TOLD | start.told
+    left = ", ".join(start.left_out)
+    note = f"left out (dates, long texts): {left}" if left else ""
+    return tree, TOLD | start.told | ({"numeric": note} if note else {}), note
 
 
-def settings(model: str, path: Path, target: str | None = None) -> list[Setting]:
-    """Return the settings for `model` on the data at `path` as defaults of a configuration.
+def settings(model: str, path: Path, target: str | None = None) -> tuple[list[Setting], str]:
+    """Return the defaults of a configuration for the data at `path`, and what they leave out.
 
     Takes `target` and raises as `start_for`.
     """
-    tree, _ = begun(model, path, target)
+    tree, _, note = begun(model, path, target)
     origin = f"learn {model} {path}"
-    return [Setting(name, json.dumps(value), origin) for name, value in flat(tree)]
+    return [Setting(name, json.dumps(value), origin) for name, value in flat(tree)], note
 
 
 def configuration(model: str, path: Path | None, target: str | None = None) -> str:
@@ -112,7 +116,7 @@ def configuration(model: str, path: Path | None, target: str | None = None) -> s
         if target is not None:
             raise ConfigError([f"--target={target!r}: must be a column of a file; FILE is missing"])
         return (DELIVERED / f"{model}.yaml").read_text(encoding="utf-8")
-    tree, told = begun(model, path, target)
+    tree, told, _ = begun(model, path, target)
     lines = [
         f"# {model.upper()} of {printable(path.name)}, begun by `learn init`.",
         "# `learn --config THIS_FILE` trains; `learn config --config THIS_FILE` prints it all.",

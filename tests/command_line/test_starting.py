@@ -256,11 +256,14 @@ def test_another_target_than_the_one_that_is_found(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     lines = [f"{i % 2},{'fm'[i % 2]},{'abc'[i % 3]}" for i in range(40)]
-    Path("t.csv").write_text("\n".join(["survived,sex,class", *lines]))
-    line = f"{model} t.csv --target survived --quiet --threads 1 --set learner.report=false"
+    Path("t.csv").write_text(
+        "\n".join(["survived,sex,class,born", *(f"{x},1990-01-02" for x in lines)])
+    )
+    line = f"{model} t.csv --target survived --threads 1 --set learner.report=false"
     with pytest.raises(SystemExit) as stop:
         main(line.split())
-    assert stop.value.code == 0, capsys.readouterr()
+    said = capsys.readouterr().err
+    assert stop.value.code == 0 and said.startswith("t.csv: left out (dates, long texts): born\n")
     train = resolve(RunConfig, [Path(f"runs/{model}-t/config.yaml")], {}).data.train.model_dump()
     assert train["targets"] == ["survived"] and train["categorical"] == ["sex", "class"]
     with pytest.raises(SystemExit) as stop:
