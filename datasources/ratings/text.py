@@ -87,7 +87,11 @@ class TextFile:
             if any("\udc80" <= letter <= "\udcff" for field in fields for letter in field):
                 return f"{place}: a byte is not UTF-8; convert the file with iconv -t utf-8."
             if rating is not None and not is_number(fields[rating]):
-                return f"{place}: the {columns.keys[2]} {fields[rating]!r} is not a number."
+                key = columns.keys[2]
+                return (
+                    f"{place}: the {key} {fields[rating]!r} is not a number. Remove the line, or "
+                    f"set `{key}` to another column than {columns.rating!r}."
+                )
         return None
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from blocklearn.synonyms import meant
 
 SETTING = "--set"
+YAML = (".yaml", ".yml")
 
 
 def hints(group: Any, arguments: Sequence[str]) -> Iterator[str]:
@@ -18,7 +19,11 @@ def hints(group: Any, arguments: Sequence[str]) -> Iterator[str]:
         command = meant(name, group.commands)
         if command is not None:
             yield f"{name}: did you mean `learn {command}`?"
+        elif name.endswith(YAML):
+            yield f"{name}: did you mean `learn --config {name}`?"
         return
+    if name == "train" and rest and rest[0].endswith(YAML):
+        yield f"{rest[0]}: did you mean `learn --config {rest[0]}`?"
     parameters = group.commands[name].params
     options = [option for one in parameters for option in one.opts if option.startswith("--")]
     places = {one.name: one for one in parameters if one.param_type_name == "argument"}

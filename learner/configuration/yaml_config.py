@@ -170,6 +170,9 @@ def _read(path: Path, problems: list[str]) -> Node | None:
     except ConfigError as error:
         problems.extend(error.problems)
         return None
+    except IsADirectoryError:
+        text = "is a folder; name a configuration file (.yaml)"
+        raise IsADirectoryError(errno.EISDIR, text, str(path)) from None
     except FileNotFoundError:
         nearby = path.parent.glob("*.yaml") if path.parent.is_dir() else ()
         hint = suggestion(path.name, [other.name for other in nearby])

@@ -105,12 +105,17 @@ def factors_of(learner: Learner, side: Side = "item") -> Factors:
     items = None if learner.names is None else Ids(learner.names)
     if side == "word":
         if not isinstance(model, WordVectors):
-            raise ConfigError([f"a model of kind {type(model).__name__} has no vectors of words"])
+            raise ConfigError(
+                [f"a model of kind {type(model).__name__} has no vectors of words; WordVectors has"]
+            )
         vectors = learner.parameter("vectors")
         return Factors(vectors[:0], vectors, 0.0, vectors.shape[1], None, items)
     if not isinstance(model, FactorModel):
         raise ConfigError(
-            [f"a model of kind {type(model).__name__} has no factors of users and items"]
+            [
+                f"a model of kind {type(model).__name__} has no factors of users and items; "
+                "ALS and Ranking have"
+            ]
         )
     return Factors(
         learner.row_state("users"),

@@ -30,7 +30,9 @@ def topic_model(learner: Learner) -> LDA | NMF:
     """
     model = learner.model
     if not isinstance(model, LDA | NMF):
-        raise ConfigError([f"a model of kind {type(model).__name__} has no topics"])
+        raise ConfigError(
+            [f"a model of kind {type(model).__name__} has no topics; LDA and NMF have"]
+        )
     return model
 
 

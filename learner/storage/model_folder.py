@@ -165,7 +165,7 @@ def load(path: Path, *, mapped: Mapped = False) -> Saved:
 
 
 def _load(folder: Path, mapped: Mapped) -> Saved:
-    missing = f"no model here (no {MANIFEST if folder.is_dir() else 'such folder'})"
+    missing = f"no model here ({_why_none(folder)})"
     if (folder / RUN).exists():
         missing = "this run has no model yet; it is written at the end. Resume with --resume auto"
         if (folder / WEIGHTS).exists():
@@ -200,6 +200,15 @@ def _load(folder: Path, mapped: Mapped) -> Saved:
         row_names=rows,
         outputs=manifest.get("outputs"),
     )
+
+
+def _why_none(folder: Path) -> str:
+    if not folder.exists():
+        return "no such folder"
+    if not folder.is_dir():
+        return "a file, not a folder. Name the folder of a run or of a saved model"
+    inside = sorted(path.parent for path in folder.glob(f"*/{MANIFEST}"))
+    return f"no {MANIFEST}" + (f"; {inside[0]} has one" if inside else "")
 
 
 def about(folder: Path, missing: str) -> tuple[dict[str, Any], dict[str, Any]]:

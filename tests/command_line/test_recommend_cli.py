@@ -264,7 +264,8 @@ def test_models_of_other_kinds(tmp_path: Path, capsys: pytest.CaptureFixture[str
         (tmp_path / "x").write_text("")
         options = [str(tmp_path / "x") if option == "x" else option for option in options]
         assert learn(options[0], tmp_path / "m", *options[1:]) == 78
-        message = "learn: a model of kind LDA has no factors of users and items\n"
+        message = "learn: a model of kind LDA has no factors of users and items; "
+        message += "ALS and Ranking have\n"
         assert capsys.readouterr().err == message
 
 

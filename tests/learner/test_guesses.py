@@ -217,6 +217,8 @@ def test_a_configuration_names_the_key_that_is_meant(setting: str, name: str) ->
         ("topics --model RUN", "--model: did you mean the argument RUN? `learn topics RUN`"),
         ("similar RUN --item a.txt", "--item: did you mean --items?"),
         ("recommend RUN --N 3", "--N: did you mean --top?"),
+        ("glm.yaml", "glm.yaml: did you mean `learn --config glm.yaml`?"),
+        ("train glm.yaml", "glm.yaml: did you mean `learn --config glm.yaml`?"),
     ],
 )
 def test_the_command_names_the_word_that_is_meant(

@@ -139,6 +139,11 @@ def test_no_model_at_all(tmp_path: Path) -> None:
         load(tmp_path)
     with pytest.raises(ModelMissingError, match="nowhere: no model here .no such folder"):
         load(tmp_path / "nowhere")
+    write(tmp_path / "inside")
+    with pytest.raises(ModelMissingError, match="no model.json; .*inside has one"):
+        load(tmp_path)
+    with pytest.raises(ModelMissingError, match="a file, not a folder. Name the folder of a run"):
+        load(tmp_path / "inside" / "model.json")
     (tmp_path / "run.json").touch()
     with pytest.raises(ModelMissingError, match="--resume auto"):
         load(tmp_path)
