@@ -74,7 +74,7 @@ FORMATS = {
     "matrix-market": Format((".mtx",), "Matrix Market", matrix_market),
     "lda-c": Format(LDA_C, "LDA-C text (counts of words)", LdaCFile, passes=2),
     "bag-of-words": Format((), "UCI bag of words", bag_of_words),
-    "text": Format((".txt",), "text, a document per line", text_rows, passes=2),
+    "text": Format((".txt",), "plain text", text_rows, passes=2),
     "json-lines": Format((".jsonl", ".ndjson"), "JSON lines", json_rows, passes=2),
     "table-text": Format((), "texts in a column of a table", table_text_rows, passes=2),
     "npz": Format((".npz",), "SciPy sparse matrix", scipy_npz),
