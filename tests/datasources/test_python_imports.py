@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from blocklearn.datasources import DataError
+from blocklearn.datasources.examples import imports
 from blocklearn.datasources.examples.imports import python_imports, read_imports
+from tests.support.few_modules import few_modules
 
 FILES = {
     "os.py": "import sys, os.path\nfrom pack import inner as mine\n",
@@ -43,7 +45,10 @@ def test_a_library_without_sources_is_refused(tmp_path: Path) -> None:
         read_imports(tmp_path)
 
 
-def test_the_library_itself(tmp_path: Path) -> None:
-    found = python_imports(tmp_path)
+def test_the_library_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = few_modules(tmp_path / "library", "glob.py", "json")
+    monkeypatch.setattr(imports, "get_path", lambda name: str(few))
+    found = python_imports(tmp_path / "cache")
     assert found.documents == list(found.vocabulary)
+    assert "glob" in found.documents
     assert found.counts[found.documents.index("json"), found.documents.index("json.decoder")] == 1

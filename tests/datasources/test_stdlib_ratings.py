@@ -9,6 +9,7 @@ import pytest
 
 import blocklearn as bl
 from blocklearn.datasources import DataError, Reading
+from blocklearn.datasources.examples import calls as calls_module
 from blocklearn.datasources.examples import time_zones as zones_module
 from blocklearn.datasources.examples.calls import calls_in, python_calls, read_calls
 from blocklearn.datasources.examples.kinds import PythonCalls, TimeZones
@@ -16,6 +17,8 @@ from blocklearn.datasources.examples.time_zones import time_zones
 from blocklearn.learner.command_line.cli import main
 from blocklearn.models import ALS
 from tests.support.beside import CONFIGS
+from tests.support.few_modules import few_modules
+from tests.support.often import first_often
 
 
 def test_clocks_are_those_of_the_world() -> None:
@@ -110,16 +113,28 @@ def test_what_cannot_be_parsed_is_passed_over(tmp_path: Path) -> None:
     assert calls.counts.toarray().tolist() == [[2.0]]
 
 
-def test_rare_names_and_short_functions_are_left_out(tmp_path: Path) -> None:
-    few = python_calls(tmp_path, min_functions=20, min_names=4)
-    again = python_calls(tmp_path, min_functions=20, min_names=4)  # from the cache
+@pytest.fixture
+def a_small_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The calls are those of a few modules, and the user's cache is an empty folder."""
+    few = few_modules(tmp_path / "library", "glob.py", "shutil.py", "tarfile.py", "tempfile.py")
+    monkeypatch.setattr(calls_module, "get_path", lambda name: str(few))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def test_rare_names_and_short_functions_are_left_out(a_small_library: None, tmp_path: Path) -> None:
+    cache = tmp_path / "own"
+    few = python_calls(cache, min_functions=5, min_names=4)
+    again = python_calls(cache, min_functions=5, min_names=4)  # from the cache
     assert (few.counts != again.counts).nnz == 0 and few.documents == again.documents
-    assert len(os.listdir(tmp_path)) == 1
-    assert np.diff(few.counts.indptr).min() >= 4
+    assert len(os.listdir(cache)) == 1
+    assert np.diff(few.counts.indptr).min() == 4
+    every = read_calls(tmp_path / "library")
+    functions = dict(zip(every.vocabulary, (every.counts > 0).sum(axis=0).tolist(), strict=True))
+    assert {name for name, count in functions.items() if count >= 5} == set(few.vocabulary)
     assert "os.path.join" in few.vocabulary and "len" in few.vocabulary
 
 
-def test_data_to_evaluate_on_get_the_rows_and_columns_of_the_model() -> None:
+def test_data_to_evaluate_on_get_the_rows_and_columns_of_the_model(a_small_library: None) -> None:
     train = PythonCalls().open_source(Reading(block_rows=64))
     other = PythonCalls(min_functions=10, min_names=6).open_source(Reading(block_rows=64), train)
     assert other.names == train.names
@@ -129,7 +144,7 @@ def test_data_to_evaluate_on_get_the_rows_and_columns_of_the_model() -> None:
     assert 0 < theirs.values.size < ours.values.size
 
 
-@pytest.mark.parametrize("name", ["als", "als-implicit", "nmf"])
+@pytest.mark.parametrize("name", first_often(["als", "als-implicit", "nmf"]))
 def test_configurations_run_as_they_stand(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blocklearn.datasources import HashedWords, count_words, words
@@ -79,6 +79,7 @@ def test_words_that_are_left_out_are_chosen() -> None:
 
 @pytest.mark.parametrize("remembered", [0, 3, 1 << 20])
 @pytest.mark.parametrize("vocabulary", [None, HashedWords(2), ["abc", "sas", "the", "snake"]])
+@settings(max_examples=15)
 @given(texts=TEXTS)
 def test_a_corpus_is_that_of_words(
     texts: list[str], vocabulary: Sequence[str] | None, remembered: int

@@ -269,8 +269,9 @@ def test_an_interrupted_conversion_goes_on(
     monkeypatch.setattr("blocklearn.datasources.parsing.sections.CHUNK_ROWS", 100)
     rng = np.random.default_rng(0)
     X = sparse.random_array((3000, 50), density=0.05, rng=rng, format="csr")
+    pairs = [f"{j + 1}:{x:.7g}" for j, x in zip(X.indices, X.data, strict=True)]
     text = {
-        ".svm": lambda i: f"{i % 3} " + " ".join(f"{j + 1}:{X[i, j]:.7g}" for j in X[[i]].indices),
+        ".svm": lambda i: " ".join([str(i % 3), *pairs[X.indptr[i] : X.indptr[i + 1]]]),
         ".csv": lambda i: f"{i},{i / 7:.9g},{i % 4}",
         ".txt": lambda i: "alpha " * (i % 3) + "beta " + "gamma " * (i % 2),
         ".vw": lambda i: f"{i % 2} |f a:{i} b c{i % 30}",

@@ -95,7 +95,7 @@ def test_topics_of_such_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     Path("corpus.vocab").write_text("\n".join(WORDS))
     with pytest.raises(SystemExit) as stop:
         main(["lda", "corpus.ldac", "--out", "run", "-q", "--set", "learner.passes=2",
-              "--set", "model.topics=2"])  # fmt: skip
+              "--set", "model.topics=3"])  # fmt: skip
     assert stop.value.code == 0
     assert bl.load("run").names == WORDS
     with pytest.raises(SystemExit) as stop:

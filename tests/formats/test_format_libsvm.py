@@ -59,7 +59,7 @@ heads = st.one_of(
         max_size=6,
     )
 )
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_the_kernel_agrees_with_the_definition(lines: list[str]) -> None:
     data = "".join(line + "\n" for line in lines).encode()
     chunk = Lines(Path("a.svm"), data, Place(), Place())
