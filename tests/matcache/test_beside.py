@@ -110,7 +110,7 @@ def check(cache: MatCache, kind: str, rows: int, columns: int, k: int, seed: int
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("k", [1, 3, 40])
+@pytest.mark.parametrize("k", [1, 40])
 def test_a_program_reads_two_patterns(memory: MatCache, kind: str, k: int) -> None:
     check(memory, kind, 37, 11, k, seed=k)
 
@@ -213,8 +213,8 @@ def test_what_does_not_fit_is_named(memory: MatCache) -> None:
         assert "indices1" in kernel_text(loss, X, N, x, Y, device=device)
 
 
-@pytest.mark.parametrize("k", [1, 3, 40])
-def test_the_kernels_compile_for_devices(k: int) -> None:
+def test_the_kernels_compile_for_devices() -> None:
+    k = 3
     with MatCache(threads=1) as cache:
         X = from_sparse(cache, matrix("plain", 20, 9, 1))
         shapes = [(20, k), (9, k), (1, 9)]

@@ -195,6 +195,7 @@ USES: dict[str, Callable[[MatCache, Any, Tables], list[Any]]] = {
     "add_outer": _outer,
     "sampler": _sampled,
 }
+ALIKE = ["cvb0", "conjugate gradients"]  # programs of rows, as "vb" is
 
 
 def results(name: str, backend: str, table: Any, tables: Tables) -> list[Any]:
@@ -209,7 +210,9 @@ def results(name: str, backend: str, table: Any, tables: Tables) -> list[Any]:
     "backend", [*BACKENDS, pytest.param("threads", marks=[needs_compiler, pytest.mark.slow])]
 )
 @pytest.mark.parametrize("k", [pytest.param(5, marks=pytest.mark.slow), 16])
-@pytest.mark.parametrize("name", USES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in ALIKE)) for name in USES]
+)
 def test_a_table_is_read_as_if_it_had_been_rounded(name: str, k: int, backend: str) -> None:
     table = numbers(COLUMNS, k, seed=2)
     got = results(name, backend, table, "bfloat16")
@@ -327,7 +330,9 @@ KERNELS = {
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(
+    "name", ["transposed", "gibbs", pytest.param("cholesky", marks=pytest.mark.slow)]
+)
 def test_modules_compile_and_keep_to_registers(name: str, architecture: str) -> None:
     for needs in resources(nvrtc(KERNELS[name], architecture)).values():
         assert needs.frame == 0
