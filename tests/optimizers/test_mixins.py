@@ -244,7 +244,8 @@ BY_ROW: dict[str, tuple[list[Mixin], dict[str, Any]]] = {
         {"after": lambda w, time: group(np.maximum(w, 0), time)},
     ),
 }
-OFTEN = "elastic net"  # with each rule; "sgd" with all; blocks are dense with these two
+OFTEN = "elastic net"  # with each rule; "sgd" with all that differ; blocks are dense with these
+JOINED = ["none", "l1", "l1 and l2", "non-negative"]  # others have these among their terms
 SPARSE = [
     (rule, p, True)
     for rule in RULES
@@ -252,9 +253,9 @@ SPARSE = [
 ]
 DENSE = [(rule, OFTEN, False) for rule in RULES]
 COMBINATIONS = [
-    pytest.param(rule, p, sparse, marks=[pytest.mark.slow] * (rule != "sgd" and not quick))
+    pytest.param(rule, p, sparse, marks=[] if quick else pytest.mark.slow)
     for rule, p, sparse in SPARSE + DENSE
-    for quick in [p == OFTEN and sparse]
+    for quick in [p not in JOINED if rule == "sgd" else p == OFTEN and sparse]
 ]
 
 

@@ -329,16 +329,22 @@ PENALTIES: dict[str, tuple[list[Mixin], dict[str, Any]]] = {
 
 
 SMOOTH = ("none", "l2")
-QUICK = {
+EACH = {
     *(("adagrad", penalty) for penalty in PENALTIES),
     *((kind, "elastic net") for kind in ("sgd", "adam")),
     *((kind, "l2") for kind in FULL_PASS),
 }
 """Each penalty and each kind of optimizer once."""
-OFTEN = {*((*case, True) for case in QUICK), ("adagrad", "elastic net", False)}
-"""`-m slow` compiles the kernels of all others, of dense blocks only those that are QUICK here."""
+OFTEN = {
+    *(("adagrad", penalty, True) for penalty in ("elastic net", "bounded")),
+    *((kind, "l2", True) for kind in FULL_PASS),
+}
+"""Steps by hand, and penalties step by step (`test_mixins.py`), find what the others would.
+
+`-m slow` compiles the kernels of all others, of dense blocks only those of EACH.
+"""
 SPARSE = [(k, p, True) for k in GRADIENT for p in (SMOOTH if k in FULL_PASS else PENALTIES)]
-DENSE = [(kind, penalty, False) for kind, penalty in sorted(QUICK)]
+DENSE = [(kind, penalty, False) for kind, penalty in sorted(EACH)]
 PENALIZED = [
     pytest.param(*case, marks=[] if case in OFTEN else pytest.mark.slow) for case in SPARSE + DENSE
 ]

@@ -131,7 +131,7 @@ ALIKE = {
     "lda cvb0", "lda wide", "lda same", "lda priors", "glm full pass", "glm dense", "fm full pass",
     "fm fields", "als implicit cholesky", "als rows of users", "nmf kullback-leibler",
     "nmf weighed", "nmf cosines", "kmeans spherical", "svd whitened",
-    "gaussian-mixture spherical", "pagerank of targets",
+    "gaussian-mixture full", "pagerank of targets",
 }  # fmt: skip
 """Variants that join what two others do, or whose own part the tests of the model compare with its
 definition: tests of all variants run them with `-m slow` only, or not at all.
