@@ -15,7 +15,7 @@ from blocklearn.matcache import ShapeError
 from blocklearn.models import ALS
 from tests.support.als_reference import Reference, ratings
 from tests.support.model_variants import OneSided
-from tests.support.often import crossed, first_often, paired
+from tests.support.often import crossed, first_often, paired, rarely
 
 LOSSES: list[dict[str, Any]] = [
     {},
@@ -29,7 +29,7 @@ SOLVERS: list[dict[str, Any]] = [{"solver": "cholesky"}, {"solver": "cg", "cg_st
 
 
 def model(**fields: Any) -> ALS:
-    return ALS(**({"rank": 6, "reg": 0.1} | fields))
+    return ALS(**({"rank": 3, "reg": 0.1} | fields))
 
 
 def close(got: Any, wanted: Any, tolerance: float = 2e-4) -> None:
@@ -131,8 +131,7 @@ def test_planted_factors_and_biases_are_recovered(solver: Any) -> None:
     assert learner.progress.scores["rmse"] < 0.02 * truth.std()
 
 
-@pytest.mark.parametrize("rank", [8, 100, pytest.param(256, marks=pytest.mark.slow),
-                                  pytest.param(1000, marks=pytest.mark.slow)])  # fmt: skip
+@pytest.mark.parametrize("rank", [100, *rarely(8, 256, 1000)])
 def test_any_rank(rank: int) -> None:
     X = ratings(density=0.5)
     settings = model(rank=rank, reg=0.5, cg_steps=60)
@@ -242,10 +241,10 @@ def test_an_optimizer_is_kept_for_steps_of_the_items_only() -> None:
 def test_rows_without_entries_get_zeros() -> None:
     X = ratings()
     learner = bl.Learner(model(), train=X, passes=3).fit()
-    assert np.array_equal(learner.row_state("users")[3], [0.0] * 7 + [1.0])
-    assert np.array_equal(learner.row_state("items")[5], [0.0] * 6 + [1.0, 0.0])
+    assert np.array_equal(learner.row_state("users")[3], [0.0] * 4 + [1.0])
+    assert np.array_equal(learner.row_state("items")[5], [0.0] * 3 + [1.0, 0.0])
     empty = learner.predict(sp.csr_array((2, 40), dtype=np.float32))
-    assert np.array_equal(empty, [[0.0] * 7 + [1.0]] * 2)
+    assert np.array_equal(empty, [[0.0] * 4 + [1.0]] * 2)
     nothing = bl.Learner(model(), train=sp.csr_array((5, 4), dtype=np.float32), passes=2).fit()
     assert np.all(nothing.row_state("users")[:, :-1] == 0)
     assert nothing.state().tensors["mean"] == 0
