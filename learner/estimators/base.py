@@ -14,11 +14,11 @@ import blocklearn
 from blocklearn.matcache import ShapeError
 
 from ..training.states.state import State
-from .callbacks import TellCallbacks, tensors_of
+from .callbacks import telling, tensors_of
 from .constraints import HELD, check_parameters
 from .kept import KeptLearners, takes
 from .parameters import CommonParameters, seed_of, threads_of, whole
-from .scikit import BaseEstimator, CallbackSupportMixin, check_is_fitted, has_callbacks
+from .scikit import BaseEstimator, CallbackSupportMixin, check_is_fitted
 
 if TYPE_CHECKING:
     from blocklearn.mixins import Mixin
@@ -69,21 +69,13 @@ class LearnerEstimator(CommonParameters, CallbackSupportMixin, BaseEstimator):
         """
         check_parameters(self)
         self._seed = seed_of(self.random_state)
-        told = {"estimator": self, **told}
-        hooks: list[Hook] = []
-        if heard := has_callbacks(self):
-            root = self._init_callback_context(max_subtasks=whole(self, "max_iter"))
-            root.call_on_fit_task_begin(**told)
-            own = {"_units": None}  # copies that callbacks see predict for the data as they are
-            hooks = [TellCallbacks(root, told, lambda one: self._learned(tensors_of(one)) | own)]
-        learner = self._learner(
-            data, passes=whole(self, "max_iter"), optimizer=optimizer, hooks=hooks
-        )
-        self._decide(learner)
-        self._train(learner)
-        self.n_samples_seen_ = rows_of(data)
-        if heard:
-            root.call_on_fit_task_end(**told, reconstruction_attributes={})
+        passes = whole(self, "max_iter")
+        own = {"_units": None}  # copies that callbacks see predict for the data as they are
+        with telling(self, told, passes, lambda one: self._learned(tensors_of(one)) | own) as hooks:
+            learner = self._learner(data, passes=passes, optimizer=optimizer, hooks=hooks)
+            self._decide(learner)
+            self._train(learner)
+            self.n_samples_seen_ = rows_of(data)
         return self
 
     def _go_on(self, data: Any, optimizer: Optimizer | None = None, of_rows: Any = None) -> Self:

@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..hooks import Hook
+from .scikit import has_callbacks
 
 if TYPE_CHECKING:
     from ..learner import Learner
+
+
+@contextmanager
+def telling(
+    estimator: Any, told: dict[str, Any], passes: int, learned: Callable[[Any], dict[str, Any]]
+) -> Iterator[list[TellCallbacks]]:
+    """Tell scikit-learn's callbacks that a `with` statement fits an estimator.
+
+    Yields the hooks that tell them of its passes: none, if the estimator has no callbacks.
+
+    told: what every callback receives: X, y, metadata. passes: at most.
+    learned: see `TellCallbacks`.
+    """
+    if not has_callbacks(estimator):
+        yield []
+        return
+    told = {"estimator": estimator, **told}
+    root = estimator._init_callback_context(max_subtasks=passes)
+    root.call_on_fit_task_begin(**told)
+    yield [TellCallbacks(root, told, learned)]
+    root.call_on_fit_task_end(**told, reconstruction_attributes={})
 
 
 class TellCallbacks(Hook):
@@ -22,7 +45,9 @@ class TellCallbacks(Hook):
     learned: makes the estimator's attributes from the learner, or from what stands in for it.
     """
 
-    def __init__(self, root: Any, told: dict[str, Any], learned: Any) -> None:
+    def __init__(
+        self, root: Any, told: dict[str, Any], learned: Callable[[Any], dict[str, Any]]
+    ) -> None:
         """Keep the arguments; no callback is called yet."""
         self.root, self.told, self.learned = root, told, learned
         self._task: Any = None

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ...training.states.state import State
 from ..base import Array
-from ..callbacks import TellCallbacks
+from ..callbacks import telling
 from ..parameters import seed_of, used_threads, whole
-from ..scikit import has_callbacks
 from .units import Units
 
 if TYPE_CHECKING:
@@ -64,27 +63,21 @@ def by_passes(
     def learned(found: Solver) -> dict[str, Any]:
         return estimator._found(found.W, found.b, units)
 
-    told = {"estimator": estimator, **told}
-    if heard := has_callbacks(estimator):
-        root = estimator._init_callback_context(max_subtasks=progress.passes)
-        root.call_on_fit_task_begin(**told)
-        tell = TellCallbacks(root, told, learned)
-        tell.start(found, progress)
-    threads = used_threads(estimator.n_jobs)
-    for number in passes(progress.passes, seed, threads):
-        progress.pass_ = number - 1
-        progress.stop = found.converged
-        if heard:
-            tell.pass_end(found, progress)
-        if progress.stop:
-            break
-    for name, value in learned(found).items():
-        setattr(estimator, name, value)
-    estimator._seed = seed
-    estimator.n_iter_ = progress.pass_ + 1
-    estimator.n_samples_seen_ = rows = told["X"].shape[0]
-    seconds = time.perf_counter() - begun
-    position = {"pass": estimator.n_iter_, "block": 0, "rows": rows * estimator.n_iter_, "steps": 0}
-    estimator._keep_stream(State({}, position | {"seconds": seconds, "best": None}))
-    if heard:
-        root.call_on_fit_task_end(**told, reconstruction_attributes={})
+    with telling(estimator, told, progress.passes, learned) as hooks:
+        for hook in hooks:
+            hook.start(found, progress)
+        for number in passes(progress.passes, seed, used_threads(estimator.n_jobs)):
+            progress.pass_ = number - 1
+            progress.stop = found.converged
+            for hook in hooks:
+                hook.pass_end(found, progress)
+            if progress.stop:
+                break
+        for name, value in learned(found).items():
+            setattr(estimator, name, value)
+        estimator._seed = seed
+        estimator.n_iter_ = done = progress.pass_ + 1
+        estimator.n_samples_seen_ = rows = told["X"].shape[0]
+        seconds = time.perf_counter() - begun
+        position = {"pass": done, "block": 0, "rows": rows * done, "steps": 0}
+        estimator._keep_stream(State({}, position | {"seconds": seconds, "best": None}))
