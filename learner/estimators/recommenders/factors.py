@@ -16,12 +16,8 @@ from ...recommendation.recommend import as_csr
 from ...training.inputs.data import native_csr
 from ...training.inputs.texts import refuse_texts
 from ..base import Array, LearnerEstimator
-from ..scikit import (
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    check_is_fitted,
-    with_callbacks,
-)
+from ..scikit import check_is_fitted, with_callbacks
+from ..transformer import Transformer
 from ..validation import validated
 from .held_out import score_of
 from .recommender import Recommender, id_array
@@ -30,9 +26,7 @@ if TYPE_CHECKING:
     from ...learner import Learner
 
 
-class FactorEstimator(
-    Recommender, ClassNamePrefixFeaturesOutMixin, TransformerMixin, LearnerEstimator
-):
+class FactorEstimator(Recommender, Transformer, LearnerEstimator):
     """Estimator with factors of users and items, learned from X [users x items].
 
     open_parameters: the model's fields that may be chosen by trials, and the parameters that set
@@ -126,14 +120,3 @@ class FactorEstimator(
             self.n_features_in_ = len(self.item_ids_)
             self.feature_names_in_ = np.array(list(found.items), object)
         return found.matrix
-
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.item_factors_.shape[1])
-
-    def __sklearn_tags__(self) -> Any:
-        """Declare sparse input and float32 output."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float32"]
-        return tags

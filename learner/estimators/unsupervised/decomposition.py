@@ -6,11 +6,11 @@ from typing import Any
 
 from ...training.inputs.texts import refuse_texts
 from ..base import Array, LearnerEstimator
-from ..scikit import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from ..transformer import Transformer
 from ..validation import validated
 
 
-class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LearnerEstimator):
+class Decomposition(Transformer, LearnerEstimator):
     """Estimator with `components_` [components x features] for non-negative data."""
 
     components_: Array
@@ -31,13 +31,8 @@ class Decomposition(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LearnerEs
         finally:
             learner.close()
 
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.components_.shape[0])
-
     def __sklearn_tags__(self) -> Any:
-        """Declare non-negative input, dense or sparse, and float32 output."""
+        """Declare non-negative input."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = tags.input_tags.positive_only = True
-        tags.transformer_tags.preserves_dtype = ["float32"]
+        tags.input_tags.positive_only = True
         return tags

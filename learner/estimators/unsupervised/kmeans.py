@@ -16,20 +16,14 @@ from ..base import Array, LearnerEstimator, Tensors
 from ..constructor import estimator
 from ..parameters import configured
 from ..parts import threads_for
-from ..scikit import (
-    ClassNamePrefixFeaturesOutMixin,
-    ClusterMixin,
-    TransformerMixin,
-    check_is_fitted,
-    distances,
-    with_callbacks,
-)
+from ..scikit import ClusterMixin, check_is_fitted, distances, with_callbacks
+from ..transformer import Transformer
 from ..validation import validated
 from .nearest import nearest
 
 
 @estimator
-class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, LearnerEstimator):
+class KMeans(Transformer, ClusterMixin, LearnerEstimator):
     """Cluster rows by their nearest centres, dense or sparse.
 
     Parameters
@@ -134,10 +128,3 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Le
     @property
     def _n_features_out(self) -> int:
         return int(self.cluster_centers_.shape[0])
-
-    def __sklearn_tags__(self) -> Any:
-        """Declare dense or sparse input, and float32 output."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float32"]
-        return tags

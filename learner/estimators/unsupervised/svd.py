@@ -22,20 +22,16 @@ from ..constructor import estimator
 from ..dense_scores import dense_scores
 from ..parameters import configured
 from ..parts import threads_for
-from ..scikit import (
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    check_is_fitted,
-    with_callbacks,
-)
+from ..scikit import check_is_fitted, with_callbacks
 from ..sparse_scores import sparse_scores
+from ..transformer import Transformer
 from ..validation import validated
 
 FAR = 1e4  # times the variance, squares of means that leave float32 three digits of it
 SUMS = ("means", "sum_of_squares", "rows")
 
 
-class Directions(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LearnerEstimator):
+class Directions(Transformer, LearnerEstimator):
     """Base of estimators with `components_` [components x features], orthonormal."""
 
     n_components: int | None
@@ -106,17 +102,6 @@ class Directions(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LearnerEstim
             "singular_values_": tensors("singular_values")[0],
             "_sums": {name: tensors(name) for name in SUMS},
         }
-
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.components_.shape[0])
-
-    def __sklearn_tags__(self) -> Any:
-        """Declare dense or sparse input, and float32 output."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float32"]
-        return tags
 
 
 @estimator
