@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -176,17 +177,22 @@ class LearnerEstimator(CommonParameters, CallbackSupportMixin, BaseEstimator):
         show_parameters(learner, tensors)
         return learner
 
-    def _trained(self, rows: int, model: Model | None = None) -> Learner:
+    def _trained(self, rows: int) -> Learner:
         """Return a learner that predicts and scores `rows` rows. The caller closes it."""
         check_is_fitted(self)
         check_parameters(self)
-        learner = self._predictor(self._predicted_at_once(rows), model)
+        learner = self._predictor(self._predicted_at_once(rows), None)
         learner.restore(State(self._tensors(rows), {}))
         return learner
 
     def _predictor(self, block_rows: int, model: Model | None) -> Learner:
         """Return a learner to predict blocks of so many rows, without learned numbers yet."""
         return self._learner(None, block_rows=block_rows, model=model)
+
+    def _evaluated(self, X: Any) -> dict[str, float]:
+        """Return the scores of X, which the caller has checked, by name."""
+        with closing(self._trained(X.shape[0])) as learner:
+            return learner.evaluate(X)
 
     def _lender(self) -> KeptLearners:
         """Return what keeps learners that predict."""

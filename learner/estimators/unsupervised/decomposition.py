@@ -22,15 +22,6 @@ class Decomposition(Transformer, LearnerEstimator):
             self, X, accept_sparse="csr", dtype="numeric", ensure_non_negative=True, reset=reset
         )
 
-    def _held_out(self, X: Any, name: str) -> float:
-        """Return the score `name` of data that were not trained on."""
-        X = self._check(X, reset=False)
-        learner = self._trained(X.shape[0])
-        try:
-            return learner.evaluate(X)[name]
-        finally:
-            learner.close()
-
     def __sklearn_tags__(self) -> Any:
         """Declare non-negative input."""
         tags = super().__sklearn_tags__()

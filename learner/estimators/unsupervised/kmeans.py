@@ -91,13 +91,8 @@ class KMeans(Transformer, ClusterMixin, LearnerEstimator):
     def score(self, X: Any, y: Any = None) -> float:
         """Return minus the mean squared distance of rows from their centres, or of 1 - cosine."""
         check_is_fitted(self)
-        X = self._check(X, reset=False)
-        learner = self._trained(X.shape[0])
-        try:
-            (far,) = learner.evaluate(X).values()
-            return -far
-        finally:
-            learner.close()
+        (far,) = self._evaluated(self._check(X, reset=False)).values()
+        return -far
 
     # ------------------------------------------------------------- details
 

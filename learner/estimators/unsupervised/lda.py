@@ -118,7 +118,7 @@ class LatentDirichletAllocation(TopicTables, Decomposition):
         2009). The definition does not depend on the inference. scikit-learn's perplexity is exp of
         a bound, and higher.
         """
-        return self._held_out(X, "perplexity")
+        return self._evaluated(self._check(X, reset=False))["perplexity"]
 
     # ------------------------------------------------------------- details
 

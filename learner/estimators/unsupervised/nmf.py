@@ -99,7 +99,7 @@ class NMF(Decomposition):
         The reference is the loss of predicting 0 (frobenius) or each row's mean (kullback-leibler).
         """
         check_is_fitted(self)
-        return self._held_out(X, "explained")
+        return self._evaluated(self._check(X, reset=False))["explained"]
 
     # ------------------------------------------------------------- details
 
