@@ -13,12 +13,12 @@ from .base import Array
 def weights_of(rows: int, sample_weight: Any) -> Array:
     """Return the weight of each row [rows].
 
-    sample_weight: [rows], or one number for all.
+    sample_weight: [rows], or one number for all; None: 1.
 
     Raises:
         ValueError: they are not numbers, or not one for each row.
     """
-    weights = np.asarray(sample_weight)
+    weights = np.asarray(1.0 if sample_weight is None else sample_weight)
     if weights.dtype.kind == "O":
         weights = weights.astype(np.float64)
     if weights.dtype.kind not in "biuf":
@@ -28,6 +28,11 @@ def weights_of(rows: int, sample_weight: Any) -> Array:
             f"sample_weight has shape {weights.shape}, but X has {rows:,} rows: give [{rows}]."
         )
     return weights if weights.ndim else np.full(rows, weights)
+
+
+def in_float64(rows: int, weights: Any) -> Array:
+    """Return checked weights of rows as float64 [rows]; None: all are 1."""
+    return np.ones(rows) if weights is None else np.asarray(weights, np.float64)
 
 
 def times_class_weights(weights: Array, Y: Any, factors: Sequence[float] | None) -> Array:

@@ -17,7 +17,7 @@ from blocklearn.models.glm.solvers.dual_problem import Link
 from ..base import Array
 from ..constraints import AMOUNT, Rule, check_parameters, one_of
 from ..constructor import estimator
-from ..row_weights import times_class_weights, weights_of, with_weights
+from ..row_weights import in_float64, times_class_weights, weights_of, with_weights
 from ..scikit import ClassifierMixin, available_if, column_or_1d, with_callbacks
 from .base import LinearEstimator
 from .classes import Classes, refuse_mixture
@@ -204,7 +204,7 @@ class GLMClassifier(ClassifierMixin, LinearEstimator):
         }
 
     def _dual_problem(self, X: Any, Y: Any, weights: Any = None) -> DualProblem | None:
-        own = np.ones(X.shape[0]) if weights is None else np.asarray(weights, np.float64)
+        own = in_float64(X.shape[0], weights)
         w = times_class_weights(own, Y[:, None] if Y.ndim == 1 else Y, self._class_weights)
         l2 = self._checked_alpha() * own.sum() / max(w.sum(), 1e-300)
         return DualProblem.of(X, Y, w, l2, cast("Link", self._links()[self.loss]))

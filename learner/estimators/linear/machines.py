@@ -15,6 +15,7 @@ from blocklearn.optimizers import Optimizer
 from ..base import Array, Tensors, rows_of
 from ..constructor import estimator
 from ..parameters import Solver
+from ..row_weights import in_float64
 from .base import GRADIENTS, LinearEstimator
 from .classifier import GLMClassifier
 from .moments import Moments
@@ -59,10 +60,11 @@ class Machine(LinearEstimator):
         """Return units of the targets alone: products of features have no centre."""
         if self.loss not in IN_UNITS_OF_Y or sp.issparse(data[1]) or not usable(data):
             return None
-        X, Y, weights = data if len(data) == 3 else (*data, np.ones(data[0].shape[0]))
-        if not weights.any():
+        X, Y, weights = data if len(data) == 3 else (*data, None)
+        w = in_float64(X.shape[0], weights)
+        if not w.any():
             return None
-        targets = Moments.of(Y, np.asarray(weights, np.float64)).unit(centred=self.fit_intercept)
+        targets = Moments.of(Y, w).unit(centred=self.fit_intercept)
         return Units(np.zeros(X.shape[1]), np.ones(X.shape[1]), *targets)
 
     def _fit(self, data: Any, told: dict[str, Any], optimizer: Optimizer | None = None) -> Self:

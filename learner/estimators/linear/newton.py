@@ -23,7 +23,7 @@ from blocklearn.models.glm.sums.choice import sums_of
 from blocklearn.models.glm.sums.curves import Loss
 
 from ..base import Array
-from ..row_weights import times_class_weights
+from ..row_weights import in_float64, times_class_weights
 from .hessians import (
     FEW_COLUMNS,
     MOST_COPIED,
@@ -76,13 +76,13 @@ class NewtonProblem:
         rows, columns = X.shape
         shapes = Shapes(rows, columns, rows, Y.shape[1], dense=not sp.issparse(X))
         fit = estimator._model().resolve(shapes)[0]  # checks the parameters
-        own = None if weights is None else np.asarray(weights, np.float64)
+        own = None if weights is None else in_float64(rows, weights)
         factors, share = getattr(estimator, "_class_weights", None), 1.0
         weights = own
         if factors is not None:
-            ones = np.ones(rows) if own is None else own
-            weights = times_class_weights(ones, Y, factors)
-            share = ones.sum() / max(weights.sum(), 1e-300)
+            each = in_float64(rows, own)
+            weights = times_class_weights(each, Y, factors)
+            share = each.sum() / max(weights.sum(), 1e-300)
         l1, l2 = share * fit.l1, share * fit.l2
         if better_dense(X) and (not l1 or fit.link in KINKED):  # coordinate descent skips zeros
             X = dense(X)
@@ -173,9 +173,9 @@ class NewtonProblem:
         """Return what `partial_fit` needs to know of the rows."""
         if self.weights is not self.own or isinstance(found, ProximalSolver):
             return Seen.of(self.X, self.Y, self.own)
-        ones = np.ones(self.X.shape[0]) if self.own is None else self.own
-        columns = Moments(float(ones.sum()), found.mean, found.variance)
-        return Seen(columns, Moments.of(self.Y, ones))
+        own = in_float64(self.X.shape[0], self.own)
+        columns = Moments(float(own.sum()), found.mean, found.variance)
+        return Seen(columns, Moments.of(self.Y, own))
 
 
 def by_newton(

@@ -28,6 +28,7 @@ from blocklearn.optimizers import LBFGS
 from ...training.states.state import State
 from ..base import rows_of
 from ..parameters import tolerance_of, whole
+from ..row_weights import in_float64
 from .moments import Moments, Numbers
 from .units import IN_UNITS_OF_Y, Units
 
@@ -78,7 +79,7 @@ class Seen:
     @classmethod
     def of(cls, X: Any, Y: Any, weights: Any = None) -> Seen:
         """Return the moments of X and Y, the targets as a model learns them."""
-        w = np.ones(X.shape[0]) if weights is None else np.asarray(weights, np.float64)
+        w = in_float64(X.shape[0], weights)
         return cls(Moments.of(X, w), Moments.of(Y, w))
 
     def merged(self, other: Seen) -> Seen:

@@ -19,7 +19,7 @@ from blocklearn.optimizers import Optimizer
 from ..base import Array
 from ..constraints import AMOUNT, Rule, check_parameters, one_of
 from ..constructor import estimator
-from ..row_weights import weights_of, with_weights
+from ..row_weights import in_float64, weights_of, with_weights
 from ..scikit import HAS_CALLBACKS, ConvergenceWarning, RegressorMixin, with_callbacks
 from .base import LinearEstimator
 from .dual import DualProblem
@@ -154,7 +154,7 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
         """
         if self.loss not in ("quantile", "huber") or not usable((y, y)):
             return USUAL
-        weights = weights_of(y.shape[0], 1.0 if sample_weight is None else sample_weight)
+        weights = weights_of(y.shape[0], sample_weight)
         if not usable((y, y, weights)) or not weights.any():
             return USUAL  # `fit` refuses them
         spread = float(Moments.of(y, weights).unit(centred=self.fit_intercept)[1].max())
@@ -201,7 +201,7 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
         if sp.issparse(y) or (own and (by_pass or self._seen is not None)):
             return
         every = slice(None, None, -(-len(y) // LOOKED_AT))
-        weights = weights_of(y.shape[0], 1.0 if sample_weight is None else sample_weight)[every]
+        weights = weights_of(y.shape[0], sample_weight)[every]
         X, y = X[every], y[every]
         if not weights.sum() > 0.0:
             return
@@ -228,7 +228,7 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
         link = cast("Link", self._links()[self.loss])
         if link not in NUMBERS or sp.issparse(Y):
             return None
-        w = np.ones(X.shape[0]) if weights is None else np.asarray(weights, np.float64)
+        w = in_float64(X.shape[0], weights)
         if not usable((X, Y, w)) or not w.any():
             return DualProblem.of(X, Y, w, self._checked_alpha(), link)  # has an obstacle
         middle, spread = Moments.of(Y, w).unit(centred=self.fit_intercept)

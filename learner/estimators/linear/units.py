@@ -16,6 +16,7 @@ from pydantic import Field
 from blocklearn.mixins import Mixin
 
 from ..base import Array
+from ..row_weights import in_float64
 from .moments import Moments, Numbers
 
 USUAL = 1e-4, 10.0  # sizes of the largest value that need no other units
@@ -61,7 +62,7 @@ class Units:
         columns whose squares are below the penalty l2, the penalty has size 1.
         weights: of rows [n], or None. of_targets: whether Y has units; otherwise it stays.
         """
-        w = np.ones(X.shape[0]) if weights is None else np.asarray(weights, np.float64)
+        w = in_float64(X.shape[0], weights)
         if sp.issparse(X):
             centre = np.zeros(X.shape[1])
             scale = largest_by_column(sp.csr_array(X)[w > 0.0])
