@@ -45,6 +45,9 @@ except ImportError:  # before 1.9
 
     with_callbacks = as_it_is
 
+CALLER = 3 if HAS_CALLBACKS else 2
+"""Stack level of warnings in a method `with_callbacks`: that of the line which calls it."""
+
 
 def has_callbacks(estimator: Any) -> bool:
     """Return whether callbacks are set: without them, no fit makes contexts for its passes."""

@@ -24,7 +24,7 @@ from ..dense_scores import dense_scores
 from ..parameters import LinearParameters, configured, tolerance_of, whole
 from ..parts import threads_for
 from ..row_weights import with_weights
-from ..scikit import HAS_CALLBACKS, ConvergenceWarning, check_is_fitted
+from ..scikit import CALLER, ConvergenceWarning, check_is_fitted
 from ..sparse_scores import sparse_scores
 from ..validation import validated
 from .dual import DualProblem, by_dual
@@ -201,11 +201,8 @@ class LinearEstimator(LinearParameters, LearnerEstimator):
                 "features, or raise alpha."
             )
         if why is not None:
-            warnings.warn(
-                f"{type(self).__name__}: {why}",
-                ConvergenceWarning,
-                stacklevel=4 if HAS_CALLBACKS else 3,
-            )
+            text = f"{type(self).__name__}: {why}"
+            warnings.warn(text, ConvergenceWarning, stacklevel=CALLER + 1)
         return self
 
     def _go_on(self, data: Any, optimizer: Optimizer | None = None, of_rows: Any = None) -> Self:

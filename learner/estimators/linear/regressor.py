@@ -20,7 +20,7 @@ from ..base import Array
 from ..constraints import AMOUNT, Rule, check_parameters, one_of
 from ..constructor import estimator
 from ..row_weights import in_float64, weights_of, with_weights
-from ..scikit import HAS_CALLBACKS, ConvergenceWarning, RegressorMixin, with_callbacks
+from ..scikit import CALLER, ConvergenceWarning, RegressorMixin, with_callbacks
 from .base import LinearEstimator
 from .dual import DualProblem
 from .moments import Moments, size_of_entries
@@ -217,7 +217,7 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
                 f"{self.solver!r} suit features and targets of size 1: scale X and y, raise "
                 'max_iter, or use solver="auto" with l1_ratio=0.',
                 ConvergenceWarning,
-                stacklevel=4 if HAS_CALLBACKS else 3,
+                stacklevel=CALLER + 1,
             )
 
     def _found(self, W: Array, b: Array, units: Units | None) -> dict[str, Any]:

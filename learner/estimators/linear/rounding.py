@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..base import Array
-from ..scikit import HAS_CALLBACKS, DataConversionWarning
+from ..scikit import CALLER, DataConversionWarning
 
 LOOKED_AT = 64, 256  # rows, evenly spaced: of all columns, then of those that seem to lose
 MOST_LOST = 1e-4  # of the variance of a column
@@ -49,7 +49,7 @@ def _warn(who: str, what: str, table: Any) -> None:
         f"{np.spacing(largest):.3g}, but they differ by {exact[:, 0].std():.3g} only "
         "(standard deviation). Subtract a constant, such as the mean, and call fit again.",
         DataConversionWarning,
-        stacklevel=7 if HAS_CALLBACKS else 6,
+        stacklevel=CALLER + 4,
     )
 
 

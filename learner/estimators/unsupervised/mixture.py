@@ -17,7 +17,7 @@ from ..constraints import Rule, one_of
 from ..constructor import estimator
 from ..parameters import configured
 from ..scikit import (
-    HAS_CALLBACKS,
+    CALLER,
     ConvergenceWarning,
     DensityMixin,
     check_is_fitted,
@@ -94,7 +94,7 @@ class GaussianMixture(DensityMixin, LearnerEstimator):
                 f"GaussianMixture: not converged after max_iter={self.max_iter} passes; raise it, "
                 "or raise tol, or raise reg_covar if variances are near 0.",
                 ConvergenceWarning,
-                stacklevel=3 if HAS_CALLBACKS else 2,
+                stacklevel=CALLER,
             )
         return self
 
