@@ -60,6 +60,11 @@ class LinearEstimator(LinearParameters, LearnerEstimator):
     _pace: float | None = None  # share of AdaGrad's rate, by the first rows that tell it
     _own_alpha: float = 1e-4  # where alpha is None
 
+    @property
+    def _auto(self) -> bool:
+        """Whether the solver is chosen from the loss and the data."""
+        return isinstance(self.solver, str) and self.solver == "auto"
+
     @abstractmethod
     def _links(self) -> Mapping[str, LinkName]:
         """Return the link of each loss."""
@@ -140,7 +145,7 @@ class LinearEstimator(LinearParameters, LearnerEstimator):
     def _solver(self, *, passes: bool) -> Optimizer | None:
         """Return the optimizer of `fit` (passes) or of `partial_fit`; None: the model's own."""
         name, solver = type(self).__name__, self.solver
-        if isinstance(solver, str) and solver == "auto":
+        if self._auto:
             smooth = self.loss != "hinge" and not self._checked_alpha() * self.l1_ratio
             solver = "lbfgs" if passes and smooth else "adagrad"
         if not isinstance(solver, Optimizer) and solver not in self.SOLVERS:
@@ -217,8 +222,7 @@ class LinearEstimator(LinearParameters, LearnerEstimator):
 
     def _units_of(self, data: Any, optimizer: Optimizer | None) -> Units | None:
         """Return the units to solve in; None: those of the data."""
-        auto = isinstance(self.solver, str) and self.solver == "auto"
-        if not auto or optimizer is None or not usable(data):
+        if not self._auto or optimizer is None or not usable(data):
             return None
         X, Y, weights = data if len(data) == 3 else (*data, None)
         own = self.loss in IN_UNITS_OF_Y

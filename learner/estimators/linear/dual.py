@@ -98,7 +98,6 @@ def may_ascend(estimator: LinearEstimator, X: Any, targets: int) -> bool:
     have no other solver in memory but interior points, which take a Hessian for each target and
     pass. There X may be dense, and rows may be few.
     """
-    auto = isinstance(estimator.solver, str) and estimator.solver == "auto"
     rows, columns = X.shape
     hinge = estimator.loss == "hinge"
     few = not hinge or targets <= FEW_HINGES
@@ -108,7 +107,7 @@ def may_ascend(estimator: LinearEstimator, X: Any, targets: int) -> bool:
     else:
         solved = worth_hessian(max(X.shape), min(X.shape)) and kept
         suits = hinge and not solved and 8 * X.size <= MOST_BYTES
-    return bool(auto and suits and resolve(estimator.device) == "cpu")
+    return bool(estimator._auto and suits and resolve(estimator.device) == "cpu")
 
 
 def by_dual(

@@ -189,8 +189,7 @@ def by_newton(
     Returns what is known of the rows, and whether the fit has converged; None: there was no fit.
     """
     named = isinstance(estimator.solver, str) and estimator.solver == "newton"
-    auto = isinstance(estimator.solver, str) and estimator.solver == "auto"
-    if not named and not auto:
+    if not named and not estimator._auto:
         return None
     problem = NewtonProblem.of(estimator, *data)
     why = problem.obstacle(estimator)
