@@ -148,9 +148,7 @@ class Recommender:
         else:
             rows = factors.items[self._numbers("item", ids)]
         chosen = self._chosen("item", items, filter_items)
-        single = np.ndim(itemid) == 0
-        found, scores = self._similar(factors.items, rows, N, chosen, single=single)
-        return self._named("item", found), scores
+        return self._similar("item", factors, rows, N, chosen, one=np.ndim(itemid) == 0)
 
     @answered
     def similar_users(
@@ -161,9 +159,7 @@ class Recommender:
         factors = self._factors()
         rows = factors.users[self._numbers("user", userid)]
         chosen = self._chosen("user", users, filter_users)
-        single = np.ndim(userid) == 0
-        found, scores = self._similar(factors.users, rows, N, chosen, single=single)
-        return self._named("user", found), scores
+        return self._similar("user", factors, rows, N, chosen, one=np.ndim(userid) == 0)
 
     def plot_similar_items(
         self,
@@ -260,9 +256,10 @@ class Recommender:
         return found
 
     def _similar(
-        self, table: Array, rows: Array, N: int, chosen: Array | None, *, single: bool
+        self, side: Side, factors: Factors, rows: Array, N: int, chosen: Array | None, *, one: bool
     ) -> tuple[Array, Array]:
-        table = table if chosen is None else table[chosen]
+        """Return the users or items among the `chosen` whose factors are nearest to `rows`."""
+        table = factors.table(side) if chosen is None else factors.table(side)[chosen]
         rows = of_unit_length(rows[:, : self._rank])
         parts, size = parts_of(np.arange(len(rows)))
         length = checked_length(N, len(table), "N")
@@ -276,7 +273,8 @@ class Recommender:
                     ids, scores = top.of(rows[part])
                     yield ids if chosen is None else chosen.astype(np.int32)[ids], scores
 
-        return joined(lists(), length, single=single)
+        found, scores = joined(lists(), length, single=one)
+        return self._named(side, found), scores
 
 
 def joined(
