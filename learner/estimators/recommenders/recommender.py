@@ -76,14 +76,14 @@ class Recommender:
         """
         check_is_fitted(self)
         factors, ids = self._factors(), np.atleast_1d(userid)
-        numbers = None if recalculate_user else self._numbers("user", ids)
+        numbers = None if recalculate_user else self._numbers(factors, "user", ids)
         known = None
         if filter_already_liked_items or recalculate_user:
             if user_items is None:
                 user_items = self._had(numbers)
             known = as_csr(user_items, "user_items", (ids.size, len(factors.items)))
         rows = self._predictions(known) if numbers is None else factors.users[numbers]
-        chosen = self._chosen("item", items, filter_items)
+        chosen = self._chosen(factors, "item", items, filter_items)
         left_out = known if filter_already_liked_items else None
         count = checked_length(N, len(factors.items) if chosen is None else chosen.size, "N")
         blocks = of_matrix(np.arange(ids.size), left_out)
@@ -106,7 +106,8 @@ class Recommender:
         """
         check_is_fitted(self)
         factors = self._factors()
-        users, items = self._numbers("user", userids), self._numbers("item", itemids)
+        users = self._numbers(factors, "user", userids)
+        items = self._numbers(factors, "item", itemids)
         if users.size != items.size and 1 not in (np.size(userids), np.size(itemids)):
             raise ValueError(
                 f"{users.size:,} users and {items.size:,} items; pairs need as many of each."
@@ -146,8 +147,8 @@ class Recommender:
             known = as_csr(item_users, "item_users", (ids.size, len(factors.users)))
             rows = self._predictions(known, side=1)
         else:
-            rows = factors.items[self._numbers("item", ids)]
-        chosen = self._chosen("item", items, filter_items)
+            rows = factors.items[self._numbers(factors, "item", ids)]
+        chosen = self._chosen(factors, "item", items, filter_items)
         return self._similar("item", factors, rows, N, chosen, one=np.ndim(itemid) == 0)
 
     @answered
@@ -157,8 +158,8 @@ class Recommender:
         """Return the N users most similar to each user: see `similar_items`."""
         check_is_fitted(self)
         factors = self._factors()
-        rows = factors.users[self._numbers("user", userid)]
-        chosen = self._chosen("user", users, filter_users)
+        rows = factors.users[self._numbers(factors, "user", userid)]
+        chosen = self._chosen(factors, "user", users, filter_users)
         return self._similar("user", factors, rows, N, chosen, one=np.ndim(userid) == 0)
 
     def plot_similar_items(
@@ -178,9 +179,10 @@ class Recommender:
         from ...showing.plots import bar_charts
 
         charts: dict[str, dict[str, float]] = {}
-        own = self._factors().names("item")
+        factors = self._factors()
+        own = factors.names("item")
         names = own if item_names is None else item_names
-        chosen = self._numbers("item", itemids)
+        chosen = self._numbers(factors, "item", itemids)
         lists, cosines = self.similar_items(own.take(chosen).arrow.to_pylist(), N + 1)
         for item, others, values in zip(chosen, lists, cosines, strict=True):
             found = zip(own.numbers(others.astype(str).tolist()), values, strict=True)
@@ -208,7 +210,7 @@ class Recommender:
         found = getattr(self, f"{side}_ids_", None)
         return None if found is None else Ids(found.astype(str).tolist())
 
-    def _numbers(self, side: Side, given: Any) -> Array:
+    def _numbers(self, factors: Factors, side: Side, given: Any) -> Array:
         """Return the numbers of users or items, given by their numbers or ids.
 
         Raises ValueError where they are no list.
@@ -220,7 +222,7 @@ class Recommender:
             )
         if hasattr(self, f"{side}_ids_"):
             given = np.atleast_1d(np.asarray(given)).astype(str)
-        return self._factors().numbers(side, given)
+        return factors.numbers(side, given)
 
     def _named(self, side: Side, numbers: Array) -> Array:
         """Return the ids of users or items; their numbers if they have no ids."""
@@ -240,17 +242,17 @@ class Recommender:
             )
         return self.user_items_[numbers]
 
-    def _chosen(self, side: Side, given: Any, left_out: Any) -> Array | None:
+    def _chosen(self, factors: Factors, side: Side, given: Any, left_out: Any) -> Array | None:
         """Return the numbers that may be listed, ascending; None: all."""
         if given is not None and left_out is not None:
             raise ValueError(f"{side}s, filter_{side}s: give one of them, not both.")
         if given is None and left_out is None:
             return None
         if given is not None:
-            found = np.unique(self._numbers(side, given))
+            found = np.unique(self._numbers(factors, side, given))
         else:
-            every = self._factors().numbers(side, None)
-            found = np.setdiff1d(every, self._numbers(side, left_out))
+            every = factors.numbers(side, None)
+            found = np.setdiff1d(every, self._numbers(factors, side, left_out))
         if not found.size:
             raise ValueError(f"{side}s, filter_{side}s: no {side}s left to list.")
         return found
