@@ -39,7 +39,7 @@ class TopicTables:
     ) -> list[tuple[str, float]]:
         """Return the `topn` most probable words of a topic, with their probabilities."""
         names, topic = self._words(feature_names), self.get_topics()[topicid]
-        return [(names[w], float(topic[w])) for w in np.argsort(-topic, kind="stable")[:topn]]
+        return largest(topic, topn, names)
 
     def show_topics(
         self,
@@ -61,9 +61,7 @@ class TopicTables:
             numbers = np.argsort(-self.components_.sum(axis=1), kind="stable")[:num_topics]
         found: list[tuple[int, Any]] = []
         for number in map(int, numbers):
-            topic = topics[number]
-            best = np.argsort(-topic, kind="stable")[:num_words]
-            words = [(names[w], float(topic[w])) for w in best]
+            words = largest(topics[number], num_words, names)
             text = " + ".join(f'{p:.3f}*"{word}"' for word, p in words)
             found.append((number, text if formatted else words))
         return found
@@ -93,16 +91,14 @@ class TopicTables:
         measure: "u_mass", "c_npmi", "c_uci" or "c_v"; see `coherence_of` for the formulas.
         topn: most probable words of each topic that are compared.
         """
-        tops = np.argsort(-self.get_topics(), axis=1, kind="stable")[:, :topn]
-        return coherence_of(tops.tolist(), X, measure)
+        return coherence_of(self._first(topn).tolist(), X, measure)
 
     def distinct_words(self, topn: int = 25) -> float:
         """Return the share of distinct words among the first of all topics.
 
         topn: most probable words of each topic. 1: no word is listed twice.
         """
-        tops = np.argsort(-self.get_topics(), axis=1, kind="stable")[:, :topn]
-        return distinct_words(tops)
+        return distinct_words(self._first(topn))
 
     def topic_closeness(self) -> float:
         """Return the mean cosine of every two topics, 0 to 1; NaN for a single topic."""
@@ -148,14 +144,12 @@ class TopicTables:
 
         table, names = self.get_topics(), self._words(feature_names)
         chosen = range(min(12, len(table))) if topics is None else topics
-        charts = {
-            f"topic {number}": {
-                names[word]: float(table[number][word])
-                for word in np.argsort(-table[number], kind="stable")[:num_words]
-            }
-            for number in chosen
-        }
+        charts = {f"topic {n}": dict(largest(table[n], num_words, names)) for n in chosen}
         return bar_charts(charts, path)
+
+    def _first(self, count: int) -> Array:
+        """Return the numbers of the most probable words of each topic [topics x count]."""
+        return np.argsort(-self.get_topics(), axis=1, kind="stable")[:, :count]
 
     def _words(self, feature_names: Sequence[str] | None) -> list[str]:
         """Return the name of each word."""
@@ -179,6 +173,12 @@ class TopicTables:
         amounts = np.array([amount for _, amount in bow], np.float32)
         row = sp.coo_array((amounts, (np.zeros_like(words), words)), shape=(1, count))
         return sp.csr_array(row)
+
+
+def largest(topic: Array, count: int, names: Sequence[str]) -> list[tuple[str, float]]:
+    """Return the most probable words of a topic [words], with their probabilities."""
+    best = np.argsort(-topic, kind="stable")[:count]
+    return [(names[word], float(topic[word])) for word in best]
 
 
 def shares(table: Array) -> Array:
