@@ -133,11 +133,8 @@ class Replays:
         self._kinds: defaultdict[Hashable, Takes] = defaultdict(Takes)
         self._edition = cache.edition
 
-    def fitting(self, now: Numbers, kind: Hashable) -> Tape | None:
-        """Return the recording to run for a block with these numbers; None: it is interpreted.
-
-        kind: programs of another kind have recordings of their own.
-        """
+    def _fitting(self, now: Numbers, kind: Hashable) -> Tape | None:
+        """Return the recording to run for a block with these numbers; None: it is interpreted."""
         if self._edition != self._cache.edition:
             for takes in self._kinds.values():
                 takes.clear()
@@ -156,28 +153,22 @@ class Replays:
     ) -> Result:
         """Return the result of a program, from a recording that fits, or interpreted.
 
-        See `interpret` for the arguments. The program calls `Tape.returns`.
+        now: numbers of the block.
+        kind: programs of another kind have recordings of their own.
+        program: calls `Tape.returns`. It is recorded on the tape, if there is one.
+        name: of the model's method, for the log. Only updates are worth a warning.
         """
-        tape = self.fitting(now, kind)
+        tape = self._fitting(now, kind)
         if tape is None:
-            return self.interpret(now, kind, program, name=name)
+            return self._interpret(now, kind, program, name)
         tape.run(now)
         found: Result = tape.result
         return found
 
-    def interpret(
-        self,
-        now: Numbers,
-        kind: Hashable,
-        program: Callable[[Tape | None], Result],
-        *,
-        name: str = "update",
+    def _interpret(
+        self, now: Numbers, kind: Hashable, program: Callable[[Tape | None], Result], name: str
     ) -> Result:
-        """Return the result of a program that no recording fits.
-
-        program: is recorded on the tape, if there is one.
-        name: of the model's method, for the log. Only updates are worth a warning.
-        """
+        """Return the result of a program that no recording fits."""
         takes = self._kinds[kind]
         if takes.given_up:
             return program(None)

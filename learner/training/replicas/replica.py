@@ -274,12 +274,22 @@ class Replica(Program):
 
         name, more: tell apart programs that launch other things.
         """
-        optimizer = self.optimizer
-        form = () if optimizer is None else optimizer.form
-        if form is None or not self._records:
+        form = () if self.optimizer is None else self.optimizer.form
+        if form is None:
             return program(None)
-        intake = self.intakes[self._side]
-        kind = name, *more, self._side, intake.labelled, self._phase, form
+        return self._replayed(program, name, self._side, *more, self._phase, form)
+
+    def _replayed(
+        self, program: Callable[[Tape | None], Result], name: str, side: int, *more: Any
+    ) -> Result:
+        """Return the result of a program on the present block, which is of this side.
+
+        name, more: tell apart programs that launch other things.
+        """
+        if not self._records:
+            return program(None)
+        intake = self.intakes[side]
+        kind = name, side, intake.labelled, *more
         return self.replays.result(intake.numbers, kind, program, name=name)
 
     @property
@@ -349,11 +359,7 @@ class Replica(Program):
     def score_of(self, host: HostBlock) -> Score:
         """Return the model's score of the block in `host`. Read it before the next block."""
         self._receive(host, 0, new=self.model.scores_new_rows)
-        score = partial(self._score, self.intakes[0].block(self.key))
-        if not self._records:
-            return score(None)
-        now, kind = self.intakes[0].numbers, ("score", self.intakes[0].labelled)
-        return self.replays.result(now, kind, score, name="score")
+        return self._replayed(partial(self._score, self.intakes[0].block(self.key)), "score", 0)
 
     def _score(self, block: Block, tape: Tape | None) -> Score:
         """Return the score of the present block. tape: records it."""
@@ -368,11 +374,7 @@ class Replica(Program):
         """Return a copy of the model's prediction for the block in `host`, whose rows are new."""
         self._begin_rows()
         self._receive(host, side, new=True)
-        if not self._records:
-            return self._predict(side, None).numpy()
-        now, kind = self.intakes[side].numbers, ("predict", side, self.intakes[side].labelled)
-        predict = partial(self._predict, side)
-        found: Mat = self.replays.result(now, kind, predict, name="predict")
+        found = self._replayed(partial(self._predict, side), "predict", side)
         return found.numpy()
 
     def _predict(self, side: int, tape: Tape | None) -> Mat:
