@@ -19,8 +19,8 @@ from blocklearn.datasources import (
     write_blocks,
 )
 from blocklearn.learner.exit_codes import ExitCode
-from blocklearn.learner.training.inputs import data as inputs_data
-from blocklearn.learner.training.inputs.data import count_labels, sum_values
+from blocklearn.learner.training.inputs import counting
+from blocklearn.learner.training.inputs.counting import count_labels, sum_values
 from blocklearn.models import ALS, GLM, LDA
 from tests.support.block_datasets import folders, labelled, write
 from tests.support.learn_command import Learn
@@ -155,7 +155,7 @@ def test_sums_of_labels_need_no_features(
 def test_reading_all_data_before_training_is_told(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(inputs_data, "TOLD_SECONDS", 0.0)
+    monkeypatch.setattr(counting, "TOLD_SECONDS", 0.0)
     X = sparse.csr_array(np.ones((30, 4)))
     found = sum_values(RowFilter(MatrixSource(X, block_rows=10), 0.3, 1, held=False))
     assert found.total == found.number > 0

@@ -14,7 +14,7 @@ import blocklearn as bl
 from blocklearn.datasources import HostBlock, IterableSource, MatrixSource
 from blocklearn.datasources.blocks import write_blocks
 from blocklearn.learner.command_line.cli import main
-from blocklearn.learner.training.inputs.data import count_tokens
+from blocklearn.learner.training.inputs.counting import count_tokens
 from blocklearn.matcache.operations import kept_topics as sampling
 from blocklearn.mixins import CosineSimilarity
 from blocklearn.models import LDA

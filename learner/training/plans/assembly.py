@@ -20,7 +20,7 @@ from blocklearn.optimizers import Optimizer
 from ...engines.crew import Crew
 from ...files.placed_tables import PlacedTables
 from ...files.table_files import TableFiles
-from ..inputs.data import count_labels, count_tokens, sum_values
+from ..inputs.counting import count_labels, count_tokens, sum_values
 from ..inputs.row_sample import take_rows
 from ..inputs.run_data import RunData
 from ..replicas.parts import Parts
