@@ -48,8 +48,8 @@ ROOMS = {
         "columns links targets target_ranges label_counts rows scoring model sums solvers"
     ),
     "learner/training": (
-        "settings inputs replicas teams states plans topics predicting scoring divergence loop"
-        " model_in_use at_hand further_rows"
+        "settings inputs replicas teams states plans topics predicting scoring divergence meter"
+        " loop model_in_use at_hand further_rows"
     ),
     "learner/estimators": (
         "scikit validation transformer parameters constraints constructor callbacks kept base"
