@@ -17,7 +17,7 @@ from ..figures import duration, size
 from ..files.table_files import TableFiles
 from ..learner import Learner
 from ..training.teams.merged_sizes import sizes_of
-from ..training.teams.needed_tables import needs_of
+from ..training.teams.needs import needs_of
 
 KEPT = 2 * (1 + 1 / 8)  # rows in memory for one that travels: given and received, see `KeptRows`
 

@@ -21,7 +21,7 @@ from blocklearn.learner.engines.errands import one_ahead
 from blocklearn.learner.engines.exchange import Exchange
 from blocklearn.learner.engines.given_rows import KeptRows
 from blocklearn.learner.engines.needed_rows import NeededRows
-from blocklearn.learner.training.teams import needed_tables
+from blocklearn.learner.training.teams import needed_tables, needs
 from blocklearn.learner.training.teams.lane import Lane
 from blocklearn.matcache.cpu.pool import Pool
 from blocklearn.models import FM, GLM, LDA, Model
@@ -278,9 +278,9 @@ def always(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             super().__init__(*given)
             found.extend(self.names)
 
-    monkeypatch.setattr(needed_tables, "FEW", 0)
+    monkeypatch.setattr(needs, "FEW", 0)
     monkeypatch.setattr(given_rows, "piece_of", lambda workers: 100)
-    monkeypatch.setattr(needed_tables, "needed_seconds", lambda needs: 0.0)
+    monkeypatch.setattr(needs, "needed_seconds", lambda _: 0.0)
     monkeypatch.setattr(needed_tables, "NeededTables", Noted)
     return found
 

@@ -11,7 +11,7 @@ import pytest
 
 from blocklearn.learner.engines import given_rows
 from blocklearn.learner.engines.exchange import Exchange
-from blocklearn.learner.training.teams import needed_tables, trained_rows
+from blocklearn.learner.training.teams import needs, trained_rows
 from tests.support.thread_workers import thread_exchanges
 
 PATIENCE = 60.0  # far more than any test needs
@@ -50,8 +50,8 @@ def results(size: int, work: Callable[[Exchange], Result]) -> list[Result]:
 def few_travel() -> Iterator[None]:
     """Let few rows travel early and in pieces: those that blocks need, and those of states."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(needed_tables, "FEW", 0)
+        patch.setattr(needs, "FEW", 0)
         patch.setattr(given_rows, "piece_of", lambda workers: 100)
-        patch.setattr(needed_tables, "needed_seconds", lambda needs: 0.0)
+        patch.setattr(needs, "needed_seconds", lambda _: 0.0)
         patch.setattr(trained_rows, "MANY", 0)
         yield

@@ -28,7 +28,7 @@ from ..replicas.paged_tables import in_order, tables_of
 from ..replicas.replica import Replica
 from ..settings.execution import Execution
 from ..teams.needed_states import RANGE, rows_at_a_time
-from ..teams.needed_tables import chosen_needs
+from ..teams.needs import chosen_needs
 from .plan import OF_BLOCKS, ON_HOST, ROW_STATE, DeviceRoom, Of, Plan, Planned
 
 

@@ -1,24 +1,19 @@
-"""Tables of which workers exchange only the rows that blocks need: which ones, and when it pays.
-
-Longer than 300 lines: which tables travel so follows from what happens to their rows on the way.
-"""
+"""Tables of which workers exchange only the rows that blocks need: `needs.py` chooses them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from math import prod
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from blocklearn.datasources import HostBlock
-from blocklearn.matcache import Mat
 from blocklearn.matcache.merge import opened
-from blocklearn.optimizers import AtRest, CombinationError
+from blocklearn.optimizers import AtRest
 
-from ...engines.choice import FEW, Choice
-from ...engines.cost import Needs, dense_seconds, needed_seconds, sparse_seconds
+from ...engines.choice import Choice
+from ...engines.cost import Needs
 from ...engines.crew import Crew
 from ...engines.errands import Aside, Errand, at_once
 from ...engines.needed_rows import Came, NeededRows
@@ -26,88 +21,12 @@ from ...engines.owned_rows import OwnPart
 from ...engines.row_places import Arrays, Scratch
 from ...files.table_files import TableFiles
 from ..replicas.names import OPTIMIZER
-from ..replicas.paged_tables import Pages, tables_of
+from ..replicas.paged_tables import Pages
 from ..replicas.replica import Replica
 from .lane import Lane
-from .merged_sizes import sizes_of
+from .needs import at_rest_of, chosen_needs, merged_tables
 
 Ids = NDArray[np.int32]
-
-
-def needs_of(replica: Replica, workers: int, sync_every: int) -> Needs | None:
-    """Return what workers of one replica each would exchange; None: they cannot do so.
-
-    Training must read and change those rows of tables only that occur in a block. Merges must take
-    the mean of float32: then a row that no block has read stays as it is, or rests `at_rest`.
-    """
-    if not vars(type(replica.model)).get("reads_occurring") or replica.mixins:
-        return None
-    rules = {replica.learned.rule(name) for name in tables_of(replica)} - {"same"}
-    merged, optimizer, model = merged_tables(replica), replica.optimizer, replica.model
-    in_files = isinstance(replica.files, TableFiles)
-    rests = model.at_rest or (optimizer is not None and optimizer.rests)
-    if (
-        replica.cache.backend.kind != "cpu"
-        or replica.shapes.sides > 1
-        or rules != {"mean"}
-        or {mat.dtype.str for mat in merged.values()} != {np.dtype(np.float32).str}
-        or not replica.reads_rows_alone
-        or (optimizer is None and not model.at_rest)
-        or (rests and at_rest_of(replica).keys() != merged.keys())
-        or (model.at_rest and not in_files)
-        or (in_files and not model.rests_alike)
-    ):
-        return None
-    touched = min(replica.shapes.columns, sync_every * replica.intakes[0].shape.nnz)
-    return Needs(workers, sync_every, touched, sum(4 * mat.shape[1] for mat in merged.values()))
-
-
-def merged_tables(replica: Replica) -> dict[str, Mat]:
-    """Return the tables that are merged, by name."""
-    tables, derived = tables_of(replica), replica.model.derived
-    wanted = {name for name in tables if replica.learned.rule(name) == "mean"}.difference(derived)
-    return {name: mat for name, mat in tables.items() if name in wanted}
-
-
-def chosen_needs(
-    replica: Replica, replicas: int, workers: int, sync_every: int, sync_weight: float
-) -> Needs | None:
-    """Return what workers exchange if rows travel where blocks need them; None: all that differ do.
-
-    It is decided by sizes, so all workers decide the same. Rows of tables in files always do.
-
-    replicas: of each worker.
-
-    Raises CombinationError if tables lie in files, and their rows cannot travel so.
-    """
-    if workers == 1:
-        return None
-    alone = replicas == 1 and sync_weight == 1.0
-    needs = needs_of(replica, workers, sync_every) if alone else None
-    if isinstance(replica.files, TableFiles):
-        if needs is None:
-            raise _refusal(replica, replica.files.setting)
-        return needs
-    if needs is None or sum(prod(mat.shape) for mat in merged_tables(replica).values()) < FEW:
-        return None
-    sizes = sizes_of(replica, workers, sync_every)
-    if needed_seconds(needs) >= min(sparse_seconds(sizes), dense_seconds(sizes)):
-        return None
-    return needs
-
-
-def _refusal(replica: Replica, setting: str) -> CombinationError:
-    title, optimizer = type(replica.model).__name__, type(replica.optimizer).__name__
-    steps = "" if replica.optimizer is None else f" with {optimizer}"
-    remedy = "Train with one worker"
-    if vars(type(replica.model)).get("reads_occurring"):
-        kept = "kept assignments" if replica.model.needs.tokens else "penalties, averages"
-        kept = kept if replica.model.rests_alike else "priors of single words"
-        remedy = f"Leave out {kept}, mixins and a sync_weight below 1; or train with one worker"
-    return CombinationError(
-        f"{setting}: {title}{steps} cannot keep its tables in files of several workers: with these "
-        f"settings, rows change that no block reads, or may. {remedy}; or leave out {setting}."
-    )
 
 
 def needed_tables(
@@ -116,12 +35,6 @@ def needed_tables(
     """Return the tables whose rows travel where blocks need them; None: there are none."""
     needs = chosen_needs(replicas[0], len(replicas), crew.size, sync_every, sync_weight)
     return None if needs is None else NeededTables(replicas[0], crew, needs)
-
-
-def at_rest_of(replica: Replica) -> Mapping[str, AtRest]:
-    """Return the tables whose rows rest, of the model or of the optimizer, by name."""
-    optimizer = replica.optimizer
-    return replica.model.at_rest if optimizer is None else optimizer.at_rest
 
 
 class Resting:
