@@ -34,9 +34,9 @@ class Undecided:
     then: Callable[[ValueMoments, Mapping[str, object]], Settings] = nothing
 
 
-def not_chosen(model: object, what: str) -> ValueError:
-    """Return the error for `allocate` of a model that leaves a setting open."""
+def not_chosen(model: object) -> ValueError:
+    """Return the error for `allocate` of a model that leaves `reg` open."""
     return ValueError(
-        f"{type(model).__name__}: {what}: must be chosen before training. Call "
+        f"{type(model).__name__}: reg=auto: must be chosen before training. Call "
         "blocklearn.choose(learner), or use an estimator or `learn train`, which choose it."
     )

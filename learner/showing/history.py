@@ -90,7 +90,7 @@ class History:
         chosen = list(scores) or [name for name in self.scores if not name.startswith("train_")]
         if not chosen:
             raise ValueError("history: no score to plot: pass eval=X, or eval=0.1, and fit.")
-        return curves({name: self._points(name) for name in chosen}, "pass", path)
+        return curves({name: self._points(name) for name in chosen}, path)
 
     def chart(self) -> str:
         """Return an SVG of the first held-out score over passes; empty without two rows of it."""

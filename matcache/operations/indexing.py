@@ -110,7 +110,7 @@ def _written(target: Mat, shape: Shape, value: Any) -> Mat:
     """Return what is written to a part of `target` of that shape: a Mat that is not the target."""
     cache = target.cache
     if isinstance(value, int | float | np.number | np.bool_):
-        return _number(cache, float(value), target.dtype)
+        return _number(cache, float(value))
     if not isinstance(value, Lazy) or value.cache is not cache or value.pattern is not None:
         raise ShapeError(
             f"{target.label}[...] at {source_line()}: {type(value).__name__} cannot be written; "
@@ -127,7 +127,7 @@ def _written(target: Mat, shape: Shape, value: Any) -> Mat:
     return source
 
 
-def _number(cache: MatCache, number: float, dtype: Any) -> Mat:
+def _number(cache: MatCache, number: float) -> Mat:
     slot = cache.result(("a number", number_key(number)), (1, 1), np.float64, f"{number:g}")
     return filled(cache, slot, number)
 

@@ -9,8 +9,6 @@ scores = X @ phi
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..containers.arrays import named
@@ -53,14 +51,14 @@ def local(X: SparseMat) -> SparseMat:
     return SparseMat(cache, X.slot, pattern, X.tables)
 
 
-def local_table(X: SparseMat, columns: int, name: str, dtype: Any = np.float32) -> Mat:
+def local_table(X: SparseMat, columns: int, name: str) -> Mat:
     """Return the table called `name`, with a row for each column of X.
 
     X: of `local`. Of its numbers, only rows of columns that occur in the block have a meaning.
     """
     pattern: PatternSlot = X.pattern
     if not isinstance(pattern, LocalPattern):
-        return named(X.cache, name, (pattern.columns, columns), dtype)
-    found = named(X.cache, f"{name}, columns in the block", (pattern.columns, columns), dtype)
+        return named(X.cache, name, (pattern.columns, columns))
+    found = named(X.cache, f"{name}, columns in the block", (pattern.columns, columns))
     grows_with(pattern, found)
     return found

@@ -24,7 +24,6 @@ from blocklearn.matcache.operations.normal_equations import MOST
 from blocklearn.optimizers import Gradient
 
 from ..base import Model
-from ..inputs import Shapes
 from .rows import Feedback, Ridge, parts, weighted_errors
 
 
@@ -60,9 +59,7 @@ class ItemEquations:
     items: [m x K].
     """
 
-    def __init__(
-        self, model: Model, shapes: Shapes, items: Mat, ridge: Ridge, feedback: Feedback
-    ) -> None:
+    def __init__(self, model: Model, items: Mat, ridge: Ridge, feedback: Feedback) -> None:
         """Create the sums, all zero."""
         (m, K), self.items, self.ridge, self.feedback = items.shape, items, ridge, feedback
         self.left = model.parameter(

@@ -123,7 +123,7 @@ class ALS(ALSSettings):
         constant, bias: [K], 1 in the column that is constant, and in that of the bias.
         """
         if self.reg == "auto":
-            raise not_chosen(self, "reg=auto")
+            raise not_chosen(self)
         row, entry = self.row_reg, self.reg
         if not self.weighted:
             row, entry = row + entry, 0.0
@@ -142,7 +142,7 @@ class ALS(ALSSettings):
         ridge = self.ridges[1]
         reason = why_not_equations(*self.items.shape, self.item_equations_mib * 2**20)
         if reason is None:
-            self.item_equations = ItemEquations(self, shapes, self.items, ridge, self.feedback)
+            self.item_equations = ItemEquations(self, self.items, ridge, self.feedback)
             size = mib(equations_bytes(*self.items.shape))
             self.notes.append(
                 f"items: their equations are summed over each pass and solved at its end ({size}); "

@@ -124,8 +124,8 @@ class GLM(Model):
             self.b.set(best_constants(self.fits, shapes.counts)[None])
         self.penalised = ["W"]
         self._plan_links(T)
-        self._plan_labels(T, shapes)
-        self._plan_rates(T)
+        self._plan_labels(shapes.targets)
+        self._plan_rates()
         self.mask = self._feature_mask(shapes.columns, T)
         low, high, shares = class_weight_rows(self.fits, shapes.counts)
         self.low, self.high = self._row(low, "factor of y = 0"), self._row(high, "factor of y = 1")
@@ -248,17 +248,17 @@ class GLM(Model):
             for c in range(T)[fit.columns]
         ]  # fmt: skip
 
-    def _plan_labels(self, T: int, shapes: Shapes) -> None:
+    def _plan_labels(self, targets: int) -> None:
         """Set the columns of targets and of row weights for W's columns."""
         places = [y for fit in self.fits for y in fit.y]
-        self.places = None if places == list(range(shapes.targets)) else np.array(places)
+        self.places = None if places == list(range(targets)) else np.array(places)
         own = [fit.row_weights for fit in self.fits for _ in fit.y]
         self.own_places = self.has_own = None
         if any(place is not None for place in own):
             self.own_places = np.array([place or 0 for place in own])
             self.has_own = self._row([place is not None for place in own], "has weights of its own")
 
-    def _plan_rates(self, T: int) -> None:
+    def _plan_rates(self) -> None:
         """Set the rates and penalties by column, where a fit has any."""
 
         def by_column(name: str) -> list[float]:

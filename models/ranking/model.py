@@ -101,7 +101,7 @@ class Ranking(FactorModel):
     def allocate(self, shapes: Shapes, rng: Randomness) -> None:
         """Set users to zero and items to random factors without bias."""
         if self.reg == "auto":
-            raise not_chosen(self, "reg=auto")
+            raise not_chosen(self)
         K = self.columns
         factors = np.where(np.arange(K) < self.rank, 1.0, 0.0)
         self.free = from_array(self.cache, factors[None].astype(np.float32), "factors of users")
