@@ -1,7 +1,4 @@
-"""Print a row's work for a group of lanes as CUDA C++ loops.
-
-Longer than 300 lines: one printer, a method for each kind of instruction.
-"""
+"""Print a row's work for a group of lanes as CUDA C++ loops."""
 
 from __future__ import annotations
 
@@ -20,12 +17,12 @@ from ..program.instructions import (
     Reduce,
     Value,
     reads,
-    writes,
 )
 from ..program.schedule import Group, Schedule
+from .cuda_body import CudaBody
 from .cuda_header import C_TYPES, number
 from .cuda_layout import Layout, is_shared
-from .rows import LoopBody, RowwisePrinter, column
+from .rows import RowwisePrinter, column
 
 _ACROSS = {"sum": "bl_plus", "max": "bl_larger", "min": "bl_smaller"}
 
@@ -209,7 +206,7 @@ class CudaLoops(RowwisePrinter):
 
     def body(self, group: Group) -> None:
         """Print the body of a loop over elements."""
-        _Body(self, group).run()
+        CudaBody(self, group).run()
 
     def nonzeros(self, group: Group) -> None:
         """Print a loop over the non-zeros of the row."""
@@ -220,18 +217,18 @@ class CudaLoops(RowwisePrinter):
         )
         if not wide:  # each lane has its own non-zeros
             with out.block("for (i64 j = p + lane; j < q; j += BL_LANES) {", "}"):
-                _Body(self, group).run()
+                CudaBody(self, group).run()
             self.finish(group)
         elif rows > 1:  # all lanes work on the vectors of the same non-zeros
             with out.block("{", "}"):
                 out.line(f"const i64 full = p + (q - p) / {rows} * {rows};")
                 with out.block(f"for (i64 j = p; j < full; j += {rows}) {{", "}"):
-                    _Body(self, group, rows, wide=True).run()
+                    CudaBody(self, group, rows, wide=True).run()
                 with out.block("for (i64 j = full; j < q; ++j) {", "}"):
-                    _Body(self, group, wide=True).run()
+                    CudaBody(self, group, wide=True).run()
         else:
             with out.block("for (i64 j = p; j < q; ++j) {", "}"):
-                _Body(self, group, wide=True).run()
+                CudaBody(self, group, wide=True).run()
         self.join(group)
         out.line("BL_SYNC();")  # makes stored values visible to every lane
 
@@ -261,119 +258,3 @@ class CudaLoops(RowwisePrinter):
 def _across(instruction: Reduce | Gather) -> str:
     """Return the function that combines two parts of a sum."""
     return _ACROSS[instruction.op if isinstance(instruction, Reduce) else "sum"]
-
-
-class _Body(LoopBody):
-    """A loop body with elements of vectors in registers.
-
-    wide: whether all lanes have the same non-zeros, and each its part of the vectors. Otherwise
-    each lane has its own non-zeros.
-    """
-
-    def __init__(
-        self, rows: CudaLoops, group: Group, lanes: int = 1, *, wide: bool = False
-    ) -> None:
-        super().__init__(rows, group, lanes)
-        self.cuda = rows
-        self.wide = wide
-        self.held = _read_twice(group)
-        self.loaded: set[tuple[int, int]] = set()  # tables and patterns of rows in registers
-
-    def run(self) -> None:
-        for name, array, place in self.columns():
-            self.out.line(f"const i64 {name} = {array}[{place}];")
-        if self.wide:  # load these numbers at the same time as table rows
-            for value in _read_before_made(self.group):
-                self.read(value, 0)
-        for (table, pattern), length in self.held.items():
-            for lane in self.every:
-                name = f"g{table}_{column(pattern, lane)}"
-                self.out.line(f"F {name}[BL_PER({length}, {self.cuda.pack(length)})];")
-        super().run()
-
-    def read(self, value: Value | float, lane: int) -> str:
-        if isinstance(value, Value) and value.kind is Kind.VEC and value.id not in self.known:
-            return self.cuda.element(value)
-        return super().read(value, lane)
-
-    def load(self, value: Value, lane: int) -> str:
-        nonzero = value.kind is Kind.NNZ
-        return self.cuda.nonzero(value, lane) if nonzero else self.cuda.element(value)
-
-    def store(self, value: Value, *, again: bool) -> None:
-        if value.kind is Kind.VEC:
-            self.cuda.put(value, self.name(value, 0))
-            return
-        if self.wide and again:
-            self.out.line("BL_SYNC();")  # waits until every lane has read the old values
-        guard = "if (lane == 0) " if self.wide else ""
-        for lane in self.every:
-            place = self.cuda.nonzero_place(value, lane)
-            self.rows.set(f"{guard}{place}", self.name(value, lane))
-
-    def dot(self, dot: Dot) -> list[str]:
-        out, vector = self.out, dot.vec
-        name, lanes = f"d{self.group.instructions.index(dot)}", len(self.every)
-        out.line(f"F {name}[{lanes}] = {{}};")
-        with self.cuda.packs(vector.length):
-            self.cuda.shared_pack(vector)
-            numbers = self.table_rows(dot.table, dot.out.pattern, vector.length)
-            with self.cuda.each(vector.length):
-                out.line(f"const F t = {self.cuda.element(vector)};")
-                for lane, number in enumerate(numbers):
-                    out.line(f"{name}[{lane}] += t * {number};")
-        out.line(f"bl_sums<{lanes}>({name});")
-        return [f"{name}[{lane}]" for lane in self.every]
-
-    def gather(self, gather: Gather) -> None:
-        weights = [self.read(gather.weight, lane) for lane in self.every]
-        if gather.out.kind is Kind.ROW:
-            # lanes that share non-zeros each compute the whole sum
-            for lane, weight in enumerate(weights):
-                entry = f"F(a{gather.table}[{column(gather.weight.pattern, lane)}])"
-                self.out.line(f"{self.rows.place(gather.out)} += {weight} * {entry};")
-            return
-        length = gather.out.length
-        with self.cuda.packs(length):
-            numbers = self.table_rows(gather.table, gather.weight.pattern, length)
-            with self.cuda.each(length):
-                for weight, number in zip(weights, numbers, strict=True):
-                    self.out.line(f"{self.cuda.element(gather.out)} += {weight} * {number};")
-
-    def table_rows(self, table: int, pattern: int, length: int) -> list[str]:
-        """Load the lane's packs of a table's rows, unless done; return a number per row.
-
-        pattern: whose columns choose the rows.
-        """
-        held, pack = (table, pattern) in self.held, self.cuda.pack(length)
-        columns = [column(pattern, lane) for lane in self.every]
-        for lane, at in () if (table, pattern) in self.loaded else enumerate(columns):
-            name = f"g{table}_{at} + s" if held else f"g{lane}"
-            if not held:
-                self.out.line(f"F g{lane}[{pack}];")
-            self.out.line(f"bl_load<{pack}>({name}, a{table} + {at} * {length} + k);")
-        if held:
-            self.loaded.add((table, pattern))
-        return [f"g{table}_{at}[r]" if held else f"g{lane}[v]" for lane, at in enumerate(columns)]
-
-
-def _read_before_made(group: Group) -> list[Value]:
-    """Return values of non-zeros that are in arrays when the group begins."""
-    found: dict[int, Value] = {}
-    made: set[int] = set()
-    for instruction in group.instructions:
-        for value in reads(instruction):
-            if value.kind is group.kind and value.id not in made:
-                found.setdefault(value.id, value)
-        out = writes(instruction)
-        if out is not None:
-            made.add(out.id)
-    return list(found.values())
-
-
-def _read_twice(group: Group) -> dict[tuple[int, int], int]:
-    """Return what both a dot product and a sum of rows read: (table, pattern) -> length."""
-    steps = group.instructions
-    dots = {(i.table, i.out.pattern): i.vec.length for i in steps if isinstance(i, Dot)}
-    gathers = {(i.table, i.weight.pattern) for i in steps if isinstance(i, Gather)}
-    return {rows: length for rows, length in dots.items() if rows in gathers}
