@@ -6,9 +6,9 @@ from blocklearn.exports import on_demand
 
 if TYPE_CHECKING:
     from .arrays.block_shape import BlockShape as BlockShape
-    from .arrays.feature_hashing import HashedWords as HashedWords
     from .arrays.feature_hashing import hash_features as hash_features
     from .arrays.feature_hashing import interactions as interactions
+    from .arrays.hashed_names import HashedWords as HashedWords
     from .block import HostBlock as HostBlock
     from .blocks import BlocksData as BlocksData
     from .blocks import BlockSource as BlockSource

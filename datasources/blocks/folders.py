@@ -13,7 +13,7 @@ from pathlib import Path
 
 from blocklearn.durable import NEXT, SAVING, current, make_folder, settle, sync_folder
 
-from ..arrays.feature_hashing import HashedWords
+from ..arrays.hashed_names import HashedWords
 from ..errors import DataError
 from ..remote import PATIENCE, Patience, Place, place_of
 from . import manifest

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, FiniteFloat, ValidationError
 from blocklearn.durable import write_file
 
 from ..arrays.block_shape import MAX_COLUMNS
-from ..arrays.feature_hashing import MOST_BITS
+from ..arrays.hashed_names import MOST_BITS
 from ..errors import DataError
 from ..remote import Place
 from .arrow_file import Codec

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from ..arrays.feature_hashing import HashedWords
+from ..arrays.hashed_names import HashedWords
 from ..arrays.numbered_names import NumberedNames
 from ..errors import DataError
 from ..remote import Place, StoredPath

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from ..arrays.feature_hashing import HashedWords
+from ..arrays.hashed_names import HashedWords
 from ..errors import DataError
 from ..parsing.layout import FIRST, Known, Layout, Place, Rows, check_columns
 from ..parsing.lines import Lines, line_chunks, split_lines

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from ..arrays.feature_hashing import HashedWords
+from ..arrays.hashed_names import HashedWords
 from ..errors import DataError
 from ..parsing.layout import COUNTED, FIRST, Known, Layout, Place, Rows, Sparse, check_columns
 from ..parsing.scratch import Scratch

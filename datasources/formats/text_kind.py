@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
-from ..arrays.feature_hashing import MOST_BITS, HashedWords
+from ..arrays.hashed_names import MOST_BITS, HashedWords
 from ..data_kind import MemoryKind, Separator
 from ..errors import DataError
 from ..examples.docstrings import python_docs

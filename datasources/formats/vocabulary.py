@@ -13,7 +13,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..arrays.feature_hashing import HashedWords
+from ..arrays.hashed_names import HashedWords
 from ..errors import DataError
 from ..ids import Ids
 from ..parsing.layout import Known

@@ -9,7 +9,7 @@ import xxhash
 from pydantic import Field, model_validator
 
 from ..arrays.block_shape import MAX_COLUMNS
-from ..arrays.feature_hashing import MOST_BITS
+from ..arrays.hashed_names import MOST_BITS
 from ..data_kind import DataKind
 from ..errors import DataError
 from ..holdout.samples import Reading

@@ -8,7 +8,8 @@ import numpy as np
 from pydantic import Field, model_validator
 from scipy import sparse
 
-from ..arrays.feature_hashing import MOST_BITS, HashedWords, SeenNames, hash_features
+from ..arrays.feature_hashing import hash_features
+from ..arrays.hashed_names import MOST_BITS, HashedWords, SeenNames
 from ..arrays.moments import Moments
 from ..data_kind import DataKind, MemoryKind, Separator, check_apart
 from ..errors import DataError

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from ..arrays.feature_hashing import HashedWords
+from ..arrays.hashed_names import HashedWords
 from ..errors import DataError
 from ..holdout.samples import Samples
 from .word_columns import WordColumns

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from ..arrays.accept import CSR, accept
-from ..arrays.feature_hashing import HashedWords
+from ..arrays.hashed_names import HashedWords
 from ..errors import DataError
 from ..parsing.announced import check_announced
 from ..parsing.array_files import load_file

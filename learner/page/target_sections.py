@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blocklearn.datasources.arrays.feature_hashing import HashedWords
+from blocklearn.datasources.arrays.hashed_names import HashedWords
 from blocklearn.models.glm.links import HINGES
 
 from ..drawing.charts import Bar, Curve, bars, line_chart

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from blocklearn.datasources import DataError, DataKind, Finder
-from blocklearn.datasources.arrays.feature_hashing import HashedWords
+from blocklearn.datasources.arrays.hashed_names import HashedWords
 from blocklearn.datasources.text.words import words
 
 MENTIONED = 5  # unknown names that a message lists

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blocklearn.datasources import DataError, DataKind, MatrixSource
-from blocklearn.datasources.arrays.feature_hashing import HashedWords
+from blocklearn.datasources.arrays.hashed_names import HashedWords
 from blocklearn.models import LDA, NMF, FactorModel, Model
 
 from ..recommendation import recommend as recommending

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
-from blocklearn.datasources.arrays.feature_hashing import MOST_BITS
+from blocklearn.datasources.arrays.hashed_names import MOST_BITS
 from blocklearn.fields import plain_rule
 
 from ..errors import ModelFolderError

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from blocklearn.datasources import DataError, HashedWords, Reading, TableData
-from blocklearn.datasources.arrays import feature_hashing
-from blocklearn.datasources.arrays.feature_hashing import SeenNames, hash_features
+from blocklearn.datasources.arrays import hashed_names
+from blocklearn.datasources.arrays.feature_hashing import hash_features
+from blocklearn.datasources.arrays.hashed_names import SeenNames
 from blocklearn.learner.storage import model_folder
 from tests.support.learn_command import Learn
 
@@ -61,8 +62,8 @@ def test_features_of_one_column_share_a_name_and_many_have_none(
         hash_features({"day": np.arange(4)}, 1, seen=seen, signed=False)
     assert sorted(" | ".join(seen.values()).split(" | ")) == [f"day={i}" for i in range(4)]
     hash_features({"day": np.arange(10_000)}, 1, seen=seen)
-    assert all(len(name) < 2 * feature_hashing.LONGEST for name in seen.values())
-    monkeypatch.setattr(feature_hashing, "MOST_NAMES", 3)
+    assert all(len(name) < 2 * hashed_names.LONGEST for name in seen.values())
+    monkeypatch.setattr(hashed_names, "MOST_NAMES", 3)
     seen = SeenNames()
     hash_features({"day": np.arange(100)}, 20, seen=seen)
     names = HashedWords(20, ["age"], seen)
