@@ -31,7 +31,11 @@ def read_ids(path: Path) -> Ids:
         FileNotFoundError: there is no such file.
         DataError: the file has no ids, or is not UTF-8.
     """
-    found = [line for _, line in read_lines(path) if line]
+    try:
+        found = [line for _, line in read_lines(path) if line]
+    except FileNotFoundError:
+        text = "No such file. Write the ids into a file, one per line"
+        raise FileNotFoundError(errno.ENOENT, text, str(path)) from None
     if not found:
         raise DataError(f"{path}: has no ids. Write one id per line.")
     return Ids(found)

@@ -330,6 +330,8 @@ def test_a_missing_file_is_no_configuration_mistake(tmp_path: Path, write) -> No
     write(GOOD, "lda.yaml")
     with pytest.raises(FileNotFoundError, match="did you mean 'lda.yaml'"):
         resolve(RunConfig, [tmp_path / "lad.yaml"], {})
+    with pytest.raises(IsADirectoryError, match="is a folder; name a configuration file"):
+        resolve(RunConfig, [tmp_path], {})
 
 
 # ---- aliases -------------------------------------------------------------------------------------

@@ -201,7 +201,11 @@ def test_what_is_similar(
 @pytest.mark.parametrize(
     "options, code, message",
     [
-        (["recommend", "--users", "none.txt"], 66, "none.txt: No such file"),
+        (
+            ["recommend", "--users", "none.txt"],
+            66,
+            "none.txt: No such file. Write the ids into a file",
+        ),
         (["recommend", "--users", "unknown.txt"], 65, "1 of 1 users are unknown.*'eve'"),
         (["recommend", "--items", "unknown.txt"], 65, "1 of 1 items are unknown.*'eve'"),
         (["recommend", "--users", "empty.txt"], 65, "has no ids"),

@@ -93,8 +93,8 @@ def is_source(data: Any) -> bool:
     if isinstance(data, str | os.PathLike):
         raise DataError(
             f"Learner: data={os.fspath(data)!r}: must be data, not a path. Open it first: "
-            "numpy.load(PATH) reads a matrix, "
-            "blocklearn.datasources.FileData(path=PATH).open_source(Reading(1024)) texts or counts."
+            "numpy.load(PATH) opens a matrix. Texts and counts: with blocklearn.datasources as ds, "
+            "ds.FileData(path=PATH).open_source(ds.Reading(1024))."
         )
     return hasattr(data, "read") and hasattr(data, "blocks")
 
