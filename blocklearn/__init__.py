@@ -99,7 +99,11 @@ _ELSEWHERE = {
 def sparse(array: Any) -> "scipy.sparse.csr_array":
     """Return a dense or sparse matrix as a SciPy CSR array, without stored zeros.
 
-    array: [samples x features], anything that `scipy.sparse.csr_array` accepts.
+    array: [samples x features], anything that `scipy.sparse.csr_array` accepts. Its dtype stays;
+        learners compute with float32.
+
+    Raises:
+        DataError: rows have different lengths, or are texts.
     """
     from .datasources.given import SparseMatrix
 

@@ -41,7 +41,7 @@ def recommend(
     find single rows, lists come in the order of its blocks.
 
     Args:
-        learner: a learner with an ALS model, trained or loaded.
+        learner: a learner with an ALS or Ranking model, trained or loaded.
         users: ids (str), or numbers of rows (int); None: all. Or new users: a SciPy sparse matrix
             [users x items] of all their known ratings.
         n: the length of the lists; all items if there are fewer.
@@ -94,9 +94,13 @@ def fold_in(learner: Learner, rows: Any, *, side: Literal["user", "item"] = "use
     """Compute factors of new users, float32 [r x K], with fixed items' factors.
 
     Args:
-        learner: a learner with an ALS model, trained or loaded.
+        learner: a learner with an ALS or Ranking model, trained or loaded.
         rows: a SciPy sparse matrix [r x items] of full histories, not only of new ratings.
         side: "item" computes factors of new items, from rows [r x users].
+
+    Raises:
+        ConfigError: the model has no factors of users and items.
+        ShapeError: `rows` is not sparse, or has another number of columns.
     """
     factors = factors_of(learner)
     columns = len(factors.items if side == "user" else factors.users)
