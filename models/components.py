@@ -51,7 +51,7 @@ class Components(LinkModel):
     X is square: a stored entry (i, j), not negative, is a link between page i and page j. The
     parameter `labels` [columns x 1] has the largest page number of each page's component. A
     component of d links from end to end takes at most d passes, and mostly few; training ends when
-    no label changes.
+    no label changes. Weights of rows are ignored.
     """
 
     takes_counts: ClassVar[bool] = True  # sparse, and not negative

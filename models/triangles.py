@@ -28,6 +28,7 @@ class Triangles(LinkModel):
     X is square: a stored entry (i, j), not negative, is a link between page i and page j. The
     parameter `triangles` [columns x 1] has the number of triangles at each page, exact up to 2^24.
     Training is one pass over all pairs of halves of blocks, so only two need to be in memory.
+    Weights of rows are ignored.
     """
 
     takes_counts: ClassVar[bool] = True  # sparse, and not negative

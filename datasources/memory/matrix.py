@@ -43,6 +43,7 @@ class MatrixSource(Described):
       while it is in use. Stored zeros stay non-zeros.
     - targets: [n] or [n, T], dense or a SciPy sparse matrix (multi-label).
     - weights: [n], finite, not negative. 0 is as if the row were absent, 2 as if it occurred twice.
+      Some models ignore weights, as their docstrings say.
     - block_rows: rows of a block.
     - shuffle: False: the rows in the order of X. True: a new order of all rows in each pass.
       "blocks": rows are dealt to blocks at random once, and each pass visits these blocks in a new

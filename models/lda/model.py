@@ -67,6 +67,8 @@ class LDA(LDASettings):
     - "gibbs": sampled sweeps, after `warm_up` passes of cvb0; finds the best topics. With kept
       assignments a pass is, after `fresh_passes`, one sweep of collapsed Gibbs sampling with exact
       counts: see `kept_topics.py`.
+
+    Weights of rows are ignored: training and scores count each document once.
     """
 
     meaning: ClassVar[Meaning] = "estimates"

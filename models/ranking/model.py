@@ -33,8 +33,8 @@ REGS = (0.3, 0.1, 1.0, 3.0)  # to choose among
 class Ranking(FactorModel):
     """Learns factors of users and items from what users have, to rank what they have not.
 
-    An entry above 0 is a positive: the user has the item. How large it is does not matter. The
-    score of an item for a user is users[u] . items[i].
+    An entry above 0 is a positive: the user has the item. How large it is does not matter. Weights
+    of rows are ignored. The score of an item for a user is users[u] . items[i].
 
     State of rows: `users` [n x K], where a row is (x, 1).
     Parameter: `items` [m x K], where a row is (y, b_i); the bias says how popular the item is.
