@@ -135,15 +135,15 @@ def test_a_missing_file(tmp_path: Path, name: str) -> None:
 
 
 def test_no_model_at_all(tmp_path: Path) -> None:
-    with pytest.raises(ModelMissingError, match="no model here"):
+    with pytest.raises(ModelMissingError, match="no model here .no model.json.$"):
         load(tmp_path)
     with pytest.raises(ModelMissingError, match="nowhere: no model here .no such folder"):
         load(tmp_path / "nowhere")
-    write(tmp_path / "inside")
+    path = write(tmp_path / "inside")
     with pytest.raises(ModelMissingError, match="no model.json; .*inside has one"):
         load(tmp_path)
     with pytest.raises(ModelMissingError, match="a file, not a folder. Name the folder of a run"):
-        load(tmp_path / "inside" / "model.json")
+        load(path / "model.json")
     (tmp_path / "run.json").touch()
     with pytest.raises(ModelMissingError, match="--resume auto"):
         load(tmp_path)
