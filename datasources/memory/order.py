@@ -122,7 +122,8 @@ def shuffle_rows(seed: int, pass_: int, into: npt.NDArray[np.int64]) -> None:
     [0, 1, 2, 3, 4]
     """
     count_up(0, into)
-    philox = np.random.Philox(Key([seed, pass_]), counter=np.zeros(4, np.uint64))
+    key: Any = Key([seed, pass_])  # NumPy takes any `ISeedSequence`, its types do not
+    philox = np.random.Philox(key, counter=np.zeros(4, np.uint64))
     np.random.Generator(philox).shuffle(into)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays.feature_hashing import HashedWords
+from ..arrays.hashed_names import HashedWords
 from ..ids import Ids
 
 Names = Sequence[str]
@@ -29,7 +29,7 @@ def packed(names: Names) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
 
 def names_of(facts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Names:
     """Return the names that `packed` has taken apart; texts stay in the arrays."""
-    names = facts["names"] if "names" in facts else Ids.of(arrays["ends"], arrays["text"])
+    names: Names = facts["names"] if "names" in facts else Ids.of(arrays["ends"], arrays["text"])
     if "hash_bits" not in facts:
         return names
     seen = dict(zip(arrays["columns"].tolist(), names, strict=True))
