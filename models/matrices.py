@@ -82,6 +82,7 @@ class Matrices(Fields):
         self.notes: list[str] = []  # what the model chose and why; shown when training starts
         self.rests: dict[str, Mat] = {}  # estimates of rows that do not occur, by parameter
         self.rests_alike = True  # whether these estimates are the same for all rows
+        self.rests_until: int | None = None  # the phase from which `update` fills no `updates`
         self.always_finite: set[str] = set()  # parameters that need no check: they cannot diverge
         self.needs_optimizer = True  # False: `update` assigns the parameters after all
         self.changes_occurring = False  # True: blocks then assign rows of columns that occur only

@@ -125,10 +125,11 @@ class LDA(LDASettings):
             )
         if self.kept is None and not by_block and "auto" in (self.alpha, self.eta):
             self.notes.append("alpha and eta are not learned, and stay: they need kept assignments")
-        if self.kept is None and self.eta != "auto":
+        self.needs_optimizer = self.kept is None or self.kept.start > 0
+        if self.needs_optimizer and self.eta != "auto":
             self.rests["lambda"] = self.priors.eta
             self.rests_alike = isinstance(self.eta, float)
-        self.needs_optimizer = self.kept is None or self.kept.start > 0
+            self.rests_until = None if self.kept is None else self.kept.first
         self.changes_occurring = not self.needs_optimizer
         if self.kept is not None:  # whole numbers, and means of them
             means = set() if self.kept.start else {"lambda"}

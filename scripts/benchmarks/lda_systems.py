@@ -129,9 +129,8 @@ def make_learner(job: Job, X: Any, passes: int, hooks: list[bl.Hook]) -> bl.Lear
 
 def learned(learner: bl.Learner) -> dict[str, Any]:
     """Return the topics [K x V]: lambda, normalised; and alpha [K], if it is learned."""
-    found = learner.model.parameters
-    lam = found["lambda"].numpy()
-    learnt = {"alpha": found["alpha"].numpy()[0]} if "alpha" in found else {}
+    lam = learner.parameter("lambda")  # within a pass some rows rest
+    learnt = {"alpha": learner.parameter("alpha")[0]} if "alpha" in learner.model.parameters else {}
     return {"phi": (lam / lam.sum(0)).T} | learnt
 
 

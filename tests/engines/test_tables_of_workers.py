@@ -298,8 +298,9 @@ KEPT = {"kind": "lda", "topics": 3, "assignments": "kept", "warm_up": 0, "fresh_
         ("glm", {"optimizer": {"kind": "adagrad", "average_from": 3}}, "averages"),
         ({"kind": "lda", "topics": 3, "eta": [0.1] * 400}, {}, "priors of single words"),
         (KEPT, {}, "Leave out kept assignments"),
+        ({**KEPT, "fresh_passes": 1}, {}, "Leave out kept assignments"),
     ],
-    ids=["penalty", "apart", "average", "words", "kept"],
+    ids=["penalty", "apart", "average", "words", "kept", "kept later"],
 )
 def test_what_changes_rows_that_no_block_reads_is_refused(
     model: Any, given: dict[str, Any], remedy: str, tmp_path: Path

@@ -21,6 +21,7 @@ from blocklearn.models import LDA
 from blocklearn.models.errors import ModelConfigError
 from blocklearn.models.lda import kept_topics
 from blocklearn.models.lda import settings as lda_settings
+from blocklearn.optimizers import StreamingAverage
 from tests.support.model_variants import counts
 from tests.support.often import rarely
 from tests.support.stops import check_stops
@@ -316,6 +317,60 @@ def test_checkpoints_resume_to_the_same_bits(
 ) -> None:
     """In the pass of cvb0, in the first sweep and later; topics and counts, too."""
     check_stops(lambda hooks: learner(hooks=hooks, fresh_passes=1, **replicas), tmp_path, blocks)
+
+
+def wide() -> sp.csr_array:
+    """The same tokens among so many words that rows of those a block lacks rest."""
+    return sp.csr_array(sp.hstack([counts(), sp.csr_array((counts().shape[0], 600))]))
+
+
+def test_rows_rest_in_fresh_passes_alone() -> None:
+    """These have the bits of a run that keeps nothing. In kept passes blocks wake no row."""
+    woken = set()
+
+    class Watched(StreamingAverage):
+        @property
+        def form(self) -> Any:
+            return ()
+
+        def begin(self, X: Any) -> None:
+            woken.add(self.phase)
+            super().begin(X)
+
+    def trained(**options: Any) -> bl.Learner:
+        steps = Watched(tau0=2.0, kappa=0.6)
+        return learner(wide(), warm_up=0, optimizer=steps, **options).fit()
+
+    kept = trained(fresh_passes=2)
+    assert kept.model.column_sums.keys() == {"lambda"}
+    assert kept.model.phases() == [0, 2, 3]
+    assert woken == {0}
+    before, fresh = trained(fresh_passes=2, passes=2), trained(assignments="fresh", passes=2)
+    assert before.parameter("lambda").tobytes() == fresh.parameter("lambda").tobytes()
+
+
+def test_threads_change_no_bits_of_rows_that_rest() -> None:
+    one, three = (learner(wide(), threads=threads, fresh_passes=1).fit() for threads in (1, 3))
+    for name, tensor in one.state().tensors.items():
+        assert tensor.tobytes() == three.state().tensors[name].tobytes(), name
+
+
+@pytest.mark.parametrize(
+    "replicas",
+    [{}, {"replicas": 2, "sync_every": 1, "sync_weight": 0.7}],
+    ids=["one", "two"],
+)
+def test_runs_resume_where_rows_rest_and_when_they_wake(
+    tmp_path: Path, replicas: dict[str, Any]
+) -> None:
+    """Within fresh passes, at the end of the last one, and in the first blocks of kept topics."""
+    X = wide()
+    shared = [2, 4, 6] if replicas else [2, 4, 5, 6, 7]
+    check_stops(
+        lambda hooks: learner(X, hooks=hooks, warm_up=0, fresh_passes=2, **replicas),
+        tmp_path,
+        shared,
+    )
 
 
 @pytest.mark.slow

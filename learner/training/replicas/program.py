@@ -192,8 +192,12 @@ class Program:
             self.optimizer.step(self.model.updates, self.model.objective)
 
     def _begin(self, block: Block) -> None:
-        """Let the optimizer make the parameters exact that training on the block will read."""
-        if self.optimizer is not None:
+        """Let the optimizer make the parameters exact that training on the block will read.
+
+        In phases without updates no row comes to rest, and all woke at the end of the pass before.
+        """
+        until = self.model.rests_until
+        if self.optimizer is not None and (until is None or self._phase < until):
             self.optimizer.begin(block.X)
 
     @contextmanager
