@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..hooks import Hook
 from .scikit import has_callbacks
 
 if TYPE_CHECKING:
     from ..learner import Learner
+    from .told_passes import TellCallbacks
 
 
 @contextmanager
@@ -30,46 +30,13 @@ def telling(
     if not has_callbacks(estimator):
         yield []
         return
+    from .told_passes import TellCallbacks  # imports the learner, which fits in memory do not need
+
     told = {"estimator": estimator, **told}
     root = estimator._init_callback_context(max_subtasks=passes)
     root.call_on_fit_task_begin(**told)
     yield [TellCallbacks(root, told, learned)]
     root.call_on_fit_task_end(**told, reconstruction_attributes={})
-
-
-class TellCallbacks(Hook):
-    """Report each pass to the callbacks as a task; a callback that returns True ends training.
-
-    root: the callback context of `fit`, which has begun.
-    told: what every callback receives: the estimator, X, y, metadata.
-    learned: makes the estimator's attributes from the learner, or from what stands in for it.
-    """
-
-    def __init__(
-        self, root: Any, told: dict[str, Any], learned: Callable[[Any], dict[str, Any]]
-    ) -> None:
-        """Keep the arguments; no callback is called yet."""
-        self.root, self.told, self.learned = root, told, learned
-        self._task: Any = None
-
-    def start(self, learner: Any, progress: Any) -> None:
-        """Begin the task of the first pass."""
-        self._begin(learner)
-
-    def pass_end(self, learner: Any, progress: Any) -> None:
-        """End the task of a pass, and begin that of the next one."""
-        stop = self._task.call_on_fit_task_end(**self.told, **self._fitted(learner))
-        progress.stop = progress.stop or bool(stop)
-        if progress.pass_ + 1 < progress.passes and not progress.stop:
-            self._begin(learner)
-
-    def _begin(self, learner: Any) -> None:
-        self._task = self.root.subcontext(task_name="pass")
-        self._task.call_on_fit_task_begin(**self.told, **self._fitted(learner))
-
-    def _fitted(self, learner: Any) -> dict[str, Any]:
-        """Return the learned attributes; computed only if a callback asks for them."""
-        return {"reconstruction_attributes": lambda: self.learned(learner)}
 
 
 def tensors_of(learner: Learner) -> Callable[[str], NDArray[Any]]:

@@ -52,8 +52,8 @@ ROOMS = {
         " loop model_in_use at_hand further_rows"
     ),
     "learner/estimators": (
-        "scikit validation transformer parameters constraints constructor callbacks kept base"
-        " row_weights parts dense_scores sparse_scores"
+        "scikit validation transformer parameters constraints constructor told_passes callbacks"
+        " kept base row_weights parts dense_scores sparse_scores"
         " linear recommenders unsupervised graphs"
     ),
 }  # fmt: skip

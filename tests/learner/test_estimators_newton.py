@@ -400,5 +400,5 @@ def test_intercepts_suit_the_rounded_weights() -> None:
 def test_a_fit_that_a_callback_stops_comes_without_warning(monkeypatch: Any) -> None:
     found = bl.GLMRegressor("poisson", tol=1e-8)
     stop = lambda tell, found, progress: setattr(progress, "stop", True)  # noqa: E731
-    monkeypatch.setattr("blocklearn.learner.estimators.linear.passes.TellCallbacks.pass_end", stop)
+    monkeypatch.setattr("blocklearn.learner.estimators.told_passes.TellCallbacks.pass_end", stop)
     assert found.fit(X, COUNTS).n_iter_ == 1

@@ -468,7 +468,7 @@ def few_columns() -> sp.csr_array:
 
 
 @paired(
-    7,
+    8,
     options=[{}, {"threads": 2}, {"replicas": 2}],
     case=[
         (GaussianMixture(components=3, covariance="full"), data()),
