@@ -261,7 +261,7 @@ def show(report: Report) -> str:
     for row in report.rows:
         if "compile_seconds" in row.settings:
             seconds = row.settings["compile_seconds"]
-            parts.append(f"{row.system}: {WARM} passes that compile take {seconds} s")
+            parts.append(f"{row.system}: up to {WARM} passes that compile take {seconds} s")
     shown = ("by_own_alpha", "spread", *TOPICS)
     of_topics = [[row.system, *(row.quality[name] for name in shown)] for row in report.rows]
     parts.append("\n" + table(["topics of", *shown], of_topics))

@@ -181,6 +181,14 @@ WARM = 12
 """Passes that compile: LDA keeps topics from its ninth pass on, by other kernels."""
 
 
+class Warm(bl.Hook):
+    """Ends a training that compiles. It has as many passes as the one that counts: they decide."""
+
+    def pass_end(self, learner: bl.Learner, progress: bl.Progress) -> None:
+        """End after `WARM` passes."""
+        progress.stop = progress.pass_ + 1 >= WARM
+
+
 def train_ours(
     job: Job, learner: Callable[..., bl.Learner], data: Sequence[Any], warm: Any, keeper: Keeper
 ) -> bl.Learner:
@@ -188,15 +196,16 @@ def train_ours(
 
     learner: makes a learner from a job, matrices, passes and hooks.
     """
+    passes = int(-(-job.checkpoints[-1] // 1))
     if "compile_seconds" not in job.settings:
         start = time.perf_counter()
-        first = learner(job, *(matrix[warm] for matrix in data), passes=WARM, hooks=[])
+        first = learner(job, *(matrix[warm] for matrix in data), passes=passes, hooks=[Warm()])
         first.fit()
         first.close()
         job.settings["compile_seconds"] = round(time.perf_counter() - start, 2)
         gc.collect()  # as before every run
     with keeper.clock:
-        made = learner(job, *data, passes=int(-(-job.checkpoints[-1] // 1)), hooks=[keeper])
+        made = learner(job, *data, passes=passes, hooks=[keeper])
         made.fit()
     job.settings |= {
         "gflops": round(made.progress.gflops, 2),
