@@ -397,8 +397,20 @@ def test_intercepts_suit_the_rounded_weights() -> None:
     assert abs(scores.mean() - SCORES[:, 0].mean()) < 0.02
 
 
-def test_a_fit_that_a_callback_stops_comes_without_warning(monkeypatch: Any) -> None:
-    found = bl.GLMRegressor("poisson", tol=1e-8)
-    stop = lambda tell, found, progress: setattr(progress, "stop", True)  # noqa: E731
-    monkeypatch.setattr("blocklearn.learner.estimators.told_passes.TellCallbacks.pass_end", stop)
+class Stops:
+    """A callback that ends training after the first pass."""
+
+    def setup(self, estimator: Any, context: Any) -> None: ...
+
+    def teardown(self, estimator: Any, context: Any) -> None: ...
+
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> None: ...
+
+    def on_fit_task_end(self, estimator: Any, context: Any) -> bool:
+        return bool(context.task_name == "pass")
+
+
+def test_a_fit_that_a_callback_stops_comes_without_warning() -> None:
+    pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
+    found = bl.GLMRegressor("poisson", tol=1e-8).set_callbacks(Stops())
     assert found.fit(X, COUNTS).n_iter_ == 1
