@@ -151,7 +151,7 @@ def _received(config: RunConfig, crew: Crew) -> Opened:
 def _write(rows: RowFolder, given: Handed) -> dict[str, dict[str, Any]]:
     """Write the file of rows; return what `read_tensors` needs.
 
-    Raises OSError if it cannot be written; no file is left.
+    Raises OSError if it cannot be written. After any error, also a signal, no file is left.
     """
     file = rows.path / FILE
     needed, free = sum(array.nbytes for array in given.arrays.values()), free_bytes(rows.path)
@@ -160,7 +160,8 @@ def _write(rows: RowFolder, given: Handed) -> dict[str, dict[str, Any]]:
             if needed > free:
                 raise too_little_room(needed, free)
             return write_tensors(file, given.arrays)
-    except OSError as error:
+    except BaseException as error:
         file.unlink(missing_ok=True)
-        error.add_note(f"Worker 0 hands the rows to the other workers in this file. {REMEDY}")
+        if isinstance(error, OSError):
+            error.add_note(f"Worker 0 hands the rows to the other workers in this file. {REMEDY}")
         raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,7 +18,7 @@ from blocklearn.learner.configuration.kinds import own_classes
 from blocklearn.learner.configuration.yaml_config import Setting, resolve
 from blocklearn.learner.engines import shared_folder
 from blocklearn.learner.engines.crew import Crew
-from blocklearn.learner.errors import RunFolderError, WorkerError
+from blocklearn.learner.errors import RunFolderError, RunInterrupted, WorkerError
 from blocklearn.learner.exit_codes import ExitCode, exit_code, message
 from blocklearn.learner.files.row_folder import RowFolder
 from blocklearn.learner.learner import Learner
@@ -254,6 +255,22 @@ def test_a_full_disk_is_told(late: bool, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "Choose another folder for the run (--out), or convert the data" in said
     assert late or "bytes are needed, 1,000 bytes are free" in said
     assert isinstance(second, WorkerError) and "No space left" in str(second)
+    assert "run" not in left()
+
+
+def test_a_run_that_is_stopped_while_it_writes_rows_leaves_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The next run in the folder would not know the file, and refuse it."""
+    requests = Requests()
+
+    def stopped(path: Path, arrays: Any) -> Any:
+        path.write_bytes(b"half")
+        requests._handle(signal.SIGTERM, None)
+
+    monkeypatch.setattr(handing, "write_tensors", stopped)
+    first, second = together([KMEANS, TEXT], elsewhere(KMEANS, TEXT))
+    assert isinstance(first, RunInterrupted) and isinstance(second, WorkerError)
     assert "run" not in left()
 
 
