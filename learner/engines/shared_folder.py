@@ -17,8 +17,10 @@ def seen_by_all(crew: Crew, folder: Path | None) -> Path | None:
     token = f"seen-{secrets.token_hex(8)}"
     if folder is not None:
         (folder / token).touch()
-    path = crew.told(None if folder is None else str(folder.absolute() / token))
-    seen = all(crew.gather(os.path.exists(path)))
-    if folder is not None:
-        (folder / token).unlink()
+    try:
+        path = crew.told(None if folder is None else str(folder.absolute() / token))
+        seen = all(crew.gather(os.path.exists(path)))
+    finally:
+        if folder is not None:
+            (folder / token).unlink(missing_ok=True)
     return Path(path).parent if seen else None

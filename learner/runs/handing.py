@@ -52,7 +52,8 @@ def room_for_rows(out: Path) -> Iterator[RowFolder]:
     What a killed run has left there is removed before.
     """
     run = Path(os.path.realpath(out))
-    rows, begun = RowFolder(run, HANDED, remedy="Choose another folder (--out)."), run.exists()
+    rows = RowFolder(run, HANDED, remedy="Choose another folder (--out).")
+    begun = os.path.exists(run)  # never an error: no other worker would hear of it here
     remove_left(rows.path, "")
     try:
         yield rows

@@ -209,6 +209,25 @@ def test_where_not_all_see_the_run_each_reads(
     assert isinstance(second, FileNotFoundError)
 
 
+def test_workers_hear_of_a_folder_that_cannot_be_and_of_a_lost_worker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At once, and nothing is left of the file that all should see."""
+    first, second = together([KMEANS, TEXT, f"out={'x' * 300}"], [KMEANS, TEXT])
+    assert "File name too long" in str(first) and "File name too long" in str(second)
+    exists = shared_folder.os.path.exists
+
+    def failing(path: Any) -> bool:
+        if "seen-" in str(path) and threading.current_thread() is not threading.main_thread():
+            raise OSError(errno.EIO, "Input/output error")
+        return exists(path)
+
+    monkeypatch.setattr(shared_folder.os.path, "exists", failing)
+    first, second = together([KMEANS, TEXT], [KMEANS, TEXT])
+    assert isinstance(first, WorkerError) and isinstance(second, OSError)
+    assert "run" not in left()
+
+
 def test_what_a_killed_run_left_is_removed() -> None:
     """By the next run in the folder, of several workers or of one, also where it had no mark."""
     for workers in (1, 2):
