@@ -6,7 +6,7 @@ none: not to verify them, nor for sums and fingerprints.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -35,14 +35,14 @@ class Handed(NamedTuple):
     names: list[Names]
 
 
-def handed(sources: Mapping[str, MatrixSource], *, turned: bool) -> Handed:
+def handed(sources: Mapping[str, MatrixSource], *, turned: Collection[str] = ()) -> Handed:
     """Take sources apart, for `received`.
 
-    turned: with X.T of sparse ones, which `transposed` then need not make.
+    turned: names of those to take with X.T, if they are sparse; `transposed` then need not make it.
 
     >>> import numpy as np
     >>> source = MatrixSource(np.eye(3), targets=[0, 1, 1], names=["a", "b", "c"])
-    >>> given = handed({"train": source}, turned=False)
+    >>> given = handed({"train": source})
     >>> sorted(given.arrays)
     ['names 0.ends', 'names 0.text', 'train.X', 'train.targets']
     >>> received(given.facts, given.arrays)["train"]
@@ -54,7 +54,7 @@ def handed(sources: Mapping[str, MatrixSource], *, turned: bool) -> Handed:
             source.verified, fingerprint=source.fingerprint, value_sums=source.value_sums()
         )
         facts = _put(given, name, found)
-        if turned and isinstance(found.matrix, CSR):
+        if name in turned and isinstance(found.matrix, CSR):
             facts["turned"] = _put(given, f"{name}, turned", source.transposed().verified)
         given.facts["sources"][name] = facts
     for number, names in enumerate(given.names):

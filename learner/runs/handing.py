@@ -118,7 +118,8 @@ def _handed(
         crew.told(None)
         warn_of_copies(config, crew.size, "its source is no MatrixSource")
         return config, (train, eval)
-    given = handed(sources, turned=1 in config.model.row_states.values())
+    two_sided = 1 in config.model.row_states.values()
+    given = handed(sources, turned=[TRAIN] if two_sided else [])  # scores take rows only
     entries = _write(rows, given)
     crew.told({
         "file": str(rows.path / FILE),

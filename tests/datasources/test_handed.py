@@ -12,9 +12,9 @@ from blocklearn.datasources import HashedWords, Ids, MatrixSource
 from blocklearn.datasources.memory.handed import handed, received
 
 
-def apart(source: MatrixSource, *, turned: bool = False) -> MatrixSource:
+def apart(source: MatrixSource) -> MatrixSource:
     """The source as another process makes it, with arrays that have other memory."""
-    given = handed({"train": source}, turned=turned)
+    given = handed({"train": source})
     arrays = {name: array.copy() for name, array in given.arrays.items()}
     return received(given.facts, arrays)["train"]
 
@@ -49,7 +49,8 @@ def test_others_read_no_rows() -> None:
     """Not to verify them, nor for fingerprints and sums, nor to transpose them."""
     X = sparse.csr_array(np.eye(4, 3, dtype=np.float32))
     source = of(X, targets=np.ones(4), names=["a", "b", "c"])
-    given = handed({"train": source, "eval": source}, turned=True)
+    given = handed({"train": source, "eval": source}, turned=["eval"])
+    assert not any(name.startswith("train, turned") for name in given.arrays)
     for array in given.arrays.values():
         if array.dtype.kind == "f":
             array[:] = np.nan  # a reader would find it
