@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..terminal import say, show_lines, show_text
+from ..terminal import show_lines, show_text
 from .options import file_argument, file_option, taken, with_options
 from .train_commands import Manner, Overrides, execute, resolved
 
@@ -119,9 +119,8 @@ def _short(model: Start) -> Callable[..., None]:
         defaults, note = settings(model.value, file, target)
         name = f"{model.value}-{file.name.split('.')[0]}"
         manner = Manner(**taken(Manner, options))
-        if note and not manner.quiet and manner.log_format == "text":
-            say(f"{file}: {note}")
-        execute(resolved([], options, defaults, name), manner)
+        run = resolved([], options, defaults, name)
+        execute(run, manner, note=f"{file}: {note}" if note else "")
 
     if model not in (Start.glm, Start.fm):
         whole = signature(command)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ..conversion.settings import setting
-from ..terminal import message_text, show_lines, show_text
+from ..terminal import message_text, say, show_lines, show_text
 from .launching import launch
 from .options import file_option, spelled, taken, with_options
 
@@ -95,8 +95,11 @@ def train(
     execute(resolved(config, options), manner, plot)
 
 
-def execute(run: "RunConfig", manner: Manner, plot: Path | None = None) -> None:
-    """Train as `run` says, or only check it. Of several workers, the first one reports."""
+def execute(run: "RunConfig", manner: Manner, plot: Path | None = None, note: str = "") -> None:
+    """Train as `run` says, or only check it. Of several workers, the first one reports.
+
+    note: a line to print before; empty: none.
+    """
     overwrite, resume = manner.overwrite, manner.resume is not None
     if overwrite and resume:
         raise typer.BadParameter("choose one of --overwrite and --resume")
@@ -108,6 +111,8 @@ def execute(run: "RunConfig", manner: Manner, plot: Path | None = None) -> None:
 
     launch(run.distributed.engine, None if manner.dry_run else run.distributed.workers)
     crew = crew_of(run, alone=manner.dry_run)
+    if note and crew.leads and not manner.quiet and manner.log_format == "text":
+        say(note)
     if manner.dry_run:
         if crew.leads:
             from ..runs.dry_run import dry_run_lines

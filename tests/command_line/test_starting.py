@@ -20,11 +20,14 @@ from blocklearn.datasources import DataError
 from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.configuration.config import RunConfig
 from blocklearn.learner.configuration.yaml_config import resolve
+from blocklearn.learner.engines.crew import Crew
 from blocklearn.learner.errors import ConfigError
 from blocklearn.learner.inspection.table_report import table_report, told
 from blocklearn.learner.results.persistence import load
+from blocklearn.learner.runs import workers
 from blocklearn.learner.starting.write import BEGUN, configuration, scalar
 from tests.support.often import first_often
+from tests.support.thread_workers import thread_exchanges
 
 MAILS = "id,subject,body\n1,hello there,a ship and a storm at sea\n2,re: hello,bread with butter\n"
 RATINGS = "userId;movieId;rating;timestamp\n7;film, 1;4;100\n8;film 2;5;101\n"
@@ -33,6 +36,20 @@ BOUGHT = "customer,product,date\nann,milk,2020-01-01\nbob,tea,2020-01-02\n"
 FLOWERS = "id,size,age,country,species\n1,1.5,,de,rose\n2,2.5,3,fr,daisy\n"
 LINKS = "%%MatrixMarket matrix coordinate real general\n3 3 3\n1 2 1\n2 3 1\n3 1 1\n"
 CLICKS = "click,price,note\n0,1.5,a\n1,2.5,b\n"
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_one_of_several_workers_says_what_is_left_out(
+    leads: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(workers, "crew_of", lambda run, alone: Crew(thread_exchanges(2)[not leads]))
+    (tmp_path / "t.csv").write_text("y,x,born\n0,1,1990-01-02\n1,2,1991-01-02\n")
+    with pytest.raises(SystemExit):
+        main(["glm", str(tmp_path / "t.csv"), "--target", "y", "--dry-run"])
+    assert ("left out (dates, long texts): born" in capsys.readouterr().err) is leads
 
 
 def test_json_lines_that_are_none_are_refused(tmp_path: Path) -> None:
