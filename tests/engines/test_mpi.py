@@ -296,12 +296,12 @@ def test_the_command_starts_workers_itself(tmp_path: Path) -> None:
 
 def test_a_failure_of_one_worker_ends_all(tmp_path: Path) -> None:
     """The worker that fails and worker 0 say why; all exit with the code of the error."""
-    lines = [" ".join(f"word{i * j % 17}" for j in range(9)) for i in range(400)]
-    (tmp_path / "0.txt").write_text("\n".join(lines))  # worker 1 has no file
-    data = f'data.train={{kind: file, path: "{tmp_path}/${{PMI_RANK}}.txt"}}'
+    counts = sparse.csr_array(np.arange(4000.0).reshape(400, 10) % 7)
+    write_blocks(MatrixSource(counts, block_rows=100), [tmp_path / "0"])  # worker 1 has none
+    data = f'data.train={{kind: blocks, paths: ["{tmp_path}/${{PMI_RANK}}"]}}'
     run = learn(2, "--out", tmp_path / "run", "--set", data)
     assert run.returncode == 66
-    assert f"learn: {tmp_path}/1.txt: No such file" in run.stderr
+    assert f"learn: {tmp_path}/1: No such file" in run.stderr
     assert "learn: worker 1: FileNotFoundError" in run.stderr
     assert not (tmp_path / "run").exists()
 
