@@ -53,7 +53,7 @@ FENCE = re.compile(
 )
 TITLE = re.compile(r'title="([^"]*)"')
 INLINE = re.compile(r"(?<!`)`(?:scripts/)?(learn [^`\n]+)`(?!`)")
-LIMIT = 120  # seconds of one block
+LIMIT = 900  # seconds of one block, many times what it takes: it ends what hangs
 MAIN = "from blocklearn.learner.command_line.cli import main; main()"
 LEARN = f'exec "{sys.executable}" -c "{MAIN}" "$@"'
 
