@@ -165,11 +165,7 @@ def load(path: Path, *, mapped: Mapped = False) -> Saved:
 
 
 def _load(folder: Path, mapped: Mapped) -> Saved:
-    missing = f"no model here ({_why_none(folder)})"
-    if (folder / RUN).exists():
-        missing = "this run has no model yet; it is written at the end. Resume with --resume auto"
-        if (folder / WEIGHTS).exists():
-            missing = f"{MANIFEST} is missing; the same command with --resume auto writes it again"
+    missing = "" if (folder / MANIFEST).exists() else _why_none(folder)
     manifest, metrics = about(folder, missing)
     weights = verified(folder, WEIGHTS, manifest)
     tensors = read_tensors(weights, manifest["tensors"], mapped=mapped)
@@ -203,12 +199,19 @@ def _load(folder: Path, mapped: Mapped) -> Saved:
 
 
 def _why_none(folder: Path) -> str:
+    """Return why there is no model in a folder without a manifest, and what to do."""
+    if (folder / RUN).exists():
+        if (folder / WEIGHTS).exists():
+            return f"{MANIFEST} is missing; the same command with --resume auto writes it again"
+        return "this run has no model yet; it is written at the end. Resume with --resume auto"
+    why = f"no {MANIFEST}"
     if not folder.exists():
-        return "no such folder"
-    if not folder.is_dir():
-        return "a file, not a folder. Name the folder of a run or of a saved model"
-    inside = sorted(path.parent for path in folder.glob(f"*/{MANIFEST}"))
-    return f"no {MANIFEST}" + (f"; {inside[0]} has one" if inside else "")
+        why = "no such folder"
+    elif not folder.is_dir():
+        why = "a file, not a folder. Name the folder of a run or of a saved model"
+    elif inside := sorted(path.parent for path in folder.glob(f"*/{MANIFEST}")):
+        why += f"; {inside[0]} has one"
+    return f"no model here ({why})"
 
 
 def about(folder: Path, missing: str) -> tuple[dict[str, Any], dict[str, Any]]:
