@@ -105,7 +105,6 @@ class MatrixSource(Described):
     def _hold(self, rows: Verified) -> None:
         """Make blocks of these rows."""
         self.verified, self._matrix, self._labels = rows, rows.matrix, rows.labels
-        self._names, self._row_names = rows.names, rows.row_names
         self._shape = BlockShape(
             rows=rows.order.block_rows,
             columns=rows.columns,
@@ -115,7 +114,6 @@ class MatrixSource(Described):
             targets=rows.labels.columns,
             weighted=rows.labels.weights is not None,
         )
-        self._keep_bytes = rows.keep_bytes
         in_order, matrix = rows.order.shuffle is False, rows.matrix
         self._views = in_order and isinstance(matrix, CSR) and can_be_shown(matrix)
         self._take(rows.order)
@@ -126,7 +124,7 @@ class MatrixSource(Described):
         if isinstance(matrix, CSR):
             self._shape = replace(self._shape, nnz=order.largest(np.diff(matrix.indptr)))
         self._entries = self.nnz // max(order.blocks, 1)  # of a sparse block, on average
-        self._shelf = Shelf(min(self._keep_bytes, self._needed()))
+        self._shelf = Shelf(min(self.verified.keep_bytes, self._needed()))
 
     def dealt(self, parts: int) -> "MatrixSource":
         """Return a source of the same matrix that keeps parts of its rows apart: see `dealt`."""
@@ -149,12 +147,12 @@ class MatrixSource(Described):
     @property
     def names(self) -> Sequence[str] | None:
         """The names of the columns, or None."""
-        return self._names
+        return self.verified.names
 
     @property
     def row_names(self) -> Sequence[str] | None:
         """The names of the rows, or None."""
-        return self._row_names
+        return self.verified.row_names
 
     @property
     def target_names(self) -> Sequence[str] | None:
@@ -192,9 +190,9 @@ class MatrixSource(Described):
             block_rows=shape.rows,
             shuffle=self._order.shuffle,
             seed=self._order.seed,
-            names=self._row_names,
-            row_names=self._names,
-            keep_bytes=self._keep_bytes,
+            names=self.row_names,
+            row_names=self.names,
+            keep_bytes=self.verified.keep_bytes,
         )
 
     def entries(self, rows: npt.NDArray[np.int64]) -> Any:
