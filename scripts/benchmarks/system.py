@@ -186,7 +186,7 @@ class Warm(bl.Hook):
 
     def pass_end(self, learner: bl.Learner, progress: bl.Progress) -> None:
         """End after `WARM` passes."""
-        progress.stop = progress.pass_ + 1 >= WARM
+        progress.stop = progress.stop or progress.pass_ + 1 >= WARM
 
 
 def train_ours(
