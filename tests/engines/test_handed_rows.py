@@ -184,7 +184,7 @@ def test_a_stream_beside_is_read_by_each() -> None:
 
 def test_workers_with_other_kinds_of_data_are_refused() -> None:
     first, second = together([KMEANS, TEXT], [KMEANS, CASES["libsvm"][1]])
-    assert exit_code(first) == ExitCode.CONFIG  # type: ignore[arg-type]
+    assert isinstance(first, Exception) and exit_code(first) == ExitCode.CONFIG
     assert "on worker 1, but" in str(first) and "on worker 1, but" in str(second)
     assert "run" not in left()
 
