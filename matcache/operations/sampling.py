@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -51,28 +51,40 @@ class Samples:
         return Mat(cache, slot)
 
 
-@dataclass(frozen=True)
-class Draws:
-    """Operands of `sample_topics` and its results `first` and `z`, for a launch."""
+class Operands(NamedTuple):
+    """What topics are drawn of: see `sample_topics`."""
 
     X: SparseMat
     phi: Mat
     alpha: Mat
     row_ids: Mat
     key: Mat
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Operands and results of a sampler, for a launch.
+
+    first: as in `Samples`.
+    result: z as in `Samples`, or theta, if `summed`.
+    """
+
+    of: Operands
     burn: int
+    save: int
     first: Slot
-    z: Slot
+    result: Slot
+    summed: bool
 
     def scratch(self, name: str, dtype: Any, rows: int = 1) -> Slot:
         """Return a container with a number per particle in each row, which grows with X."""
-        key = ("sample_topics", self.z.guid, name, np.dtype(dtype).name)
-        return _of_particles(self.X, key, rows, dtype, name)
+        key = ("sample_topics", self.result.guid, name, np.dtype(dtype).name)
+        return _of_particles(self.of.X, key, rows, dtype, name)
 
     @property
     def flops_each(self) -> int:
         """The floating point operations of a particle: weights of topics, and their sums."""
-        return 2 * self.phi.shape[1] * (self.burn + self.z.shape[0])
+        return 2 * self.of.phi.shape[1] * (self.burn + self.save)
 
 
 def _of_particles(
@@ -101,32 +113,64 @@ def sample_topics(
     A row's draws depend only on (seed, pass), its row id, its entries and the tables. An entry of
     weight x counts as min(ceil(x), 8) particles of equal weight. Mimno, Hoffman, Blei (2012).
     """
-    cache, k = X.cache, phi.shape[1]
-    mats = [m.mat() for m in (X, phi, alpha, row_ids, key)]
+    of = _checked("sample_topics", Operands(X, phi, alpha, row_ids, key))
+    identity = _identity("sample_topics", of, burn, save)
+    z = _of_particles(X, (*identity, "z"), save, np.uint16, "topics of saved sweeps")
+    return Samples(X, _sample(of, identity, burn, save, z, summed=False), z)
+
+
+def sample_theta(
+    X: SparseMat, phi: Mat, alpha: Mat, row_ids: Mat, key: Mat, *, burn: int, save: int
+) -> Mat:
+    """Return the topics of each row [n x k], added up over the saved sweeps of `sample_topics`.
+
+    A sweep adds the weight of a row's particles in each topic, and alpha. A row without particles
+    has zeros.
+    """
+    of = _checked("sample_theta", Operands(X, phi, alpha, row_ids, key))
+    identity = _identity("sample_theta", of, burn, save)
+    shape = X.shape[0], phi.shape[1]
+    theta = X.cache.result((*identity, "theta"), shape, np.float32, "topics of rows (sampler)")
+    _sample(of, identity, burn, save, theta, summed=True)
+    return Mat(X.cache, theta)
+
+
+def _checked(name: str, of: Operands) -> Operands:
+    """Return the operands, computed; raise ShapeError if they do not fit."""
+    of = Operands(of.X, *[mat.mat() for mat in of][1:])
+    (n, m), k = of.X.shape, of.phi.shape[1]
     single, whole = np.float32, np.int64
-    expected = [
-        (X.shape, single),
-        ((X.shape[1], k), single),
-        ((1, k), single),
-        ((X.shape[0], 1), whole),
-        ((1, 3), whole),
-    ]
-    for mat, (shape, dtype) in zip(mats, expected, strict=True):
+    expected = [((n, m), single), ((m, k), single), ((1, k), single), ((n, 1), whole)]
+    for mat, (shape, dtype) in zip(of, [*expected, ((1, 3), whole)], strict=True):
         if mat.shape != shape or mat.dtype != dtype:
             raise ShapeError(
-                f"sample_topics at {source_line()}: {mat.label} is {mat.shape} {mat.dtype}, "
+                f"{name} at {source_line()}: {mat.label} is {mat.shape} {mat.dtype}, "
                 f"expected {shape} {np.dtype(dtype)}."
             )
     if not 1 <= k <= 2**16:
-        raise ShapeError(f"sample_topics: topics={k:,}: must be 1 to 65,536.")
-    mats[1] = as_table(mats[1], X)
-    pattern, identity = X.pattern, (("sample_topics", burn, save), *(m.guid for m in mats))
-    first = values_container(cache, (*identity, "first"), pattern, np.int64, "particles of entries")
-    z = _of_particles(X, (*identity, "z"), save, np.uint16, "topics of saved sweeps")
-    if cache.begin(z):
-        phi, alpha, row_ids, key = mats[1:]
-        draws = Draws(X, phi, alpha, row_ids, key, burn, first, z)
-        launch(cache, "sample_topics", draws)
-        z.written()
-        z.computed_from(*slots_of(mats))
-    return Samples(X, first, z)
+        raise ShapeError(f"{name}: topics={k:,}: must be 1 to 65,536.")
+    return of._replace(phi=as_table(of.phi, of.X))
+
+
+def _identity(name: str, of: Operands, burn: int, save: int) -> tuple[Hashable, ...]:
+    """Return what tells the results of a sampler from others."""
+    return (name, burn, save), *(mat.guid for mat in of)
+
+
+def _sample(
+    of: Operands,
+    identity: tuple[Hashable, ...],
+    burn: int,
+    save: int,
+    result: Slot,
+    *,
+    summed: bool,
+) -> Slot:
+    """Fill `result`, unless it is filled already; return the first particles of entries."""
+    cache, key = of.X.cache, (*identity, "first")
+    first = values_container(cache, key, of.X.pattern, np.int64, "particles of entries")
+    if cache.begin(result):
+        launch(cache, "sample_topics", Draws(of, burn, save, first, result, summed))
+        result.written()
+        result.computed_from(*slots_of(of))
+    return first

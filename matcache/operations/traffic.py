@@ -94,7 +94,7 @@ def _solve_rows(args: Any, nnz: float) -> Moved:
 def _sampled(args: Any, nnz: float) -> Moved:
     """Count one particle for each non-zero: the numbers are not known here."""
     draws: Draws | Redraws = args[0]
-    table = draws.phi if isinstance(draws, Draws) else draws.table
+    table = draws.of.phi if isinstance(draws, Draws) else draws.table
     sweeps = draws.flops_each / (2 * table.shape[1])
     width = table.shape[1] * table.slot.dtype.itemsize
     return Moved(nnz * sweeps * width + 12 * nnz, nnz * draws.flops_each)

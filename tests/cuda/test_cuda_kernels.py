@@ -23,7 +23,7 @@ from blocklearn.matcache.cuda.order import CLASSES, PARTS
 from blocklearn.matcache.emit.cuda_header import TEAM
 from blocklearn.matcache.operations.normal_equations import MOST
 from blocklearn.matcache.operations.packing import groups, packed
-from blocklearn.matcache.operations.sampling import CAP, sample_topics
+from blocklearn.matcache.operations.sampling import CAP, sample_theta, sample_topics
 from tests.support import cuda_host
 from tests.support.backends import needs_compiler
 from tests.support.cubin import TEXTS, nvrtc, resources
@@ -167,6 +167,7 @@ def test_the_sampler_draws_what_the_cpu_draws(threads: int, k: int, where: int) 
         table, z = samples.counts(k).numpy(), samples.z.data().reshape(-1, save).T.copy()
         first = samples.first.data()[0, : X.nnz].copy()
         flops = memory.stats().flops
+        theta = sample_theta(from_sparse(memory, X), *mats, burn=burn, save=save).numpy().copy()
     indptr, indices, values = X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data
     width = X.nnz * CAP
     run = module(sources.gibbs_source(k, counts=where), threads)
@@ -179,9 +180,13 @@ def test_the_sampler_draws_what_the_cpu_draws(threads: int, k: int, where: int) 
     weights, words, topics = (np.empty(width, t) for t in (np.float32, np.int32, np.int32))
     order = np.arange(23, dtype=np.int32)[::-1].copy()
     call = [23, order, indptr, indices, values, first, ids, key, phi, alpha]
-    call += [burn, save, width, got_z]
+    call += [burn, save]
     memory_ = np.full((32, -(-k // 16) * 16), np.nan, np.float32)  # of both blocks
-    run.call("sample", *call, weights, words, topics, memory_, blocks=2)
+    scratch = weights, words, topics, memory_
+    run.call("sample", *call, width, got_z, 0, *scratch, blocks=2)
+    got_theta = np.full((23, k), np.nan, np.float32)
+    run.call("sample", *call, 0, 0, got_theta, *scratch, blocks=2)
+    np.testing.assert_array_equal(got_theta, theta)
     assert np.isnan(memory_).all() == (where != sources.IN_MEMORY)
     particles = int(np.minimum(np.ceil(values), CAP).sum())
     assert work[0] == 5 + 7 * particles

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from blocklearn.matcache import MatCache, ShapeError, SparseInput, from_array, from_sparse
 from blocklearn.matcache.cpu.topics.draws import AHEAD
-from blocklearn.matcache.operations.sampling import CAP, Samples, sample_topics
+from blocklearn.matcache.operations.sampling import CAP, Samples, sample_theta, sample_topics
 
 
 def draw(
@@ -83,6 +83,31 @@ def test_draws_follow_the_posterior() -> None:
     frequencies = {a: (seen == a).all(axis=1).mean() for a in exact}
     distance = 0.5 * sum(abs(frequencies[a] - exact[a] / total) for a in exact)
     assert distance < 0.01  # 60,000 correlated draws of 27 outcomes
+
+
+@pytest.mark.parametrize("k", [1, 17, 161])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_theta_adds_up_the_topics_of_a_row_and_alpha(k: int, threads: int) -> None:
+    rng = np.random.default_rng(5)
+    X = rng.poisson(0.7, (23, 31)).astype(np.float32)
+    X[[3, 22]] = 0
+    X[5, 6] = 50  # more than CAP
+    X *= 0.75
+    matrix, alpha = sp.csr_array(X), rng.uniform(0.05, 0.5, k).astype(np.float32)
+    phi = rng.uniform(0.1, 1, (31, k))
+    z, _ = draw(X, phi, alpha)
+    with MatCache(threads=threads) as cache:
+        arrays = phi.astype(np.float32), alpha[None], np.arange(23)[:, None], np.array([[7, 0, 0]])
+        mats = [from_array(cache, array) for array in arrays]
+        theta = sample_theta(from_sparse(cache, matrix), *mats, burn=1, save=4).numpy().copy()
+    parts = np.minimum(np.ceil(matrix.data), CAP).astype(int)
+    rows = np.repeat(np.repeat(np.arange(23), np.diff(matrix.indptr)), parts)
+    wanted = np.zeros((23, k))
+    for topics in z:
+        np.add.at(wanted, (rows, topics), np.repeat(matrix.data / parts, parts))
+    wanted += np.where(np.diff(matrix.indptr) > 0, 1, 0)[:, None] * 4 * alpha
+    np.testing.assert_allclose(theta, wanted, rtol=1e-5, atol=1e-4)  # a grid
+    assert not theta[[3, 22]].any()
 
 
 @settings(max_examples=15, deadline=None)

@@ -47,8 +47,8 @@ def _topic_counts(
 
 @launches("sample_topics", "cpu", only_calls=True)
 def _sample_topics(cache: MatCache, draws: Draws) -> None:
-    X, phi, first, z = draws.X, draws.phi, draws.first, draws.z
-    pattern, k = X.pattern, phi.shape[1]
+    X, phi, alpha, row_ids, key = draws.of
+    pattern, k, first, result = X.pattern, phi.shape[1], draws.first, draws.result
     vectors, threads = vectors_of(k), cache.backend.threads
     numbers = draws.scratch("words and topics", np.int32, 2).data()  # one row in a plan
     weights, u = (draws.scratch(name, np.float32) for name in ("weights", "uniform numbers"))
@@ -61,8 +61,12 @@ def _sample_topics(cache: MatCache, draws: Draws) -> None:
     values = X.slot.data()[0]
     particles = (indptr, X.shape[0], values, first.data()[0])
     call: list[Any] = [indptr, indices, values, first.data()[0]]
-    call += [mat.slot.data() for mat in (draws.row_ids, draws.key, phi, draws.alpha)]
-    call += [draws.burn, _by_particle(z), work, _sweep(cache, vectors, 0)]
+    call += [mat.slot.data() for mat in (row_ids, key, phi, alpha)]
+    z, theta = result, phi.slot
+    if draws.summed:
+        z, theta = cache.result(("no topics",), (1, 1), np.uint16, "no topics"), result
+    call += [draws.burn, draws.save, _by_particle(z), theta.data(), int(draws.summed)]
+    call += [work, _sweep(cache, vectors, 0)]
     call += [counts.data(), state.data().reshape(threads, 5, -1)]
     cache.backend.call(count_particles, *particles)
     cache.backend.run(sample_rows, row_bounds(cache, X.shape[0], pattern), *call)

@@ -151,15 +151,18 @@ AT, START, STOP, ROW, SWEEP = range(5)  # of a chain: its next particle, its row
 
 @kernel(places=True)
 def sample_rows(
-    chunk, thread, bounds, indptr, indices, values, first, row_ids, key, phi, alpha, burn, z, work,
-    sweep_at, scratch, state,
+    chunk, thread, bounds, indptr, indices, values, first, row_ids, key, phi, alpha, burn, save, z,
+    theta, summed, work, sweep_at, scratch, state,
 ):  # fmt: skip
     """Sample the topics of a chunk of rows.
 
     phi: float32 [columns x k], positive, up to a factor per column.
     alpha: [1 x k].
     first: from `count_particles`.
-    z: uint16 [particles x saved sweeps], the topics after each saved sweep.
+    save: later sweeps, which give a result.
+    z: uint16 [particles x save], the topics after each of them.
+    theta: float32 [rows x k], the counts of rows plus alpha, added up.
+    summed: 1: theta is wanted; 0: z is.
     work: a record.
     sweep_at: the address of a kernel of `sweep_of`, for the number of topics.
     scratch: float32 [threads x PARTS x padded(k)], see `run_sweep`.
@@ -179,6 +182,8 @@ def sample_rows(
         chains[ROW, c] = -1
     alpha_sum = sum_of(alpha)
     row, end, live = bounds[chunk], bounds[chunk + 1], 1
+    if summed:
+        theta[row:end] = 0
     while live > 0:
         live, steps = 0, np.int64(2**62)
         for c in range(many):
@@ -187,10 +192,14 @@ def sample_rows(
                     chains[ROW, c], chains[SWEEP, c], chains[START, c], chains[STOP, c]
                 )  # fmt: skip
                 if d >= 0 and sweep >= burn:
-                    for i in range(start, stop):
-                        z[i, sweep - burn] = work.topics[i]
+                    if summed:
+                        for j in range(k):
+                            theta[d, j] += own[(1 + c) * width + j]
+                    else:
+                        for i in range(start, stop):
+                            z[i, sweep - burn] = work.topics[i]
                 sweep += 1
-                if d < 0 or sweep == burn + z.shape[1]:
+                if d < 0 or sweep == burn + save:
                     d, sweep, start, stop = -1, 0, np.int64(0), np.int64(0)
                     while start == stop and row < end:
                         start, stop = prepare(

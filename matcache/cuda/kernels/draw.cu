@@ -47,6 +47,16 @@ struct Counts {
     add(topic, 1.0f);
   }
 #endif
+  // Add all counts to those of a row [K].
+  __device__ __forceinline__ void add_to(float* row) {
+#pragma unroll AT_ONCE
+    for (int v = 0; v < VECTORS; ++v)
+#pragma unroll
+      for (int o = 0; o < OWN; ++o) {
+        const int topic = v * 16 + BL_LANE + o;
+        if (topic < K) row[topic] += number(v, o);
+      }
+  }
 };
 
 // A word's row of the table; `read` begins before its numbers are needed.

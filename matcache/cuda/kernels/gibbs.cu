@@ -1,11 +1,12 @@
 // The sampler of topics: cpu/topics/gibbs.py, to the last bit. K: the number of topics.
 
-// Sweeps over the particles of each row, in `order`. z u16 [save x width]: topics after each of the last sweeps.
+// Sweeps over the particles of each row, in `order`. z u16 [save x width]: topics after each of the last sweeps, or
+// theta [rows x K]: counts of rows plus alpha after these sweeps, added up. The other one is null.
 // Scratch, one number for each particle: weights, words (columns), topics. memory: see begin_counts.
 extern "C" __global__ void __launch_bounds__(BL_BLOCK, RESIDENT) sample(i64 rows, const int* order,
     const i64* indptr, const int* indices, const float* values, const i64* first, const i64* row_ids, const i64* key,
     const T* phi, const float* alpha, i64 burn, i64 save, i64 width, unsigned short* z,
-    float* weights, int* words, int* topics, float* memory) {
+    float* theta, float* weights, int* words, int* topics, float* memory) {
   for (i64 turn = BL_WARP; most(rows - turn) > 0; turn += BL_WARPS) {
     const bool there = turn < rows;
     const i64 row = there ? order[turn] : 0, p = there ? indptr[row] : 0, q = there ? indptr[row + 1] : 0;
@@ -19,6 +20,8 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK, RESIDENT) sample(i64 rows
       size += count;
       if (count > 0) total += values[i];
     }
+    if (there && theta)
+      for (int k = BL_LANE; k < K; k += BL_LANES) theta[row * K + k] = 0.0f;
     const i64 longest = most(size);
     if (longest == 0) continue;
     const float grid = grid_of(total);
@@ -57,10 +60,11 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK, RESIDENT) sample(i64 rows
         }
         if (here) {
           topics[start + mine] = drawn;
-          if (sweep >= burn) z[(sweep - burn) * width + start + mine] = (unsigned short)drawn;
+          if (z && sweep >= burn) z[(sweep - burn) * width + start + mine] = (unsigned short)drawn;
         }
       }
       ROWS_SYNC();
+      if (theta && sweep >= burn && size > 0) counts.add_to(theta + row * K);
     }
   }
 }

@@ -58,8 +58,9 @@ def _split_tokens(
 
 @launches("sample_topics", "cuda")
 def _sample_topics(cache: MatCache, draws: Draws) -> None:
-    X, phi, first, z = draws.X, draws.phi, draws.first, draws.z
+    X, phi, alpha, row_ids, key = draws.of
     pattern, k, backend = X.pattern, phi.shape[1], cache.backend
+    first, result = draws.first, draws.result
     weights = draws.scratch("weights", np.float32)
     words, topics = draws.scratch("words", np.int32), draws.scratch("topics", np.int32)
     table = c_type(phi.dtype)
@@ -72,9 +73,10 @@ def _sample_topics(cache: MatCache, draws: Draws) -> None:
     if cache.reserving:
         return
     call = [pattern.rows, by_length[0], *pattern.offsets(), X.slot.array, first.array]
-    call += [mat.slot.array for mat in (draws.row_ids, draws.key, phi, draws.alpha)]
-    call += [draws.burn, *z.shape]
-    call += [z.array, weights.array, words.array, topics.array]
+    call += [mat.slot.array for mat in (row_ids, key, phi, alpha)]
+    call += [draws.burn, draws.save]
+    call += [0, 0, result.array] if draws.summed else [result.shape[1], result.array, 0]
+    call += [weights.array, words.array, topics.array]
     if memory is None:
         backend.launch(sample, pattern.rows, threads // WARP, *call, 0)
     else:
