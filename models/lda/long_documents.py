@@ -1,5 +1,7 @@
 """Decide how passes draw topics afresh: of long documents by more sweeps, at first with more alpha.
 
+Of documents of medium length they count the topics that tokens are expected to have.
+
 While topics are drawn afresh, a document's chain starts anew in each pass. Ten sweeps settle a
 short document. In a long one, the topics of hundreds of other tokens hold each token where it is. A
 larger alpha loosens them. It falls from pass to pass, as a temperature does in simulated annealing:
@@ -9,7 +11,7 @@ perplexity rises. Kept topics do not blur, so they follow, unless a run ends bef
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from .kept_topics import FEW
 
@@ -36,11 +38,13 @@ class FreshPasses(NamedTuple):
     sweeps: of a pass, that are averaged.
     heat: times alpha, in the first pass.
     passes: before topics are kept; None: they never are.
+    expected: whether expected topics are counted, and not drawn ones.
     """
 
     sweeps: int
     heat: float = 1.0
     passes: int | None = None
+    expected: bool = False
 
     def heat_after(self, done: float) -> float:
         """Return how many times alpha is in place of alpha after so many passes.
@@ -83,6 +87,18 @@ def heat_of(tokens: float) -> float:
     return 1.0 if tokens < LONG else HEAT
 
 
+def counts_of(tokens: float, topics: int) -> Literal["drawn", "expected"]:
+    """Return which topics to count, of documents of so many tokens, on average.
+
+    Expected ones of shorter documents are too sharp. Of longer ones, and of many topics, they are
+    no better.
+
+    >>> [counts_of(tokens, 40) for tokens in (79, 80, 249, 250)]
+    ['drawn', 'expected', 'expected', 'drawn']
+    """
+    return "expected" if MEDIUM <= tokens < LONG and topics <= FEW else "drawn"
+
+
 def fresh_topics(model: LDASettings, kept: KeptTopics | None, documents: int) -> FreshPasses:
     """Return how a model draws topics afresh.
 
@@ -90,12 +106,15 @@ def fresh_topics(model: LDASettings, kept: KeptTopics | None, documents: int) ->
     documents: of a pass.
     """
     passes: int | None = None
+    sweeps, heat, counts = model.sweeps, model.heat, model.fresh_counts
     tokens = 0.0
     if kept is not None and model.fresh_passes:
-        passes, tokens = model.fresh_passes, kept.tokens / max(documents, 1)
-    sweeps, heat = model.sweeps, model.heat
+        passes = model.fresh_passes
+        tokens = kept.tokens / max(documents, 1) if sweeps == "auto" else 0.0
+    if counts == "auto":
+        counts = counts_of(tokens, model.topics)
     if heat == "auto":
-        heat = heat_of(tokens) if sweeps == "auto" else 1.0
+        heat = heat_of(tokens)
     if sweeps == "auto":
         sweeps = sweeps_of(tokens)
     if heat > 1.0 and (kept is None or passes):
@@ -103,4 +122,4 @@ def fresh_topics(model: LDASettings, kept: KeptTopics | None, documents: int) ->
             f"a pass that draws topics afresh makes {model.burn_in + sweeps} sweeps, and alpha is "
             f"{heat:g} times as large at first: see `sweeps` and `heat`"
         )
-    return FreshPasses(sweeps, heat, passes)
+    return FreshPasses(sweeps, heat, passes, counts == "expected")

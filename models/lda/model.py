@@ -18,6 +18,7 @@ from blocklearn.datasources import DataSource
 from blocklearn.matcache import (
     Mat,
     Row,
+    Rows,
     Sparse,
     Table,
     colsum,
@@ -29,7 +30,7 @@ from blocklearn.matcache import (
     split_tokens,
     total,
 )
-from blocklearn.matcache.operations.sampling import sample_topics
+from blocklearn.matcache.operations.sampling import sample_theta, sample_topics
 from blocklearn.optimizers import Meaning, SparseEstimate
 
 from ..inputs import Block, Randomness, Shapes
@@ -142,36 +143,47 @@ class LDA(LDASettings):
 
         Kept assignments change counts instead, of which `end_pass` makes lambda.
         """
-        X, theta, priors = block.X, self.theta, self.priors
+        priors = self.priors
         priors.begin()
         if self.kept is not None and block.phase >= self.kept.first:
             sweeps = self.burn_in + self.fresh.sweeps
             self.kept.redraw(block, self.lam, priors.eta, priors.alpha, sweeps)
             return
         self.scale.set(block.whole_rows / max(block.rows, 1))
-        if self.inference == "gibbs" and block.phase >= min(self.warm, 1):
-            X, alpha = self._tempered(block)
-            X, phi = self._topics_drawn(X)
-            rounds = {"burn": self.burn_in, "save": self.fresh.sweeps}
-            drawn = sample_topics(X, phi, alpha, block.row_ids, block.key, **rounds)
-            statistics = drawn.counts(self.topics)
-            if self.column_sums:
-                self.updates["lambda"] = SparseEstimate(X, None, statistics, self.scale)
-                return
-        else:
-            vb = self.inference == "vb"
-            theta <<= 1.0
-            X, phi = self._topics_of(X, geometric=vb)
-            infer, iterations = (infer_vb, 5) if vb else (infer_cvb0, 10)
-            ratio = infer(X, theta, phi, priors.alpha, self.inner_iterations or iterations)
-            if self.inference != "gibbs":
-                found = priors.of_block(X, ratio, theta, phi, self.lam, collapsed=not vb)
-                self.updates.update(found)
-            if self.column_sums:
-                self.updates["lambda"] = SparseEstimate(ratio, theta, phi, self.scale)
-                return
-            statistics = phi * (ratio.T @ theta)
+        samples = self.inference == "gibbs" and block.phase >= min(self.warm, 1)
+        entries, rows, table = self._sampled(block) if samples else self._inferred(block)
+        if self.column_sums:
+            self.updates["lambda"] = SparseEstimate(entries, rows, table, self.scale)
+            return
+        statistics = table if rows is None else table * (entries.T @ rows)
         self.updates["lambda"] = self.with_terms(priors.eta + self.scale * statistics, block)
+
+    def _inferred(self, block: Block) -> tuple[Sparse, Rows, Table]:
+        """Return ratios, theta and phi of the variational inferences."""
+        theta, priors, vb = self.theta, self.priors, self.inference == "vb"
+        theta <<= 1.0
+        X, phi = self._topics_of(block.X, geometric=vb)
+        infer, iterations = (infer_vb, 5) if vb else (infer_cvb0, 10)
+        ratio = infer(X, theta, phi, priors.alpha, self.inner_iterations or iterations)
+        if self.inference != "gibbs":
+            found = priors.of_block(X, ratio, theta, phi, self.lam, collapsed=not vb)
+            self.updates.update(found)
+        return ratio, theta, phi
+
+    def _sampled(self, block: Block) -> tuple[Sparse, Rows | None, Table]:
+        """Return ratios, theta and phi, or X, None and the counts of drawn topics.
+
+        theta is the mean over sweeps. Ratios with it give the topics that tokens are expected to
+        have, which vary less than drawn ones, and are a bit sharper: a token counts in its theta.
+        """
+        X, alpha = self._tempered(block)
+        X, phi = self._topics_drawn(X)
+        ids, key, burn, save = block.row_ids, block.key, self.burn_in, self.fresh.sweeps
+        if not self.fresh.expected:
+            drawn = sample_topics(X, phi, alpha, ids, key, burn=burn, save=save)
+            return X, None, drawn.counts(self.topics)
+        theta = sample_theta(X, phi, alpha, ids, key, burn=burn, save=save)
+        return infer_cvb0(X, theta, phi, alpha, 0), theta, phi
 
     def _tempered(self, block: Block) -> tuple[Sparse, Row]:
         """Return counts and alpha. Alpha is larger at first, and m topics of a token multiply both.

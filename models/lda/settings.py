@@ -32,6 +32,7 @@ from .long_documents import (
     PASSES_OF_LONG,
     PASSES_OF_MEDIUM,
     SHORT,
+    counts_of,
     fresh_passes_of,
     heat_of,
     sweeps_of,
@@ -129,6 +130,13 @@ class LDASettings(Model):
         description="gibbs: times alpha in the first pass that draws topics afresh; it falls to "
         f"alpha in later ones. auto: {HEAT:g} where `sweeps: auto` finds long documents, else 1",
     )
+    fresh_counts: Literal["drawn", "expected", "auto"] = Field(
+        "auto",
+        description="gibbs: which topics of tokens count in passes that draw them afresh: those "
+        "drawn, or those expected, given the mean of a document's topics over the sweeps. auto: "
+        f"expected up to {FEW} topics if documents are known to have {MEDIUM:g} to {LONG:g} tokens "
+        "on average, which finds topics sooner, and `sweeps` is auto; else drawn",
+    )
     kept_sweeps: Annotated[int, Ge(1), Lt(2**31)] | Literal["auto"] = Field(
         "auto",
         description="gibbs with kept assignments: sweeps in each pass after their first one. auto: "
@@ -194,16 +202,18 @@ class LDASettings(Model):
         """Return the model with assignments that are fresh in short runs, if they are "auto".
 
         A run that resumes keeps its sweeps and fresh passes. An earlier version began with 9 sweeps
-        where none were given.
+        where none were given, and counted drawn topics.
         """
         decided = self.sweeps != "auto" and "sweeps" not in self.model_fields_set
-        if decided or "auto" not in (self.sweeps, self.heat, self.kept_sweeps):
+        if decided or "auto" not in (self.sweeps, self.heat, self.fresh_counts, self.kept_sweeps):
             return self  # its data, the run that resumes, or the run that recorded it, decided
         learns = "auto" in (self.alpha, self.eta)
         fields: dict[str, object] = {}
         if begun is not None:
             own = {"sweeps", "heat", "fresh_passes", "kept_sweeps"} - self.model_fields_set
             fields |= {name: begun.get(name, getattr(self, name)) for name in own}
+            if "fresh_counts" not in self.model_fields_set:
+                fields["fresh_counts"] = begun.get("fresh_counts", "drawn")
         fresh = passes < MANY_PASSES if begun is None else begun.get("assignments") == "fresh"
         if self.assignments == "auto" and fresh and not learns and self.topics <= MOST_FRESH:
             fields["assignments"] = "fresh"
@@ -225,6 +235,8 @@ class LDASettings(Model):
         fields: dict[str, object] = {"sweeps": sweeps_of(tokens)}
         if self.heat == "auto":
             fields["heat"] = heat_of(tokens)
+        if self.fresh_counts == "auto":
+            fields["fresh_counts"] = counts_of(tokens, self.topics)
         others: dict[str, object] = {"warm_up": 0} if tokens >= LONG else {}
         first = fresh_passes_of(tokens, self.topics, passes)
         if first and "assignments" not in given and rows_last(source):

@@ -242,8 +242,10 @@ def test_what_auto_means() -> None:
     assert (many.assignments, many.warm_up) == ("auto", 0)
     assert LDA(alpha="auto").for_run(10).assignments == "auto"
     assert LDA(assignments="kept").for_run(10).assignments == "kept"
-    assert LDA().for_run(100, {"assignments": "fresh"}) == few
-    assert LDA().for_run(10, {"assignments": "auto"}) == many
+    counted = {"fresh_counts": "auto"}
+    assert LDA().for_run(100, {"assignments": "fresh"} | counted) == few
+    assert LDA().for_run(10, {"assignments": "auto"} | counted) == many
+    assert LDA().for_run(10, {"assignments": "auto"}).fresh_counts == "drawn"  # by earlier versions
 
 
 def test_runs_that_began_with_other_sweeps_keep_them() -> None:

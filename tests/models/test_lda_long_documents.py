@@ -48,7 +48,7 @@ def documents(tokens: float) -> sp.csr_array:
     rng = np.random.default_rng(0)
     X = rng.multinomial(int(tokens), rng.dirichlet(np.full(20, 0.3), 30)).astype(np.float32)
     X[0, 0], X[1, 0] = X[0, 0] + 5, max(X[1, 0] - 5, 0)
-    X[2, 0] += 30 * tokens - X.sum()
+    X[2, X[2].argmax()] += 30 * tokens - X.sum()
     return sp.csr_array(X)
 
 
@@ -113,6 +113,7 @@ def test_runs_of_some_passes_keep_topics() -> None:
         "kept_sweeps": KEPT_SWEEPS,
         "sweeps": FEWEST,
         "heat": HEAT,
+        "fresh_counts": "drawn",
     }
     given = trained(LONG, PASSES_OF_LONG, **like)
     assert (auto.model.assignments, auto.model.kept_sweeps) == ("auto", KEPT_SWEEPS)
@@ -145,6 +146,37 @@ def test_runs_of_more_passes_keep_topics_of_documents_of_medium_length() -> None
     assert chosen(PASSES_OF_MEDIUM, LONG - 1).assignments == "auto"
     assert chosen(PASSES_OF_MEDIUM, topics=FEW + 1).assignments == "fresh"
     assert chosen(PASSES_OF_MEDIUM, assignments="fresh").assignments == "fresh"
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize(
+    ("tokens", "counts"), [(MEDIUM, "expected"), (LONG - 1, "expected"), (MEDIUM - 1, "drawn")]
+)
+def test_expected_topics_count_in_documents_of_medium_length(
+    kept: bool, tokens: float, counts: str
+) -> None:
+    """Whether topics are kept later, and tell the lengths, or never are."""
+    options = {"assignments": "kept" if kept else "fresh", "warm_up": 0}
+    auto = trained(tokens, 2, **options)
+    found = {
+        each: trained(tokens, 2, fresh_counts=each, **options).parameter("lambda")
+        for each in ("drawn", "expected")
+    }
+    np.testing.assert_array_equal(auto.parameter("lambda"), found[counts])
+    assert (found["drawn"] != found["expected"]).any()
+    for lam in found.values():  # each token counts once
+        np.testing.assert_allclose(lam.sum(axis=1), found["drawn"].sum(axis=1), rtol=1e-5)
+
+
+def test_drawn_topics_count_if_sweeps_are_given_or_topics_are_many() -> None:
+    for kept in ("kept", "fresh"):
+        options = {"assignments": kept, "warm_up": 0}
+        auto, drawn = (
+            trained(MEDIUM, 2, sweeps=3, fresh_counts=each, **options) for each in ("auto", "drawn")
+        )
+        np.testing.assert_array_equal(auto.parameter("lambda"), drawn.parameter("lambda"))
+    assert long_documents.counts_of(MEDIUM, FEW) == "expected"
+    assert long_documents.counts_of(MEDIUM, FEW + 1) == "drawn"
 
 
 def test_rows_stay_with_their_replicas_if_the_data_decide_to_keep_topics() -> None:
@@ -295,7 +327,8 @@ def test_a_run_of_the_command_records_what_was_chosen(
     like: dict[str, Any] = {"assignments": "fresh"}
     if some == 2:
         like = {"assignments": "kept", "fresh_passes": 1, "kept_sweeps": KEPT_SWEEPS}
-    given = run("whole", 3, warm_up=0, sweeps=FEWEST, heat=HEAT, **like)
+    like |= {"warm_up": 0, "sweeps": FEWEST, "heat": HEAT, "fresh_counts": "drawn"}
+    given = run("whole", 3, **like)
     fields = given.model.model_dump()
     assert chosen.model.model_dump() == fields | ({"assignments": "auto"} if some == 2 else {})
     np.testing.assert_array_equal(chosen.parameter("lambda"), given.parameter("lambda"))
@@ -332,7 +365,8 @@ def test_a_run_that_had_no_choice_of_its_data_resumes_as_it_was(tmp_path: Path) 
     ids=["shorter", "shorter and never kept", "kept from the start"],
 )
 def test_others_are_swept_as_before(tokens: float, same: int, options: dict[str, Any]) -> None:
-    auto, given = (trained(tokens, 3, **options, **each) for each in ({}, {"sweeps": same}))
+    like = {"sweeps": same, "fresh_counts": "expected"}
+    auto, given = (trained(tokens, 3, **options, **each) for each in ({}, like))
     np.testing.assert_array_equal(auto.parameter("lambda"), given.parameter("lambda"))
     assert not any("afresh makes" in note for note in auto.model.notes)
 

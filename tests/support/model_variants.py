@@ -58,6 +58,7 @@ VARIANTS: dict[str, dict[str, Variant]] = {
         "cvb0": Variant(LDA(topics=3, inference="cvb0", inner_iterations=3)),
         "wide": Variant(LDA(topics=3, inference="vb", inner_iterations=3), None, "wide"),
         "gibbs": Variant(LDA(topics=3, inference="gibbs", sweeps=2)),
+        "expected": Variant(LDA(topics=3, sweeps=2, assignments="fresh", fresh_counts="expected")),
         "same": Variant(LDA(topics=3, inference="gibbs", sweeps=2, same=[1, 2], heat=4.0)),
         "kept": Variant(LDA(topics=3, assignments="kept", warm_up=1, fresh_passes=0, sweeps=2)),
         "priors": Variant(LDA(topics=3, inference="cvb0", inner_iterations=3, eta=PRIORS)),
