@@ -15,18 +15,25 @@ NO_TARGETS = "no_validation"  # as scikit-learn's function writes it
 SPARSE = (sp.csr_array, sp.csr_matrix)
 
 
-def validated(estimator: Any, X: Any, y: Any = NO_TARGETS, **options: Any) -> Any:
+def validated(
+    estimator: Any, X: Any, y: Any = NO_TARGETS, *, reset: bool = True, **options: Any
+) -> Any:
     """Return X, or X and y, as scikit-learn's `validate_data` does, with the same errors.
 
-    scikit-learn takes longer to find out what an array is than a prediction of hundreds of rows. So
-    arrays that it would return as they are, are recognised here. It then checks only the names and
-    the number of columns.
+    scikit-learn takes longer to find out what an array is, and that its columns have no names, than
+    a prediction of hundreds of rows. So arrays that it would return as they are, are recognised
+    here. It is asked about them only where the estimator knows names, or another number of columns.
 
-    options: `reset`, `dtype`, `accept_sparse`, `ensure_min_samples`, `ensure_non_negative`,
-    `multi_output` and `y_numeric`.
+    options: `dtype`, `accept_sparse`, `ensure_min_samples`, `ensure_non_negative`, `multi_output`
+    and `y_numeric`.
     """
     good = passes(X, **options) and (y is NO_TARGETS or targets_pass(y, X.shape[0]))
-    return validate_data(estimator, X, y, skip_check_array=good, **options)
+    if good and not hasattr(estimator, "feature_names_in_"):
+        if reset:
+            estimator.n_features_in_ = X.shape[1]
+        if getattr(estimator, "n_features_in_", None) == X.shape[1]:
+            return X if y is NO_TARGETS else (X, y)
+    return validate_data(estimator, X, y, reset=reset, skip_check_array=good, **options)
 
 
 def passes(

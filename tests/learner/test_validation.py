@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 
@@ -62,7 +63,7 @@ def test_what_is_in_order_is_returned_as_it_is(
     found = validated(estimator, *given, reset=True, **options)
     for one, other in zip(found if len(given) == 2 else [found], given, strict=True):
         assert one is other
-    assert looked == [False] and estimator.n_features_in_ == 3
+    assert looked == [] and estimator.n_features_in_ == 3
 
 
 @pytest.mark.parametrize(
@@ -115,3 +116,13 @@ def test_columns_are_counted_all_the_same(looked: list[bool]) -> None:
     with pytest.raises(ValueError, match="X has 2 features, but KMeans is expecting 3"):
         estimator.predict(ROWS[:, :2].astype(np.float32))
     assert looked == [True, False]
+
+
+def test_names_of_columns_are_compared_all_the_same(looked: list[bool]) -> None:
+    estimator, rows = bl.KMeans(2, max_iter=1, random_state=0), np.repeat(ROWS, 5, axis=0)
+    estimator.fit(pd.DataFrame(rows, columns=["a", "b", "c"]))
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        estimator.predict(ROWS.astype(np.float32))
+    estimator.fit(rows.astype(np.float32))
+    assert not hasattr(estimator, "feature_names_in_")
+    assert looked == [True, False, False]
