@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -54,7 +55,8 @@ class RowOrder:
         self.blocks, self.parts = -(-rows // block_rows), parts
         self.fixed = shuffle is not True
         items = self.blocks if shuffle == "blocks" else rows if shuffle else 0
-        self._orders = PassOrders(items, self._permute)  # of rows or of blocks
+        size = 1 if self.fixed else block_rows
+        self._orders = PassOrders(items, partial(permute, seed, size, parts))  # of rows or blocks
         self._dealt = np.empty(0, np.int64)
         if shuffle == "blocks":
             self._dealt = np.empty(rows, np.int64)
@@ -107,10 +109,11 @@ class RowOrder:
             lengths = lengths[self._dealt]
         return max(1, int(np.add.reduceat(lengths, range(0, self.rows, self.block_rows)).max()))
 
-    def _permute(self, pass_: int, into: npt.NDArray[np.int64]) -> None:
-        """Fill `into` with the order of a pass."""
-        shuffle_rows(self.seed, pass_, into)
-        deal(into, 1 if self.fixed else self.block_rows, self.parts)
+
+def permute(seed: int, size: int, parts: int, pass_: int, into: npt.NDArray[np.int64]) -> None:
+    """Fill `into` with the order of a pass, of rows or of blocks: see `deal`."""
+    shuffle_rows(seed, pass_, into)
+    deal(into, size, parts)
 
 
 def shuffle_rows(seed: int, pass_: int, into: npt.NDArray[np.int64]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,18 @@ def test_an_order_is_drawn_from_philox_with_its_seed_and_pass_as_the_key(
     philox = np.random.Philox(key=np.array(key, np.uint64))
     np.random.Generator(philox).shuffle(expected)
     np.testing.assert_array_equal(order, expected)
+
+
+def test_an_order_is_freed_when_nobody_holds_it() -> None:
+    order = RowOrder(ITEMS, 10, True, 3)
+    order.rows_of(0, 0, np.empty(10, np.int64))
+    freed = weakref.ref(order)
+    gc.disable()  # a cycle would wait for the collector
+    try:
+        del order
+        assert freed() is None
+    finally:
+        gc.enable()
 
 
 def made(monkeypatch: pytest.MonkeyPatch, make: Any = None) -> tuple[PassOrders, list[int]]:
