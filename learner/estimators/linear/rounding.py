@@ -14,6 +14,7 @@ from ..scikit import CALLER, DataConversionWarning
 
 LOOKED_AT = 64, 256  # rows, evenly spaced: of all columns, then of those that seem to lose
 MOST_LOST = 1e-4  # of the variance of a column
+FAR, LEAST = 1e-3, 1e-36  # range of so few rows, relative and absolute, beyond which none is lost
 CONSTANT = 1e-14  # deviation relative to the mean: less is rounding of float64, as of 0.1 + 0.2
 
 
@@ -55,6 +56,10 @@ def _warn(who: str, what: str, table: Any) -> None:
 
 def _lost(exact: Array) -> NDArray[np.bool_]:
     """Return which columns lose too much in float32."""
+    low, high = exact.min(axis=0), exact.max(axis=0)
+    near = np.asarray(high - low <= FAR * np.maximum(high, -low) + LEAST)
+    if not near.any():
+        return near
     with np.errstate(all="ignore"):  # what float32 cannot hold at all is refused later
         variance = exact.var(axis=0)
         lost = (exact - exact.astype(np.float32)).var(axis=0)
