@@ -7,7 +7,7 @@ numbers are float64. BLAS has one thread, as for products: their number would ch
 from __future__ import annotations
 
 import ctypes
-from ctypes import c_char, c_char_p, c_int, c_void_p, py_object, pythonapi
+from ctypes import byref, c_char_p, c_double, c_int, c_void_p, py_object, pythonapi
 from functools import cache
 from typing import Any
 
@@ -45,19 +45,19 @@ def prepare(*names: str) -> None:
 def _call(name: str, *args: Any) -> None:
     """Call a routine.
 
-    args: arrays, whole numbers, and letters as bytes.
+    args: arrays, numbers, and letters as bytes.
     """
-    held = [arg if isinstance(arg, np.ndarray) else _number(arg) for arg in args]
-    addresses = [
-        value.ctypes.data if isinstance(value, np.ndarray) else ctypes.addressof(value)
-        for value in held
-    ]
     with one_thread:
-        _routine(name)(*addresses)
+        _routine(name)(*map(_address, args))
 
 
-def _number(arg: int | bytes) -> Any:
-    return c_char(arg) if isinstance(arg, bytes) else c_int(arg)
+def _address(arg: Any) -> Any:
+    """Return an argument as ctypes passes its address."""
+    if isinstance(arg, np.ndarray):
+        return arg.ctypes.data
+    if isinstance(arg, bytes):
+        return arg
+    return byref(c_double(arg) if isinstance(arg, float) else c_int(arg))
 
 
 def _factorize(name: str, *args: Any) -> bool:
@@ -107,9 +107,9 @@ def triangular(what: str, a: Array, out: Array, *, left: bool, lower: bool, turn
     name = "dtrmm" if what == "product" else "dtrsm"
     side = b"R" if left else b"L"  # of the transposed matrices
     part = b"U" if lower != turned else b"L"
-    one, (rows, columns) = np.ones(1), out.shape
+    rows, columns = out.shape
     letters = (side, part, b"T" if turned else b"N", b"N")
-    _call(name, *letters, columns, rows, one, a, len(a), out, columns)
+    _call(name, *letters, columns, rows, 1.0, a, len(a), out, columns)
 
 
 def solve(a: Array, out: Array, turned: Array, pivots: Array) -> None:
