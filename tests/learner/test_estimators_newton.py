@@ -29,7 +29,7 @@ from blocklearn.learner.estimators.base import LearnerEstimator
 from blocklearn.learner.estimators.linear import hessians
 from blocklearn.learner.estimators.linear.dual import DualProblem, may_ascend
 from blocklearn.learner.estimators.linear.newton import NewtonProblem
-from blocklearn.learner.estimators.linear.refining import Seen
+from blocklearn.learner.estimators.linear.seen import Seen
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 6)).astype(np.float32)

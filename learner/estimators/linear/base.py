@@ -28,10 +28,10 @@ from ..scikit import CALLER, ConvergenceWarning, check_is_fitted
 from ..sparse_scores import sparse_scores
 from ..validation import validated
 from .dual import DualProblem, by_dual
-from .gaps import refuse_gaps
+from .gaps import check_count, refuse_gaps
 from .newton import by_newton
-from .refining import Seen, check_count, refine
 from .rounding import warn_of_rounding
+from .seen import Seen
 from .units import IN_UNITS_OF_Y, Units, largest_of, unusual, usable
 
 if TYPE_CHECKING:
@@ -175,12 +175,12 @@ class LinearEstimator(LinearParameters, LearnerEstimator):
     def _solve(self, X: Any, Y: Any, sample_weight: Any, y: Any) -> Self:
         """Fit the targets Y, which are y in the form that a model learns."""
         told = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
-        optimizer = self._solver(passes=True)
         data = with_weights(X, Y, sample_weight)
         found, ends = by_dual(self, data, told), self.loss not in KINKED
         if found is None and self._linear and usable(data):
             found = by_newton(self, data, told)
             ends |= found is not None  # also at kinks
+        optimizer = None if found is not None else self._solver(passes=True)
         full_pass = found is not None or (optimizer is not None and optimizer.steps_by_pass)
         if found is not None:
             self._seen, converged = found
@@ -214,6 +214,8 @@ class LinearEstimator(LinearParameters, LearnerEstimator):
         check_count(self, data[1])
         seen, own = self._seen, optimizer is None
         if seen is not None and own and usable(data) and not self._checked_alpha() * self.l1_ratio:
+            from .refining import refine  # imports L-BFGS, which fits in memory do not need
+
             self._seen = refine(self, seen, data)
             return self
         super()._go_on(data, optimizer, of_rows)

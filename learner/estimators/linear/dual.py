@@ -17,7 +17,7 @@ from blocklearn.models.glm.solvers.dual_problem import NUMBERS, Link, Problem
 
 from .hessians import better_dense, keeps_scores, worth_hessian
 from .passes import by_passes
-from .refining import Seen
+from .seen import Seen
 from .units import Units
 
 if TYPE_CHECKING:

@@ -1,13 +1,16 @@
-"""Refuse targets with rows that have no value."""
+"""Refuse targets with rows that have no value, or of another number than before."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..base import Array
+
+if TYPE_CHECKING:
+    from .base import LinearEstimator
 
 
 def refuse_gaps(y: Any) -> None:
@@ -43,3 +46,14 @@ def absent(values: Array) -> Array:
     if values.dtype.kind in "mM":
         return np.isnat(values)
     return np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, np.bool_)
+
+
+def check_count(estimator: LinearEstimator, Y: Any) -> None:
+    """Raise ValueError if Y [n] or [n x targets] has another number of targets than before."""
+    count = 1 if Y.ndim == 1 else Y.shape[1]
+    known = np.size(estimator.intercept_) if estimator._has_begun() else count
+    if count != known:
+        raise ValueError(
+            f"{type(estimator).__name__}: y has {count} targets, but had {known} before: "
+            "partial_fit needs the same ones. Call fit to begin anew."
+        )

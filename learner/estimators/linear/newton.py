@@ -39,7 +39,7 @@ from .hessians import (
 )
 from .moments import Moments
 from .passes import by_passes
-from .refining import Seen
+from .seen import Seen
 
 if TYPE_CHECKING:
     from .base import LinearEstimator

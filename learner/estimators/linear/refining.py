@@ -15,7 +15,6 @@ implicit steps.)
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,8 +27,8 @@ from blocklearn.optimizers import LBFGS
 from ...training.states.state import State
 from ..base import rows_of
 from ..parameters import tolerance_of, whole
-from ..row_weights import in_float64
 from .moments import Moments, Numbers
+from .seen import Seen
 from .units import IN_UNITS_OF_Y, Units
 
 if TYPE_CHECKING:
@@ -69,31 +68,6 @@ class Anchored(LBFGS):
         return f, self.dot(self.sum, self.d), self.dot(self.sum, self.sum) ** 0.5
 
 
-@dataclass(frozen=True)
-class Seen:
-    """What is known of the rows that a linear estimator has learned from."""
-
-    columns: Moments
-    targets: Moments
-
-    @classmethod
-    def of(cls, X: Any, Y: Any, weights: Any = None) -> Seen:
-        """Return the moments of X and Y, the targets as a model learns them."""
-        w = in_float64(X.shape[0], weights)
-        return cls(Moments.of(X, w), Moments.of(Y, w))
-
-    def merged(self, other: Seen) -> Seen:
-        """Return what is known of the rows of both."""
-        return Seen(self.columns.merged(other.columns), self.targets.merged(other.targets))
-
-    def units(self, *, centred: bool, of_targets: bool) -> Units:
-        """Return units in which columns have size 1, and targets if `of_targets`."""
-        middle, spread = np.zeros_like(self.targets.mean), np.ones_like(self.targets.mean)
-        if of_targets:
-            middle, spread = self.targets.unit(centred=centred)
-        return Units(*self.columns.unit(centred=centred), middle, spread)
-
-
 def bends_of(estimator: LinearEstimator, targets: Moments, units: Units) -> Numbers:
     """Return how the slope of the loss changes with the score, by target.
 
@@ -124,17 +98,6 @@ def bends_of(estimator: LinearEstimator, targets: Moments, units: Units) -> Numb
         found = found * float(shares @ factors)
     bends: Numbers = np.maximum(found, LEAST)
     return bends
-
-
-def check_count(estimator: LinearEstimator, Y: Any) -> None:
-    """Raise ValueError if Y [n] or [n x targets] has another number of targets than before."""
-    count = 1 if Y.ndim == 1 else Y.shape[1]
-    known = np.size(estimator.intercept_) if estimator._has_begun() else count
-    if count != known:
-        raise ValueError(
-            f"{type(estimator).__name__}: y has {count} targets, but had {known} before: "
-            "partial_fit needs the same ones. Call fit to begin anew."
-        )
 
 
 def refine(estimator: LinearEstimator, seen: Seen, data: Any) -> Seen:

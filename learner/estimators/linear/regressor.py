@@ -196,9 +196,10 @@ class GLMRegressor(RegressorMixin, LinearEstimator):
     def _warn_of_steps(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Warn where steps have not suited the data: the result is no better than a constant."""
         own = isinstance(self.solver, str) and self.solver in ("auto", "newton")
+        if sp.issparse(y) or (own and self._seen is not None):
+            return
         optimizer = self._solver(passes=True)
-        by_pass = optimizer is not None and optimizer.steps_by_pass
-        if sp.issparse(y) or (own and (by_pass or self._seen is not None)):
+        if own and optimizer is not None and optimizer.steps_by_pass:
             return
         every = slice(None, None, -(-len(y) // LOOKED_AT))
         weights = weights_of(y.shape[0], sample_weight)[every]

@@ -7,37 +7,21 @@ scale, and the objective stays as it is: W' has an L2 penalty of its own for eac
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
-from pydantic import Field
-
-from blocklearn.mixins import Mixin
 
 from ..base import Array
 from ..row_weights import in_float64
 from .moments import Moments, Numbers
 
+if TYPE_CHECKING:
+    from .penalty_by_feature import PenaltyByFeature
+
 USUAL = 1e-4, 10.0  # sizes of the largest value that need no other units
 IN_UNITS_OF_Y = ("squared_error", "huber", "quantile")  # losses whose predictions are scores
 FLOAT32 = float(np.finfo(np.float32).max)
-
-
-class PenaltyByFeature(Mixin):
-    """An L2 penalty with a weight for each entry of W: [features x 1] or [features x targets]."""
-
-    kind: Literal["penalty by feature"] = "penalty by feature"
-    weights: Any = Field(exclude=True)
-
-    @property
-    def l2(self) -> Any:
-        """The weights."""
-        return self.weights
-
-    def scores(self) -> dict[str, Any]:
-        """Return nothing: it is part of the model's own penalty."""
-        return {}
 
 
 @dataclass(frozen=True)
@@ -92,6 +76,8 @@ class Units:
 
         power: how the loss grows with the spread: 2 for squares, 1 for absolute errors.
         """
+        from .penalty_by_feature import PenaltyByFeature  # a class that few fits need
+
         by_target = self.spread[None] ** (2 - power)
         return PenaltyByFeature(weights=l2 * by_target / self.scale[:, None] ** 2)
 
