@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.learner.errors import DivergedError
+from blocklearn.learner.estimators.base import LearnerEstimator
 from tests.support.often import first_often
 
 decomposition = pytest.importorskip("sklearn.decomposition", reason="needs scikit-learn")
@@ -52,6 +53,37 @@ def test_directions_without_variance_are_whitened_to_numbers() -> None:
 def test_more_components_than_features_are_named(kind: Any) -> None:
     with pytest.raises(ValueError, match=r"n_components=21: must be at most .* n_features=20"):
         kind(21).fit(X)
+
+
+@pytest.mark.parametrize("far", [0.0, 1e4])
+def test_few_columns_of_dense_rows_need_no_learner(
+    far: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(LearnerEstimator, "_learner")
+    rows = (X + far).astype(np.float32)
+    ours, theirs = bl.PCA(3).fit(rows), decomposition.PCA(3).fit(rows.astype(float))
+    assert ours.n_iter_ == 1 and ours.n_samples_seen_ == 90
+    np.testing.assert_allclose(np.abs(ours.components_), np.abs(theirs.components_), atol=2e-6)
+    np.testing.assert_allclose(ours.mean_, theirs.mean_, rtol=1e-6)
+    for name in ("explained_variance_", "explained_variance_ratio_", "singular_values_"):
+        np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=2e-6)
+    short = bl.TruncatedSVD(3).fit(rows)
+    lengths = np.linalg.svd(rows.astype(float), compute_uv=False)[:3]
+    np.testing.assert_allclose(short.singular_values_, lengths, rtol=1e-5)
+    largest = np.take_along_axis(short.components_, abs(short.components_).argmax(1)[:, None], 1)
+    assert (largest > 0.0).all()
+
+
+def test_directions_beyond_the_rank_have_length_0() -> None:
+    found = bl.PCA(3).fit(np.outer(np.arange(9.0), [1, 2, 3]) + 5.0)
+    assert found.singular_values_[0] > 1.0 and not found.singular_values_[1:].any()
+    np.testing.assert_allclose(found.components_ @ found.components_.T, np.eye(3), atol=1e-6)
+
+
+def test_threads_do_not_change_the_bits_of_few_columns() -> None:
+    rows = np.random.default_rng(0).normal(size=(50_000, 100)).astype(np.float32)
+    one, two = (bl.PCA(2, n_jobs=threads).fit(rows).components_ for threads in (1, 2))
+    np.testing.assert_array_equal(one, two)
 
 
 def test_exact_components_of_rows_far_from_0_need_a_second_pass() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -16,16 +17,20 @@ from blocklearn.models import SVD
 from blocklearn.models.svd import LEAST
 
 from ...training.inputs.texts import refuse_texts
+from ...training.states.state import State
 from ..base import Array, LearnerEstimator, Tensors
-from ..constraints import COUNT, Rule
+from ..callbacks import telling
+from ..constraints import COUNT, Rule, check_parameters
 from ..constructor import estimator
 from ..dense_scores import dense_scores
-from ..parameters import configured
+from ..linear.passes import Progress
+from ..parameters import configured, seed_of, whole
 from ..parts import threads_for
 from ..scikit import check_is_fitted, with_callbacks
 from ..sparse_scores import sparse_scores
 from ..transformer import Transformer
 from ..validation import validated
+from .gram import directions, worth_gram
 
 FAR = 1e4  # times the variance, squares of means that leave float32 three digits of it
 SUMS = ("means", "sum_of_squares", "rows")
@@ -36,6 +41,8 @@ class Directions(Transformer, LearnerEstimator):
 
     n_components: int | None
     n_oversamples: int
+    exact: bool
+    max_iter: int
     least_rows: ClassVar[int] = 1
 
     @with_callbacks
@@ -43,7 +50,7 @@ class Directions(Transformer, LearnerEstimator):
         """Train on X, from scratch; y is ignored."""
         X = self._check(X, reset=True)
         self._k = min(X.shape) if self.n_components is None else self.n_components
-        return self._fit(X, {"X": X})
+        return self if self._fit_at_once(X) else self._fit(X, {"X": X})
 
     def transform(self, X: Any) -> Array:
         """Return the rows in the directions, float32 [n x components]."""
@@ -81,6 +88,29 @@ class Directions(Transformer, LearnerEstimator):
             )
         return found
 
+    def _fit_at_once(self, X: Any) -> bool:
+        """Train by X'X, without a learner; return False where a learner has to do it."""
+        check_parameters(self)
+        model, passes = self._model(), whole(self, "max_iter")
+        if sp.issparse(X) or resolve(self.device) != "cpu":
+            return False
+        if not (self.exact or worth_gram(X.shape, model.components + model.oversampling, passes)):
+            return False
+        begun, threads = time.perf_counter(), threads_for(X.size, self.n_jobs)
+        found = directions(X, model.components, centred=model.center, threads=threads)
+        if found is None:
+            return False
+        with telling(self, {"X": X}, 1, self._learned) as hooks:
+            for hook in hooks:
+                hook.start(found.__getitem__, Progress(1))
+                hook.pass_end(found.__getitem__, Progress(1))
+            for name, value in self._learned(found.__getitem__).items():
+                setattr(self, name, value)
+            self._seed, self.n_iter_, self.n_samples_seen_ = seed_of(self.random_state), 1, len(X)
+            position = {"pass": 1, "block": 0, "rows": len(X), "best": None}
+            self._keep_stream(State({}, position | {"seconds": time.perf_counter() - begun}))
+        return True
+
     def _coordinates(self, X: Any) -> Array | None:
         """Return rows in the directions, without a learner; None: it has to read X."""
         model, sparse = self._model(), sp.issparse(X)
@@ -112,7 +142,9 @@ class TruncatedSVD(Directions):
     ----------
         n_components: number of directions.
         n_oversamples: further directions while training: more need fewer passes.
-        exact: whether X.T X itself is summed up: for few features, 1,000 or so.
+        exact: whether X.T X itself is summed up: for few features, 1,000 or so. `fit` does so, too,
+            where X is dense, on the CPU, and X.T X takes no longer than the passes: that is one
+            pass, in float64.
         max_iter: passes. All of them are made, if not `exact`; there is no tolerance.
         batch_size: rows of a block, at most. None: about 8 blocks a pass.
         random_state: seed.

@@ -62,11 +62,12 @@ class DenseRows:
 
         return self._summed(pool, add, [(self.features + 1,)], self._size)[0]
 
-    def squares(self, q: Array, pool: Pool) -> Array:
-        """Return (X, 1)' diag(q) (X, 1)."""
+    def squares(self, q: Array | None, pool: Pool) -> Array:
+        """Return (X, 1)' diag(q) (X, 1). q: None: 1."""
 
         def add(part: slice, room: Array, into: list[Array]) -> None:
-            add_squares(widened(self._X[part], self.centre, room), q[part], into[0])
+            x = widened(self._X[part], self.centre, room)
+            add_squares(x, None if q is None else q[part], into[0])
 
         wide = self.features + 1
         return self._summed(pool, add, [(wide, wide)], max(4 * wide, self._size))[0]
