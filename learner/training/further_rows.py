@@ -26,13 +26,15 @@ MOST_BYTES = 2**26  # of the block, which stays in memory
 def further_rows(learner: ModelInUse, before: Team | None) -> FurtherRows | None:
     """Return what trains on more rows such as those that a learner has just trained on.
 
-    None: its replicas were made for these rows, or are several; rows have states; a pass is more
-    than one over a matrix as it is; or blocks are large.
+    None: its replicas were made for these rows, or are several; states are not those of rows; a
+    pass is more than one over a matrix as it is; or blocks are large.
 
     before: its replicas before that.
     """
     team, source = learner.team, learner.data.train
-    if team is None or team is not before or team.total > 1 or team.first.model.states:
+    if team is None or team is not before or team.total > 1:
+        return None
+    if team.first.model.states.keys() - team.first.model.row_states.keys():
         return None
     if type(source) is not MatrixSource or source is not learner.data.given[0]:
         return None
@@ -54,7 +56,12 @@ class FurtherRows:
         self._block = HostBlock(self._room, indexed=indexed, zeros=first.cache.backend.zeros)
 
     def holds(self, state: State, learner: ModelInUse) -> bool:
-        """Return whether the learner is at `state` already, so that nothing has to be restored."""
+        """Return whether the learner is at `state` already, so that nothing has to be restored.
+
+        States of rows are restored: they were left by other rows.
+        """
+        if self._team.first.model.states:
+            return False
         position, progress = state.position, learner.progress
         here = {
             "pass": progress.pass_,

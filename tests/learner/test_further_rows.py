@@ -52,6 +52,7 @@ CASES: dict[str, tuple[Any, Any, Any]] = {
     "blocks": (bl.GLMRegressor(batch_size=32, **SAME), dense, sums),
     "clusters": (bl.KMeans(3, **SAME), dense, None),
     "sparse clusters": (bl.KMeans(3, **SAME), sparse, None),
+    "parts": (bl.NMF(3, **SAME), sparse, None),
     "topics": (bl.LatentDirichletAllocation(3, total_samples=500, **SAME), sparse, None),
     "factors": (bl.FMClassifier(2, **SAME), sparse, labels),
 }
@@ -90,7 +91,7 @@ def same(one: Any, other: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["sparse classes", "numbers", *rarely(*sorted(CASES.keys() - {"numbers"}))]
+    "name", ["sparse classes", "numbers", "parts", *rarely(*sorted(CASES.keys() - {"numbers"}))]
 )
 def test_further_rows_are_learned_as_by_a_new_learner(name: str, quick: list[bool]) -> None:
     made, data, target = CASES[name]
