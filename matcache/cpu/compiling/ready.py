@@ -30,6 +30,7 @@ from ...emit.source import kernel_folder, write_whole
 from .sources import FOLDER, sources
 
 DIGEST = 16  # bytes
+TYPED = 0x503  # flags of arrays: C-contiguous, F-contiguous, aligned and writeable
 KERNELS = "blocklearn.matcache.cpu.kernels"
 _OBJECTS = {
     "PyArray_Type": np.ndarray,
@@ -105,10 +106,8 @@ class Ready:
 def _form(argument: Any) -> Any:
     """Return what the type of an argument depends on."""
     if isinstance(argument, np.ndarray):
-        flags = argument.flags
-        order = flags.c_contiguous, flags.f_contiguous, flags.writeable, flags.aligned
-        return argument.dtype.str, argument.ndim, *order
-    return type(argument).__name__
+        return argument.dtype, argument.ndim, argument.flags.num & TYPED
+    return type(argument)
 
 
 @cache
