@@ -97,7 +97,7 @@ def choose(learner: Learner) -> Choice | None:
     >>> learner = bl.Learner(bl.models.ALS(rank=2, reg="auto"), X, threads=1, verbose=False)
     >>> choice = bl.choose(learner)
     >>> len(choice.tried), learner.model.reg == choice.settings["reg"]
-    (9, True)
+    (10, True)
     """
     model, train = learner.model, learner.train
     undecided = model.undecided

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from ..inputs import ValueMoments
 from ..undecided import Settings
 
-RATINGS = ((2.0, 0.1), (0.0, 0.2), (0.0, 0.1), (0.0, 0.05), (0.0, 0.015), (5.0, 0.05))
+RATINGS = ((0.0, 0.14), (0.0, 0.07), (0.0, 0.28), (0.0, 0.05), (0.0, 0.015), (5.0, 0.05))
 """Pairs of row_reg and reg, over the standard deviation of the ratings."""
 
 NO_FACTORS = 1e4
@@ -29,8 +29,8 @@ UNWEIGHTED = (5.0, 1.0, 2.0, 10.0, 25.0, 100.0)
 BIAS = 2.0
 """The weight of the square of a bias."""
 
-NOISY = 8.0
-"""The same, where ratings have much noise: the best is its variance over that of the biases."""
+OTHER_BIASES = (1.0, 8.0)
+"""The same, where biases explain more, or noise is larger: the best is its variance over theirs."""
 
 
 def ridges_to_try(
@@ -55,11 +55,11 @@ def ridges_to_try(
     return [{**ridge, "bias_reg": BIAS} for ridge in [*found, without_factors(scale)]]
 
 
-def noisy_ridges(values: ValueMoments, best: Mapping[str, object]) -> Settings:
-    """Return values with a larger `bias_reg`: those of `best`, and biases alone."""
-    ridges = best, without_factors(values.std or 1.0)
-    found = [{**ridge, "bias_reg": NOISY} for ridge in ridges]
-    return found[:1] if found[0] == found[1] else found
+def with_other_biases(values: ValueMoments, best: Mapping[str, object]) -> Settings:
+    """Return `best` with other values of `bias_reg`, and biases alone with the largest one."""
+    alone = {**without_factors(values.std or 1.0), "bias_reg": OTHER_BIASES[-1]}
+    found = [{**best, "bias_reg": weight} for weight in OTHER_BIASES]
+    return found if alone in found else [*found, alone]
 
 
 def without_factors(scale: float) -> Mapping[str, object]:

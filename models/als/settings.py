@@ -16,7 +16,7 @@ from ..block_size import BlockSize
 from ..factor_model import FactorModel
 from ..inputs import ValueMoments
 from ..undecided import Settings, Undecided
-from .ridges import noisy_ridges, ridges_to_try
+from .ridges import ridges_to_try, with_other_biases
 
 
 class ALSSettings(FactorModel):
@@ -117,7 +117,7 @@ class ALSSettings(FactorModel):
             return None
         judged_by = "ndcg@10" if self.implicit else "rmse"
         found = Undecided("reg=auto", judged_by, self._ridges_to_try)
-        return replace(found, then=noisy_ridges) if self.has_biases else found
+        return replace(found, then=with_other_biases) if self.has_biases else found
 
     def _ridges_to_try(self, values: ValueMoments | None) -> Settings:
         """Return values of reg, row_reg and bias_reg to choose among."""

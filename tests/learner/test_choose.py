@@ -79,10 +79,13 @@ def test_noisy_ratings_have_biases_with_a_larger_weight() -> None:
 
 def test_candidates_follow_the_scale_of_the_values() -> None:
     """Multiplied ratings have multiplied weights of factors, and the same choice."""
-    one, ten = (bl.choose(learner(ratings(scale=scale))) for scale in (1.0, 10.0))
+    one, ten = (
+        bl.choose(learner(ratings(scale=scale), init_scale=0.01 * scale**0.5))
+        for scale in (1.0, 10.0)
+    )
     assert one is not None and ten is not None
     assert ten.settings["reg"] == pytest.approx(10 * one.settings["reg"], rel=0.01)  # type: ignore[operator]
-    assert ten.settings["bias_reg"] == one.settings["bias_reg"] == 2.0
+    assert ten.settings["bias_reg"] == one.settings["bias_reg"] == 1.0
     for a, b in zip(one.tried, ten.tried, strict=True):
         assert b.score == pytest.approx(10 * a.score, rel=0.02)
 
@@ -184,10 +187,10 @@ def test_runs_keep_what_they_chose(command: Learn, tmp_path: Path) -> None:
     np.savez(tmp_path / "r.npz", user=X.row, item=X.col, rating=X.data)
     (tmp_path / "a.yaml").write_text(CONFIG)
     code, _, told = command("--config", "a.yaml", "--out", "whole")
-    assert code == 0 and "chosen among 9 settings: reg=" in told and "rmse" in told
+    assert code == 0 and "chosen among 10 settings: reg=" in told and "rmse" in told
     tried = json.loads((tmp_path / "whole/tried.json").read_text())
-    assert len({each["score"] for each in tried["tried"]} - {None}) == 9  # other than eval's tenth
-    assert len(tried["tried"]) == 9 and tried["metric"] == "rmse"
+    assert len({each["score"] for each in tried["tried"]} - {None}) == 10  # other than eval's tenth
+    assert len(tried["tried"]) == 10 and tried["metric"] == "rmse"
     settings = parse_file(tmp_path / "whole/config.yaml").plain()["model"]
     assert {name: settings[name] for name in WEIGHTS} == tried["settings"]
     assert "Chosen settings" in (tmp_path / "whole/report.html").read_text()
