@@ -1,4 +1,4 @@
-"""Computes mean and standard deviation of numbers that come part by part."""
+"""Computes sums, means and standard deviations of numbers that come part by part."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -40,3 +40,12 @@ class Moments:
     def deviation(self) -> float:
         """The standard deviation of these numbers; 1 if they are all the same."""
         return float(np.sqrt(self.squares / self.count)) if self.squares else 1.0
+
+
+def weighted_sums(weights: npt.NDArray[Any], table: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return the sum of the rows of `table` [n x k], times `weights` [n]; in float64.
+
+    BLAS has other bits with other numbers of threads, and its threads wait in loops.
+    """
+    found: npt.NDArray[np.float64] = np.einsum("n,nk->k", weights, table, dtype=np.float64)
+    return found

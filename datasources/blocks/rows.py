@@ -9,6 +9,7 @@ from scipy.sparse import issparse
 
 from ..arrays.accept import accept_dense, accept_weights, readable
 from ..arrays.block_shape import MAX_COLUMNS
+from ..arrays.moments import weighted_sums
 from ..arrays.validate import GOOD, check_csr, describe_csr
 from ..errors import DataError
 from .layout import Arrays, Kind
@@ -46,11 +47,11 @@ class Rows:
             weights = arrays["weights"][start:stop].astype(np.float64)
         targets = np.empty((stop - start, 0))
         if self.kind.targets:
-            targets = arrays["targets"][start:stop].astype(np.float64)
+            targets = arrays["targets"][start:stop]
         return Sums(
             values=float(values.sum(dtype=np.float64)),
             weights=float(weights.sum()),
-            targets=(weights @ targets).tolist(),
+            targets=weighted_sums(weights, targets).tolist(),
         )
 
 

@@ -12,6 +12,7 @@ from ..arrays.accept import CSR, accept, accept_weights
 from ..arrays.block_shape import MAX_COLUMNS
 from ..arrays.copy_rows import expand_csr, gather_dense
 from ..arrays.hashing import hash_matrix, hash_numbers
+from ..arrays.moments import weighted_sums
 from ..block import HostBlock
 from ..errors import DataError
 
@@ -114,7 +115,7 @@ class Labels:
             found = np.zeros(self.columns)
             for start in range(0, self.rows, 4096):  # no copy of the whole table in float64
                 part = slice(start, start + 4096)
-                found += weights[part] @ self.targets[part].astype(np.float64)
+                found += weighted_sums(weights[part], self.targets[part])
         else:
             found = np.zeros(0)
         return float(weights.sum()), found.tolist()

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ..arrays.moments import weighted_sums
 from ..errors import DataError
 from .arrays import Fault, null_rows, texts_of
 from .columns import Columns
@@ -111,7 +112,7 @@ class Scan:
             except Fault as fault:
                 raise found.explain(fault) from fault
             weight += float(weights.sum())
-            sums += weights @ table
+            sums += weighted_sums(weights, table)
         return weight, sums.tolist()
 
     def names(self, column: str) -> Any:

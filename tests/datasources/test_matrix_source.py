@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from threadpoolctl import threadpool_limits
 
 from blocklearn.datasources import BlockShape, DataError, HostBlock, MatrixSource
 from blocklearn.datasources.memory.labels import accept_targets
@@ -369,3 +370,14 @@ def test_targets_by_columns_are_copied_and_others_kept() -> None:
     copied = accept_targets(np.asfortranarray(by_rows), 3)
     assert isinstance(copied, np.ndarray) and copied.flags.c_contiguous
     np.testing.assert_array_equal(copied, by_rows)
+
+
+def test_sums_of_targets_have_the_same_bits_with_any_threads_of_blas() -> None:
+    rng = np.random.default_rng(0)
+    targets, weights = rng.normal(size=(2000, 300)).astype(np.float32), rng.random(2000)
+    source = MatrixSource(np.ones((2000, 1)), targets=targets, weights=weights)
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, "blas"):
+            found.append(source.label_sums())
+    assert found[0] == found[1]

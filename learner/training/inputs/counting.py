@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blocklearn.datasources import DataSource, HostBlock
+from blocklearn.datasources.arrays.moments import weighted_sums
 from blocklearn.datasources.source import RowLabels, labels_of, rows_last
 from blocklearn.models import LabelCounts, ValueSums
 
@@ -31,7 +32,7 @@ def count_labels(source: DataSource) -> LabelCounts:
     for labels in _labels(source):
         weights = labels.weights.astype(np.float64)
         weight += float(weights.sum())
-        sums += weights @ labels.targets
+        sums += weighted_sums(weights, labels.targets)
     return LabelCounts(weight, sums.tolist())
 
 
