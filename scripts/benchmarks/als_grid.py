@@ -16,6 +16,8 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
+from blocklearn.models.als.ridges import RATINGS
+
 from .als import Measure, ranks
 from .als_data import files_in, load
 from .als_systems import PEERS
@@ -32,10 +34,10 @@ WEIGHTED = (0.015, 0.05, 0.1, 0.2)  # times the number of a row's ratings
 PLAIN = (2.0, 5.0, 20.0, 60.0)
 GRIDS: dict[str, list[Setting]] = {
     OURS: [
-        {"reg": reg, "row_reg": row, "bias_reg": 2.0}
-        for row, reg in [
-            *((0.0, reg) for reg in WEIGHTED),
-            *[(2.0, 0.1), (5.0, 0.05), (5.0, 0.1), (20.0, 0.05)],
+        {"reg": reg, "row_reg": row, "bias_reg": bias}
+        for row, reg, bias in [
+            *((row, reg, 2.0) for row, reg in RATINGS),  # what `reg: auto` tries first
+            *((0.0, reg, 1.0) for reg in (0.07, 0.14)),
         ]
     ],
     "cmfrec": [{"reg": reg} for reg in WEIGHTED] + [{"reg": r, "scale_lam": False} for r in PLAIN],
