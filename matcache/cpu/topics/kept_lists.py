@@ -29,8 +29,9 @@ from .list_vectors import (
 )
 from .numbers import uniforms
 from .tokens import tokens_of
-from .vectors import LANES, fetch, fetch_line
+from .vectors import LANES, fetch_first, fetch_line, fetch_second
 
+WORDS_AHEAD = 3  # words between fetching the row of one into the second cache, and summing it
 AHEAD = 4  # entries between fetching the tokens and the list of one, and drawing them
 SPAN = 4 * LANES  # topics of a group, see `sum_word`
 _f, _i32 = np.float32, np.int32
@@ -186,6 +187,12 @@ def draw(p, u, start, length, one, scratch, total, topics, old, lists):
     return length
 
 
+@helper(inline=True, places=True)
+def row_of(a, columns):
+    """Return the row of the table that belongs to the a-th column that occurs."""
+    return np.int64(a if columns.local else columns.active[a])
+
+
 @_plain
 def first_entry(t_rows, begin, end, row):
     """Return the first of a word's entries in `row` or after it; they are in order of rows."""
@@ -208,11 +215,13 @@ def sweep_words(begin, end, sweep, tokens, columns, phi, u, scratch, lists):
     k, first, values, many = phi.one.shape[1], tokens.first, tokens.values, columns.numbers[1]
     last = columns.starts[many] - 1
     for a in range(many):
-        word = np.int64(a if columns.local else columns.active[a])
+        word = row_of(a, columns)
         stop, total = columns.starts[a + 1], _f(-1)
         more = phi.extra[word, 0] if phi.counted else _f(0)
         if a + 1 < many:
-            fetch(phi.table, np.int64(a + 1 if columns.local else columns.active[a + 1]) * k, k)
+            fetch_first(phi.table, row_of(a + 1, columns) * k, k)
+        if a + WORDS_AHEAD < many:
+            fetch_second(phi.table, row_of(a + WORDS_AHEAD, columns) * k, k)
         for entry in range(first_entry(columns.rows, columns.starts[a], stop, begin), stop):
             d = columns.rows[entry]
             if d >= end:

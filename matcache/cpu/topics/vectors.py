@@ -136,18 +136,25 @@ def prefetch(b, place, cache):
     b.call(call, [b.bitcast(place, kind), _I32(0), _I32(cache), _I32(1)])
 
 
-@instruction
-def fetch(typingctx, table, w, k):
-    """Fetch table[w : w + k] into the second cache."""
-    signature = types.void(table, types.intp, types.intp)
+def _make_fetch(cache):
+    """Make the instruction that fetches table[w : w + k] into a cache: see `prefetch`."""
 
-    def codegen(context, b, sig, args):
-        row = Vectors(context, b, sig, args).pointer(0, args[1])
-        with cgutils.for_range(b, b.lshr(b.add(args[2], _I64(LANES - 1)), _I64(4))) as loop:
-            prefetch(b, b.gep(row, [b.shl(loop.index, _I64(4))]), 2)
-        return context.get_dummy_value()
+    @instruction
+    def fetch(typingctx, table, w, k):
+        signature = types.void(table, types.intp, types.intp)
 
-    return signature, codegen
+        def codegen(context, b, sig, args):
+            row = Vectors(context, b, sig, args).pointer(0, args[1])
+            with cgutils.for_range(b, b.lshr(b.add(args[2], _I64(LANES - 1)), _I64(4))) as loop:
+                prefetch(b, b.gep(row, [b.shl(loop.index, _I64(4))]), cache)
+            return context.get_dummy_value()
+
+        return signature, codegen
+
+    return fetch
+
+
+fetch_first, fetch_second = _make_fetch(3), _make_fetch(2)
 
 
 @instruction
