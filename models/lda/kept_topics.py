@@ -43,7 +43,7 @@ MOST_FIRST = 4  # sweeps of tokens without a topic if no pass came before: phi i
 FEW = 200  # topics up to which passes draw afresh first, and may sweep kept topics again
 MOST_BYTES = 2**30  # of topics that "auto" keeps
 MOST_FRESH = 2**16  # topics that are drawn afresh
-MANY = {"cpu": 129, "cuda": 2049}
+MANY = {"cpu": 257, "cuda": 2049}
 """Topics from which lists of a document's topics are faster than all topics, by kind of device."""
 
 
