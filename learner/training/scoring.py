@@ -145,11 +145,11 @@ class TrainingScores:
         self._due = time.perf_counter() + FIRST
         self._tally: Tally | None = None
 
-    def due(self, program: Program, side: int) -> bool:
-        """Return whether a score of the present block is due."""
+    def due(self, program: Program, side: int, pass_: int) -> bool:
+        """Return whether a score of the next block, which is of this side and pass, is due."""
         if side or not program.complete:
             return False
-        last = program.intakes[side].numbers["pass_"] + 1 >= self._progress.passes
+        last = pass_ + 1 >= self._progress.passes
         return (last and self._tally is None) or time.perf_counter() >= self._due
 
     def take(self, program: Program, score: Callable[[], Score], rows: int) -> None:

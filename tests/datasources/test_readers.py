@@ -311,29 +311,33 @@ def test_a_reader_fills_the_indices_of_the_passes_that_want_them() -> None:
             assert found == [indexed] * 7
 
 
-@pytest.mark.parametrize("shuffle", [True, "blocks"])
+@pytest.mark.parametrize(("shuffle", "columns"), [(True, 20), (True, 400), ("blocks", 20)])
 def test_passes_whose_updates_read_no_index_have_none_made(
-    shuffle: Any, monkeypatch: pytest.MonkeyPatch
+    shuffle: Any, columns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kept topics: passes of cvb0, of fresh draws, and the first sweep read it, later ones not.
 
-    Blocks that are kept from pass to pass keep their index.
+    Blocks that are kept from pass to pass keep their index. The score of a block of the last pass
+    reads it where most columns occur in no block.
     """
     rng = np.random.default_rng(0)
-    X = sparse.csr_array(rng.poisson(0.3, (90, 20)).astype(np.float32))
+    some = sparse.csr_array(rng.poisson(0.3, (90, 20)).astype(np.float32))
+    X = sparse.csr_array((some.data, some.indices, some.indptr), (90, columns))
     source = MatrixSource(X, block_rows=20, shuffle=shuffle)
     model = bl.models.LDA(topics=3, assignments="kept", warm_up=1, fresh_passes=1)
-    made: set[int] = set()  # passes
+    made: list[int] = []  # passes of the blocks
     transpose = HostBlock.transpose
 
     def noted(block: HostBlock) -> None:
-        made.update([block.pass_] * (not block.has_index))
+        made.extend([block.pass_] * (not block.has_index))
         transpose(block)
 
     monkeypatch.setattr(HostBlock, "transpose", noted)
     found = bl.Learner(model, source, passes=6, threads=2).fit()
-    assert made == ({0, 1, 2} if shuffle is True else {0})
+    needed = [0] * 5 if shuffle == "blocks" else sorted([0, 1, 2] * 5)
+    assert sorted(made) == needed + [5] * (columns == 400)
+    made.clear()
     monkeypatch.setattr(Replica, "reads_index", lambda *args: True)
     expected = bl.Learner(model, source, passes=6, threads=2).fit()
-    assert made == (set(range(6)) if shuffle is True else {0})
+    assert set(made) == (set() if shuffle == "blocks" else set(range(6)))  # the source keeps them
     np.testing.assert_array_equal(found.parameter("lambda"), expected.parameter("lambda"))

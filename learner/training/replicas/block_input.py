@@ -126,7 +126,7 @@ class Intake:
     def note(self, use: Use, phase: int = 0) -> None:
         """Record whether the plan of `use`, made since the last note, reads the index.
 
-        Blocks of training are scored, too, so they need what scores read.
+        Some blocks of training are scored, too, so they have room for what scores read.
 
         phase: of the model, whose updates were planned.
         """
@@ -137,8 +137,8 @@ class Intake:
             self._X.pattern.turned = False
 
     def reads_index(self, phase: int) -> bool:
-        """Return whether training in a phase of the model reads the index, or scores may do."""
-        return "score" in self.indexed_for or phase in self.indexed_phases
+        """Return whether updates in a phase of the model read the index."""
+        return phase in self.indexed_phases
 
     def note_all(self) -> None:
         """Assume that every use reads the transposed index, since the plan is incomplete."""

@@ -45,8 +45,8 @@ from .terms import terms_of
 class Look(Protocol):
     """Looks at the scores of blocks that a program is about to train on."""
 
-    def due(self, program: Program, side: int) -> bool:
-        """Return whether to score the present block, which is of this side."""
+    def due(self, program: Program, side: int, pass_: int) -> bool:
+        """Return whether to score the next block, which is of this side and pass."""
 
     def take(self, program: Program, score: Callable[[], Score], rows: int) -> None:
         """Score the block, which has so many rows, by parameters as the model will read them."""
@@ -266,9 +266,11 @@ class Program:
     def reads_index(self, pass_: int, side: int) -> bool:
         """Return whether blocks of a side must bring their transposed index in this pass.
 
-        An update that may launch something else for each block may read it at any time.
+        An update that may launch something else for each block may read it at any time, and so may
+        one whose plan is incomplete.
         """
-        return not self.model.recorded or self.intakes[side].reads_index(self._phase_of(pass_))
+        always = not (self.model.recorded and self.complete)
+        return always or self.intakes[side].reads_index(self._phase_of(pass_))
 
     @property
     def converged(self) -> bool:

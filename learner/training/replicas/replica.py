@@ -229,6 +229,10 @@ class Replica(Program):
         counter.start()
         self._begin_rows()
         backend.begin_block()
+        if look is not None and not look.due(self, side, host.pass_):
+            look = None
+        if look is not None and "score" in self.intakes[side].indexed_for:
+            host.transpose()  # updates of this pass may not read the index
         counter.lap("compute")  # of earlier blocks
         self._receive(host, side, training=True)
         counter.lap("copy")
@@ -244,7 +248,7 @@ class Replica(Program):
         counter.nbytes += self.intakes[side].data_bytes
 
     def update(self, look: Look | None) -> None:
-        """Train on the present block. look: see `train`."""
+        """Train on the present block. look: gets its score before; None: it is not due."""
         if self.files is None:
             self._update(look)
         else:
@@ -262,10 +266,9 @@ class Replica(Program):
         return files.changing(self.occurring)
 
     def _update(self, look: Look | None) -> None:
-        now = self.intakes[self._side].numbers
+        now, begun = self.intakes[self._side].numbers, look is not None
         self._enter(now["pass_"])
-        begun = look is not None and look.due(self, self._side)
-        if look is not None and begun:
+        if look is not None:
             look.take(self, partial(self._repeated, self._begin_scored, "score"), now["rows"])
         self._repeated(partial(self._interpret, begun=begun), "update", begun)
 
