@@ -348,7 +348,8 @@ class Learner(ModelInUse):
 
     def _heard(self) -> bool:
         """Return whether anything listens to single blocks."""
-        return bool(self.hooks) or self._shown.seen
+        own = [getattr(type(hook), "block", None) is not Hook.block for hook in self.hooks]
+        return any(own) or self._shown.seen
 
     def restore(self, state: State, best: tuple[State, dict[str, float]] | None = None) -> None:
         """Continue from `state` at the next `fit`, or use its parameters for prediction.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -93,6 +93,30 @@ def test_hooks_hear_everything_in_order(data: Any) -> None:
     first = [("block", 0, b) for b in (1, 2, 3)] + [("pass_end", 0, 3)]
     second = [("block", 1, b) for b in (1, 2, 3)] + [("evaluated", 1, 3), ("pass_end", 1, 3)]
     assert events.seen == [("start", 0, 0), *first, *second, ("end", 1, 3)]
+
+
+def test_blocks_are_told_to_hooks_that_hear_them_alone(
+    data: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To tell of a block takes as long as to train on a small one."""
+
+    class Passes(bl.Hook):
+        rows: ClassVar[list[int]] = []
+
+        def pass_end(self, learner: Any, progress: Any) -> None:
+            self.rows.append(progress.rows)
+
+    told: list[str] = []
+    tell = bl.Learner._tell
+
+    def noted(learner: bl.Learner, event: str) -> None:
+        told.append(event)
+        tell(learner, event)
+
+    monkeypatch.setattr(bl.Learner, "_tell", noted)
+    bl.Learner(Means(), data, passes=2, block_rows=10, hooks=[Passes()], verbose=False).fit()
+    assert told.count("block") == 1  # the first one, after which numbers are checked
+    assert Passes.rows == [25, 50]
 
 
 def test_scores_and_predictions_are_those_of_numpy(data: Any) -> None:
