@@ -1,6 +1,6 @@
 """Read rows of Parquet files, and guess which columns are features."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,6 +9,7 @@ from pyarrow import parquet
 from ..errors import DataError
 from ..listing import PARQUET
 from ..parquet import Dense, Nulls, ParquetSource, Sparse
+from ..parquet.columns import names_of
 from ..parquet.files import BROKEN
 from ..parquet.footer import MAGIC, read_footer
 from ..parquet.types import is_text
@@ -16,6 +17,7 @@ from ..parquet.where import parse_condition
 from ..parsing.layout import COUNTED, Known, check_columns
 from ..parsing.scratch import Scratch
 from ..remote import PATIENCE, find, resolve
+from .delimited import brief
 from .source_rows import SourceRows
 
 BLOCK_ROWS = 1024  # rows that are read at once
@@ -46,17 +48,23 @@ def parquet_rows(
     where: conditions that rows must all satisfy, as `parse_condition` reads them.
 
     All other columns of numbers are dense features, except those with another role. The notes of
-    the layout name columns of other types. Raises `DataError`.
+    the layout name columns of other types. If the columns of a model have names, and rows are
+    dense, the features are the columns with these names, in the order of the model.
+
+    Raises `DataError`.
     """
     schema = read_schema(str(paths[0]))
     others = {*targets, *leave_out, *(name for name in (weights, ids) if name is not None)}
     free = [field for field in schema if field.name not in others]
-    if indices is None:
+    numbers = {field.name: dense_of(field) for field in free if is_number(field.type)}
+    columns = {name: column for column, part in numbers.items() for name in names_of([part])}
+    names = None if known is None else known.names
+    if indices is None and (names is None or not all(name in columns for name in names)):
         indices, values = guess_lists(free)
-    dense = [field.name for field in free if is_number(field.type)]
-    features: list[Dense | Sparse] = [
-        Dense(name) for name in dense if name not in (indices, values)
-    ]
+    dense = [name for name in numbers if name not in (indices, values)]
+    if names is not None and indices is None:
+        dense = columns_named(str(paths[0]), numbers, columns, names)
+    features: list[Dense | Sparse] = [Dense(name) for name in dense]
     if indices is not None:
         size = None if known is None else known.columns - len(features)
         features.append(Sparse(indices, values, size))
@@ -79,7 +87,38 @@ def parquet_rows(
     texts = any(is_text(field.type) for field in free)
     check_columns(paths[0], source.shape.columns, known, COUNTED if texts else "")
     read = {column for feature in features for column in feature.columns}
-    return SourceRows(source, left_out([field for field in free if field.name not in read]))
+    others_left = [field for field in free if field.name not in read and field.name not in numbers]
+    return SourceRows(source, left_out(others_left))
+
+
+def columns_named(
+    path: str, numbers: Mapping[str, Dense], columns: Mapping[str, str], names: Sequence[str]
+) -> list[str]:
+    """Return the columns whose numbers have the names of a model's columns, in the model's order.
+
+    numbers: the columns of numbers. columns: the column of each number, by the number's name.
+
+    Raises `DataError` if a name is missing, or the model has only some numbers of a list.
+    """
+    for name in names:
+        if name not in columns:
+            raise DataError(
+                f"{path}: no column {name!r} of numbers; there are {brief(list(columns))}{COUNTED}."
+            )
+    chosen = list(dict.fromkeys(columns[name] for name in names))
+    found = names_of([numbers[column] for column in chosen])
+    if found != list(names):
+        raise DataError(
+            f"{path}: the columns {brief(chosen)} have the numbers {brief(found)}: must be those "
+            f"of the model, {brief(names)}, in this order."
+        )
+    return chosen
+
+
+def dense_of(field: pa.Field) -> Dense:
+    """Return a column of numbers, or of lists of a fixed size, as a feature."""
+    lists = pa.types.is_fixed_size_list(field.type)
+    return Dense(field.name, field.type.list_size if lists else 1)
 
 
 def left_out(fields: Sequence[pa.Field]) -> list[str]:

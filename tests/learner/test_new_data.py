@@ -96,6 +96,21 @@ def test_predictions_of_a_dataset_and_of_parquet(tmp_path: Path) -> None:
         assert found["row"].to_pylist() == list(range(150))
 
 
+def test_columns_of_parquet_are_found_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    learner, run, file = model(tmp_path, NAMES), tmp_path / "model", tmp_path / "a.parquet"
+    numbers = {name: X.toarray()[:, i] for i, name in enumerate(NAMES)}
+    columns = {"extra": numbers["c0"], "tags": pa.array([[1]] * 150)} | numbers
+    parquet.write_table(pa.table({name: columns[name] for name in reversed(columns)}), file)
+    out = tmp_path / "out.npy"
+    assert learn("predict", run, "--data", file, "--out", out) == 0
+    np.testing.assert_allclose(np.load(out), learner.predict(X), rtol=1e-6)
+    parquet.write_table(pa.table(columns).drop_columns(["c3", "tags"]), file)  # as many columns
+    assert learn("predict", run, "--data", file) == ExitCode.DATA
+    assert "a.parquet: no column 'c3' of numbers; there are 'extra'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", first_often(FILES, 3))
 def test_scores_of_every_format(
     tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
