@@ -1,13 +1,12 @@
 """Configured data in block datasets."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt, field_validator
 
 from ..data_kind import DataKind
-from ..errors import DataError
 from ..holdout.samples import Reading
 from ..remote import Patience, place_of
 from ..source import DataSource
@@ -50,8 +49,8 @@ class BlocksData(DataKind):
         yield from (Path(path) for path in self.paths if "://" not in path)
 
     def open_source(self, reading: Reading, like: DataSource | None = None) -> BlockSource:
-        """Open the dataset; data to evaluate on must have the columns of `like`."""
-        source = BlockSource(
+        """Open the dataset; data to evaluate on get blocks of the size of `like`."""
+        return BlockSource(
             self.paths,
             shuffle="blocks" if reading.shuffle else False,
             seed=reading.seed,
@@ -59,9 +58,6 @@ class BlocksData(DataKind):
             block_rows=None if like is None else like.shape.rows,
             patience=self._patience,
         )
-        if like is not None:
-            check_names(self.paths[0], source.names, like.names)
-        return source
 
     @field_validator("paths", mode="before")
     @classmethod
@@ -73,15 +69,3 @@ class BlocksData(DataKind):
     @property
     def _patience(self) -> Patience:
         return Patience(self.timeout, self.attempts)
-
-
-def check_names(path: str, names: Sequence[str] | None, known: Sequence[str] | None) -> None:
-    """Raise `DataError` if a column has another name than in the data to train on."""
-    if names is None or known is None or len(names) != len(known):
-        return
-    for column, (name, other) in enumerate(zip(names, known, strict=True)):
-        if name != other:
-            raise DataError(
-                f"{path}: column {column} is {name!r}, but in the data to train on it is "
-                f"{other!r}; convert both with the same vocabulary."
-            )

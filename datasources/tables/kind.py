@@ -135,6 +135,11 @@ class TableData(MemoryKind):
     def settled(self, train: DataKind | None = None) -> Self:
         """Return a copy with the numbers and names that `standardize` and `classes: true` mean."""
         of_train = train if isinstance(train, TableData) else None
+        if of_train is not None and of_train.standardize and self.numeric and not self.standardize:
+            raise DataError(
+                "data.eval: standardize: false, but data.train has standardize: true: must be the "
+                "same. Add standardize: true, which takes the means of data.train."
+            )
         found: dict[str, Any] = {}
         if self.standardize is True:
             known = of_train is not None and of_train.numeric == self.numeric

@@ -12,9 +12,11 @@ from blocklearn.datasources import (
     DataSource,
     Holdout,
     Reading,
+    target_names,
 )
 from blocklearn.datasources.listing import require_data
 from blocklearn.datasources.packed.unpacked_size import unpacked_bytes
+from blocklearn.datasources.source import check_names
 from blocklearn.matcache.errors import MemoryPlanError
 from blocklearn.models import GLM, Model
 from blocklearn.models.glm.targets import Target
@@ -214,3 +216,6 @@ def check_alike(train: DataSource, other: DataSource) -> None:
                 f"data.eval has {there:,} {what}, but data.train has {here:,}; give both the same "
                 "settings."
             )
+    check_names(EVAL, other.names, train.names)
+    if train.shape.targets > 1:  # one may be called otherwise in other files
+        check_names(EVAL, target_names(other), target_names(train), "target")

@@ -15,7 +15,6 @@ from blocklearn.datasources import (
     read_counts,
 )
 from blocklearn.datasources.blocks import BlockSource
-from blocklearn.datasources.blocks.kind import check_names
 from blocklearn.datasources.blocks.manifest import FILE as MANIFEST
 from blocklearn.datasources.formats.word_counts import (
     files_at,
@@ -26,6 +25,7 @@ from blocklearn.datasources.formats.word_counts import (
 from blocklearn.datasources.listing import require_data
 from blocklearn.datasources.packed.streams import kind_of
 from blocklearn.datasources.remote import PATIENCE, Place, place_of
+from blocklearn.datasources.source import check_names
 from blocklearn.models import FactorModel
 
 from ..configuration.config import DataConfig, RunConfig, renamed

@@ -341,6 +341,30 @@ def test_data_to_evaluate_have_the_same_columns(learn: Learn) -> None:
     assert code == ExitCode.DONE, err
 
 
+def test_data_to_evaluate_have_columns_of_the_same_names(learn: Learn) -> None:
+    table = clicks(200).append_column("day", pa.array(np.arange(200.0)))
+    parquet.write_table(table, "clicks.parquet")
+    train = {
+        "kind": "table",
+        "path": "clicks.parquet",
+        "targets": ["click", "importance"],
+        "numeric": ["price", "day"],
+        "standardize": True,
+    }
+    rows = {"kind": "parquet", "path": train["path"], "targets": train["targets"]}
+    told = "column 0 is 'day', but in the training data it is 'price'"
+    for other, fault in [
+        (train | {"numeric": ["day", "price"]}, told),
+        (rows | {"features": ["day", "price"]}, told),
+        (train | {"targets": ["importance", "click"]}, "target 0 is 'importance'"),
+        (train | {"standardize": False}, "standardize: false"),
+    ]:
+        config = {"model": {"kind": "glm"}, "data": {"train": train, "eval": other}}
+        Path("ads.yaml").write_text(json.dumps(config))
+        code, _, err = learn("--config", "ads.yaml")
+        assert code == ExitCode.DATA and f"data.eval: {fault}" in err, err
+
+
 def test_weights_of_documents_from_a_file(learn: Learn) -> None:
     """Weight 0 is as if the document were not there."""
     lines = ["harbour anchor sailor"] * 40 + ["oven flour butter"] * 40

@@ -164,6 +164,16 @@ def test_a_column_of_the_frame_may_be_the_targets(make: Any) -> None:
 # ---- lists ---------------------------------------------------------------------------------------
 
 
+def test_sources_must_have_the_columns_of_the_model() -> None:
+    X, turned = np.eye(3), MatrixSource(np.eye(3), names=["a", "c", "b"])
+    learner = bl.Learner(bl.models.KMeans(clusters=2), MatrixSource(X, names=["a", "b", "c"]))
+    told = "column 1 is 'c', but in the training data it is 'b'"
+    with pytest.raises(DataError, match=told):
+        learner.fit().predict(turned)
+    with pytest.raises(DataError, match=told):
+        bl.Learner(bl.models.KMeans(clusters=2), MatrixSource(X, names=["a", "b", "c"]), turned)
+
+
 def test_lists_of_numbers_are_matrices() -> None:
     found = samples_of(([[0, 1.5], [2, 3]], [0, 1]))
     assert dense(found.X) == [[0.0, 1.5], [2.0, 3.0]] and found.targets.tolist() == [0, 1]

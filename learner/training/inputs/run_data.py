@@ -16,7 +16,7 @@ from blocklearn.datasources import (
     target_names,
 )
 from blocklearn.datasources.given import Known
-from blocklearn.datasources.source import dealt, first_rows
+from blocklearn.datasources.source import check_names, dealt, first_rows
 from blocklearn.matcache import ShapeError
 from blocklearn.models import Model
 from blocklearn.models.states.row_share import RowShare
@@ -125,6 +125,8 @@ class RunData:
         rows = self.row_names if name in ("eval", "evaluate") else None
         known = Known() if side else Known(self.names, columns, self.target_names, rows)
         source = open_source(data, reading, self.model, known, side=side)
+        if source is data and not side:
+            check_names("Learner: the data", source.names, self.names)
         if name is not None:
             check_labelled(self.model, source, name)
         return source
