@@ -30,9 +30,10 @@ def ratings(path: Path) -> Start:
     user, item = two_columns(look, USERS, ITEMS)
     rating, count = look.called(RATINGS), look.called(COUNTS)
     numbers = [c for c in look.without(user, item, look.called(TIMES)) if c.kind == "number"]
-    value = rating or count or (numbers[0] if numbers else None)
-    value = value if value is not None and value.kind == "number" else None
-    explicit = value is not None and (value is rating or max(value.values, default=0) <= MOST_STARS)
+    value = rating or count or (numbers[0] if numbers else None)  # of text: reading it says where
+    explicit = value is not None and (
+        value is rating or (value in numbers and max(value.values, default=0) <= MOST_STARS)
+    )
     train: dict[str, Any] = {"kind": "ratings", "path": str(path)}
     train |= {"user": user.name, "item": item.name}
     train |= {"rating": None if value is None else value.name, **separated(look)}
@@ -46,9 +47,22 @@ def ratings(path: Path) -> Start:
         "columns": "the file has no line of names; these are made up",
         "duplicates": "of the same user and item: added up",
     }
+    named = [look.called(names) for names in (USERS, ITEMS, RATINGS, COUNTS)]
+    found = all(column is None or column in named for column in (user, item, value))
+    note = "" if found else taken(user, item, value)
     if explicit:
-        return Start(train, {"loss": "explicit", "rank": 32, "reg": "auto"}, told)
-    return Start(train, {"loss": "implicit", "alpha": 20, "rank": 32, "reg": "auto"}, told)
+        return Start(train, {"loss": "explicit", "rank": 32, "reg": "auto"}, told, note=note)
+    loss = {"loss": "implicit", "alpha": 20, "rank": 32, "reg": "auto"}
+    return Start(train, loss, told, note=note)
+
+
+def taken(user: Column, item: Column, value: Column | None) -> str:
+    """Return a line that says which columns are users, items and ratings."""
+    rated = "each line counts as 1" if value is None else f"ratings are column {value.name!r}"
+    return (
+        f"users are column {user.name!r}, items column {item.name!r}, {rated}; name others with "
+        "--set data.train.user=COLUMN, data.train.item and data.train.rating"
+    )
 
 
 def rankings(path: Path) -> Start:
@@ -57,7 +71,7 @@ def rankings(path: Path) -> Start:
     told = start.told | {"rating": "above 0: the user has the item; leave out what was disliked"}
     if start.train.get("rating", "") is None:
         told["rating"] = "null: each line says that the user has the item"
-    return Start(start.train, {"rank": 32, "reg": "auto"}, told)
+    return Start(start.train, {"rank": 32, "reg": "auto"}, told, note=start.note)
 
 
 def links(path: Path) -> Start:

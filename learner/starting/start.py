@@ -19,6 +19,7 @@ class Start:
     train: keys of `data.train`; model: keys of `model`; told: a comment for a key of any part.
     optimizer, learner: keys of these sections.
     left_out: names of columns that are neither numbers nor categories, such as dates.
+    note: a line about columns that were chosen without a name that tells them; or empty.
     """
 
     train: dict[str, Any]
@@ -27,6 +28,7 @@ class Start:
     optimizer: dict[str, Any] = field(default_factory=dict)
     learner: dict[str, Any] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
+    note: str = ""
 
 
 def separated(look: Look) -> dict[str, Any]:

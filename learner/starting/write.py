@@ -77,7 +77,7 @@ def begun(
 ) -> tuple[dict[str, Any], dict[str, str], str]:
     """Return the settings for `model` on the data at `path`, and comments on their keys.
 
-    The last text says which columns are left out; empty if none is.
+    The last text says which columns are left out, or were chosen; or it is empty.
 
     Takes `target` and raises as `start_for`.
     """
@@ -93,12 +93,13 @@ def begun(
         "learner": {**passes, **start.learner, "seed": 1, "report": True},
     }
     left = ", ".join(start.left_out)
-    note = f"left out (dates, long texts): {left}" if left else ""
-    return tree, TOLD | start.told | ({"numeric": note} if note else {}), note
+    without = f"left out (dates, long texts): {left}" if left else ""
+    told = TOLD | start.told | ({"numeric": without} if without else {})
+    return tree, told, without or start.note
 
 
 def settings(model: str, path: Path, target: str | None = None) -> tuple[list[Setting], str]:
-    """Return the defaults of a configuration for the data at `path`, and what they leave out.
+    """Return the defaults of a configuration for the data at `path`, and a note, see `begun`.
 
     Takes `target` and raises as `start_for`.
     """

@@ -22,10 +22,12 @@ from blocklearn.learner.configuration.config import RunConfig
 from blocklearn.learner.configuration.yaml_config import resolve
 from blocklearn.learner.engines.crew import Crew
 from blocklearn.learner.errors import ConfigError
+from blocklearn.learner.exit_codes import ExitCode
 from blocklearn.learner.inspection.table_report import table_report, told
 from blocklearn.learner.results.persistence import load
 from blocklearn.learner.runs import workers
-from blocklearn.learner.starting.write import BEGUN, configuration, scalar
+from blocklearn.learner.starting.write import BEGUN, configuration, scalar, settings
+from tests.support.learn_command import Learn
 from tests.support.often import first_often
 from tests.support.thread_workers import thread_exchanges
 
@@ -50,6 +52,33 @@ def test_one_of_several_workers_says_what_is_left_out(
     with pytest.raises(SystemExit):
         main(["glm", str(tmp_path / "t.csv"), "--target", "y", "--dry-run"])
     assert ("left out (dates, long texts): born" in capsys.readouterr().err) is leads
+
+
+@pytest.mark.parametrize(
+    "text, told",
+    [
+        ("who,what,how\nann,milk,3\n",
+         "users are column 'who', items column 'what', ratings are column 'how'"),
+        ("who,what\nann,milk\n",
+         "users are column 'who', items column 'what', each line counts as 1"),
+        ("user,item,rating\nann,milk,3\n", ""),
+        ("user,item\nann,milk\n", ""),
+    ],
+)  # fmt: skip
+def test_columns_of_ratings_that_no_name_tells_are_told(
+    tmp_path: Path, text: str, told: str
+) -> None:
+    (tmp_path / "r.csv").write_text(text)
+    for model in ("als", "ranking"):
+        note = settings(model, tmp_path / "r.csv")[1]
+        assert note.startswith(told) and bool(note) == bool(told)
+
+
+@pytest.mark.parametrize("name", ["rating", "plays"])
+def test_ratings_that_are_no_numbers_are_not_left_out(command: Learn, name: str) -> None:
+    Path("r.csv").write_text(f"user,item,{name}\na,x,4\na,y,many\nb,x,1\n")
+    code, _, err = command("als", "r.csv")
+    assert code == ExitCode.DATA and "r.csv:3: the rating 'many' is not a number" in err
 
 
 def test_json_lines_that_are_none_are_refused(tmp_path: Path) -> None:
