@@ -1,6 +1,7 @@
 """Say what is wrong with a configuration: one line for each mistake, with its place and a rule."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -75,9 +76,14 @@ def _problem(item: Any, tree: Node, names: SchemaNames) -> _Problem:
     for technical, plain in PLAIN_WORDS.items():
         reason = reason.replace(technical, plain)
     reason = plain_rule(reason)
+    if kind.startswith("byte_size"):
+        reason = "must be bytes, such as 8GB"
+    hint = ""
+    if kind == "literal_error":
+        hint = suggestion(str(node.value), re.findall(r"'([^']+)'", context["expected"]))
     if isinstance(node.value, dict | list) or kind in ("value_error", "assertion_error"):
         return _Problem(node.at, dotted, reason)
-    return _Problem(node.at, dotted, reason, f", not {_written(node.value)}")
+    return _Problem(node.at, dotted, reason, f", not {_written(node.value)}{hint}")
 
 
 def _written(value: Any) -> str:

@@ -173,7 +173,7 @@ learner:
     places = [line for line in found if line.startswith("a.yaml")]
     assert places[0] == "a.yaml:3:3: model.topiks: unknown key (did you mean 'topics'?)"
     assert places[1].startswith("a.yaml:4:14: model.inference: must be 'vb'")
-    assert places[1].endswith('not "gibs"')
+    assert places[1].endswith("not \"gibs\" (did you mean 'gibbs'?)")
     assert places[2:6] == [
         "a.yaml:5:16: model.alpha.1: must be above 0, not -1",
         f"a.yaml:7:17: data.train.kind: 'python_docs' is not one of: {kinds}"
@@ -278,7 +278,7 @@ def test_a_setting_names_its_key_once_and_the_place_inside_its_value(write) -> N
     [
         ("{tables: {disk: 60GiB}}", r"learner\.tables\.disk: unknown key"),
         ("{tables: {device: 1GiB, folder: a}}", r"learner\.tables: device=.*Leave out one of them"),
-        ("{tables: {memory: much, folder: a}}", r"learner\.tables\.memory: could not parse"),
+        ("{tables: {memory: much, folder: a}}", r"learner\.tables\.memory: must be bytes"),
         ("{tables: {memory: 1GiB}}", r"learner\.tables: memory=.*needs a folder.*tables\.folder"),
         ("{tables: {folder: a}, table_folder: a}", "table_folder: must be null.*tables.folder"),
     ],
@@ -286,6 +286,18 @@ def test_a_setting_names_its_key_once_and_the_place_inside_its_value(write) -> N
 def test_places_of_tables_are_checked(settings: str, text: str, write) -> None:
     (problem,) = problems([write(GOOD + f"learner: {settings}\n")], {})
     assert re.search(text, problem)
+
+
+def test_words_near_a_valid_one_are_answered_with_it(write) -> None:
+    text = GOOD + "distributed: {engine: mpii}\nevaluation: {metric: perplexty}\n"
+    text += "learner: {memory_limit: {host: 8 bananas}}\n"
+    assert problems([write(text)], {}) == [
+        "a.yaml:6:23: distributed.engine: must be 'local', 'auto', 'mpi' or 'ray', not \"mpii\" "
+        "(did you mean 'mpi'?)",
+        "a.yaml:7:13: evaluation: metric=perplexty: unknown score (did you mean 'perplexity'?). "
+        "Correct its name; of a score of your own, set better to lower or higher",
+        'a.yaml:8:32: learner.memory_limit.host: must be bytes, such as 8GB, not "8 bananas"',
+    ]
 
 
 def test_variables_with_mistakes_are_named(write) -> None:

@@ -10,6 +10,7 @@ from typing import Literal, Self
 from pydantic import ConfigDict, Field, PositiveFloat, PositiveInt, model_validator
 
 from blocklearn.fields import Fields
+from blocklearn.synonyms import nearest
 
 from ...errors import ConfigError
 from .progress import Best, Progress
@@ -60,8 +61,8 @@ class Evaluation(Fields):
             raise ValueError("patience needs a metric to watch, such as metric: perplexity")
         if self.metric is not None and self._direction is None:
             raise ValueError(
-                f"metric={self.metric}: unknown score. Correct its name; of a score of your own, "
-                "set better to lower or higher"
+                f"metric={self.metric}: unknown score{self._hint}. Correct its name; of a score of "
+                "your own, set better to lower or higher"
             )
         return self
 
@@ -72,6 +73,11 @@ class Evaluation(Fields):
         if name in LOWER | HIGHER:
             found = "lower" if name in LOWER else "higher"
         return self.better or found
+
+    @property
+    def _hint(self) -> str:
+        near = nearest(self.metric or "", sorted(LOWER | HIGHER))
+        return f" (did you mean {near!r}?)" if near else ""
 
     @property
     def keeps_best(self) -> bool:
