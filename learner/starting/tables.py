@@ -14,6 +14,7 @@ from ..inspection.look import IDS, TARGETS, TEXTS, Column, Look, is_table, look_
 from .start import Start, separated, wrong
 
 LIBSVM = (".svm", ".libsvm", ".svmlight")
+LINES = (".jsonl", ".ndjson")  # of JSON
 WORDS_OF_CATEGORY = 5  # a column of longer texts is no category
 WITH_COMMA = re.compile(r"\s*[-+]?\d+(,\d+)?\s*")
 
@@ -35,7 +36,11 @@ def targets(path: Path, target: str | None = None) -> Start:
         libsvm = {"kind": "libsvm", "path": str(path), "classes": True}
         return Start(libsvm, {"link": "softmax", "l2": 1e-5}, told)
     if not is_table(path):
-        raise wrong(path, "a table (.csv, .tsv, .parquet) or LIBSVM text (.svm)")
+        rule = "a table (.csv, .tsv, .parquet) or LIBSVM text (.svm)"
+        if kind_of(path) in LINES:
+            written = "to_parquet('rows.parquet')"
+            rule += f". Write its fields as columns: pandas.read_json(PATH, lines=True).{written}"
+        raise wrong(path, rule)
     look = look_at(path)
     if not look.named:
         raise wrong(path, "a table whose first line names the columns")
