@@ -38,9 +38,11 @@ def has_probabilities(estimator: GLMClassifier) -> bool:
 class GLMClassifier(ClassifierMixin, LinearEstimator):
     """Linear classifier for two classes, several classes, or any number of labels per row.
 
-    `fit` minimises the mean of the losses, weighted with `sample_weight` and class weights, plus
-    alpha * (l1_ratio * ||W||_1 + (1 - l1_ratio) / 2 * ||W||^2). scikit-learn's
-    LogisticRegression(C) corresponds to alpha = 1 / (C n).
+    `fit` minimises sum(w c loss) / sum(w) plus
+    alpha * (l1_ratio * ||W||_1 + (1 - l1_ratio) / 2 * ||W||^2). w is the `sample_weight` of a row,
+    c the weight of its class. scikit-learn's LogisticRegression(C) corresponds to
+    alpha = 1 / (C n), n = sum(w). Class weights are not divided out: as in scikit-learn, all of
+    them times 2 is the same as C times 2, or half of alpha.
 
     If solver="auto" chooses L-BFGS, it scales columns to standard units where they need it, and
     scales the result back. The objective stays that of the data as they are. Newton's method suits
