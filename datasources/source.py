@@ -86,8 +86,9 @@ class Described:
     def _repr_html_(self: DataSource) -> str:
         shape = self.shape
         stored = "dense" if shape.dense else f"sparse, at most {shape.nnz:,} entries a block"
+        blocks = "block" if self.blocks == 1 else "blocks"
         facts = {
-            "rows": f"{shape.total_rows:,} in {self.blocks:,} blocks of {shape.rows:,}",
+            "rows": f"{shape.total_rows:,} in {self.blocks:,} {blocks} of {shape.rows:,}",
             "columns": f"{shape.columns:,}, {stored}",
             "targets": f"{shape.targets:,}",
             "names": ", ".join([str(name) for name in (self.names or ())[:5]]) or "-",

@@ -36,6 +36,15 @@ def size(count: int) -> str:
     return f"{count} B"
 
 
+def counted(count: int, thing: str, several: str = "") -> str:
+    """Return a number and what it counts. several: its plural; empty: `thing` with an s.
+
+    >>> counted(1, "block"), counted(1200, "pass", "passes")
+    ('1 block', '1,200 passes')
+    """
+    return f"{count:,} {thing if count == 1 else several or thing + 's'}"
+
+
 def duration(seconds: float) -> str:
     """Format a time in at most two units.
 

@@ -18,7 +18,7 @@ from blocklearn.datasources import DataSource, IterableSource, blocks_of_entries
 from blocklearn.models import Model, ValueMoments
 from blocklearn.models.undecided import Settings
 
-from ..figures import number
+from ..figures import counted, number
 from ..hooks import Hook
 from ..learner import Learner
 from ..recommendation.ranking_evaluation import RankingEvaluation
@@ -70,7 +70,7 @@ class Choice:
         return (
             f"chosen among {len(self.tried)} settings: {shown(self.settings)} "
             f"({self.metric} {number(best.score)} on {SHARE:.0%} of the entries, "
-            f"{self.passes} passes)"
+            f"{counted(self.passes, 'pass', 'passes')})"
         )
 
     def plain(self) -> dict[str, object]:

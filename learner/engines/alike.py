@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import ConfigError
+from ..figures import counted
 from .crew import Crew
 
 
@@ -33,8 +34,8 @@ def check_share(workers: int, blocks: int) -> None:
     if blocks < workers:
         raise ConfigError(
             [
-                f"{workers} workers for {blocks} blocks of a pass: each must have one at least. "
-                "Start fewer workers, or lower block_rows, that of `learn convert` for a block "
-                "dataset."
+                f"{workers} workers for {counted(blocks, 'block')} of a pass: each must have one "
+                "at least. Start fewer workers, or lower block_rows, that of `learn convert` for "
+                "a block dataset."
             ]
         )

@@ -13,7 +13,7 @@ from blocklearn.matcache.devices import device_name
 
 from ..configuration.config import RunConfig
 from ..engines.alike import check_share
-from ..figures import duration, size
+from ..figures import counted, duration, size
 from ..files.row_folder import RowFolder
 from ..files.table_files import TableFiles
 from ..learner import Learner
@@ -147,10 +147,10 @@ def _handed(config: RunConfig, learner: Learner) -> Iterator[str]:
 
 
 def _blocks(train: DataSource, learner: Learner, *, chosen: bool) -> Iterator[str]:
-    blocks = f"{train.blocks:,} blocks of {train.shape.rows:,} rows"
+    blocks = f"{counted(train.blocks, 'block')} of {train.shape.rows:,} rows"
     if learner.data.across is not None:
         across = learner.data.across
-        blocks += f", then {across.blocks:,} blocks of {across.shape.rows:,} columns"
+        blocks += f", then {counted(across.blocks, 'block')} of {across.shape.rows:,} columns"
     if chosen:
         blocks += " (data.block_rows: auto)"
     yield f"a pass: {blocks}; {size(train.shape.nbytes)} for each that is read ahead"
@@ -168,7 +168,7 @@ def _time(config: RunConfig, learner: Learner) -> Iterator[str]:
     yield from _floor(learner)
     yield from _index(learner)
     whole = trial.seconds(passes) + visits * trial.evaluation
-    yield f"in all: about {duration(whole)}, estimated from {trial.blocks} blocks"
+    yield f"in all: about {duration(whole)}, estimated from {counted(trial.blocks, 'block')}"
 
 
 def _floor(learner: Learner) -> Iterator[str]:

@@ -23,7 +23,7 @@ from ..engines.alike import check_alike
 from ..engines.crew import Crew
 from ..errors import ModelFolderError, ModelMissingError
 from ..exit_codes import exit_code
-from ..figures import size
+from ..figures import counted, size
 from ..files.row_folder import RowFolder
 from ..hooks import Hook, Progress
 from ..learner import Learner
@@ -266,7 +266,8 @@ def summary(config: RunConfig, learner: Learner, plan: Plan) -> str:
     held_out = f" ({learner.eval.shape.total_rows:,} held out)" if learner.eval else ""
     return (
         f"{model} on {shape.total_rows:,} rows{held_out} x {shape.columns:,} columns, "
-        f"{learner.train.blocks:,} blocks, {config.learner.passes} passes; "
+        f"{counted(learner.train.blocks, 'block')}, "
+        f"{counted(config.learner.passes, 'pass', 'passes')}; "
         f"arrays {size(plan.total)}"
     )
 

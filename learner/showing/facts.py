@@ -8,7 +8,7 @@ from blocklearn.card import card
 from blocklearn.datasources import DataSource
 from blocklearn.fields import Fields
 
-from ..figures import size
+from ..figures import counted, size
 from ..training.settings.progress import Progress
 from .history import History
 from .progress import scores
@@ -29,10 +29,10 @@ def rows_of(source: DataSource | None) -> str:
     if source is None:
         return "-"
     shape = source.shape
-    targets = f", {shape.targets:,} targets" if shape.targets else ""
+    targets = f", {counted(shape.targets, 'target')}" if shape.targets else ""
     kind = "dense" if shape.dense else "sparse"
     return f"{shape.total_rows:,} rows x {shape.columns:,} columns, {kind}{targets}, " + (
-        f"{source.blocks:,} blocks"
+        counted(source.blocks, "block")
     )
 
 
@@ -41,8 +41,8 @@ def state_of(progress: Progress, *, trained: bool) -> str:
     if not trained:
         return "not trained yet"
     passes, blocks = progress.position
-    within = f" and {blocks} of {progress.blocks} blocks" if blocks else ""
-    return f"{passes} of {max(passes, progress.passes)} passes{within}"
+    within = f" and {blocks} of {counted(progress.blocks, 'block')}" if blocks else ""
+    return f"{passes} of {counted(max(passes, progress.passes), 'pass', 'passes')}{within}"
 
 
 def learner_text(learner: Any, *, trained: bool) -> str:

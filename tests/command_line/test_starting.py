@@ -258,6 +258,7 @@ def test_hostile_names_of_files_and_columns_are_text(tmp_path: Path, name: str) 
         ("als", "a.txt", "x\n", ConfigError, "must be a table of users and items"),
         ("als", "a.csv", "user\n1\n", ConfigError, "it has one column"),
         ("glm", "a.csv", "1,2\n3,4\n", ConfigError, "whose first line names the columns"),
+        ("glm", "a.jsonl", "{}\n", ConfigError, "Write its fields as columns: pandas.read_json"),
         ("glm", "a.csv", "", DataError, "the file is empty"),
         ("glm", "a.csv", "a,b\n", DataError, "the table has no rows"),
         ("gaussian-mixture", "a.txt", "a storm\n", ConfigError, "a table of numbers and categor"),

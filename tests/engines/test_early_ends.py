@@ -48,7 +48,7 @@ def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "both, other, text",
     [
-        ("data.block_rows=64", "learner.seed=0", "2 workers for 1 blocks of a pass: each must"),
+        ("data.block_rows=64", "learner.seed=0", "2 workers for 1 block of a pass: each must"),
         ("learner.passes=2", "learner.seed=1", "seed=1 on worker 1, but 0 on worker 0: must be"),
     ],
 )
@@ -84,7 +84,7 @@ def test_a_mistake_that_all_workers_make_is_told_by_the_first(
 
     with ThreadPoolExecutor(1) as threads:
         ended = threads.submit(along)
-        with pytest.raises(ConfigError, match="2 workers for 1 blocks"):
+        with pytest.raises(ConfigError, match="2 workers for 1 block"):
             train(config_of("data.block_rows=64"), RunOptions(quiet=True), first)
         end = ended.exception()
     assert isinstance(end, typer.Exit) and end.exit_code == ExitCode.CONFIG

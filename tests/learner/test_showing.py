@@ -170,7 +170,7 @@ def test_a_learner_says_what_it_is() -> None:
 def test_names_are_text_in_html() -> None:
     source = MatrixSource(sp.csr_array(X[:, :1]), names=["<script>alert(1)</script>"])
     html = source._repr_html_()
-    assert "<script" not in html and "&lt;script&gt;" in html and "90 in 1 blocks" in html
+    assert "<script" not in html and "&lt;script&gt;" in html and "90 in 1 block of" in html
 
 
 def test_models_and_matrices_have_html() -> None:
