@@ -117,3 +117,16 @@ def test_the_first_of_equal_centres_counts() -> None:
     centres = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]], np.float32)
     X = np.array([[2.0, 0.0], [0.0, 2.0]], np.float32)
     assert nearest(X, centres, 1, directions=False).tolist() == [0, 1]
+
+
+def test_angles_of_a_row_have_the_same_bits_among_others() -> None:
+    X = data(100, 50)[0].astype(np.float32)
+    X[1], X[2] = 0.0, X[0] * 1e-30
+    found = bl.KMeans(8, spherical=True, max_iter=1, random_state=0, n_jobs=1).fit(X)
+    whole = found.transform(X)
+    for first in range(0, 100, 7):
+        assert found.transform(X[first : first + 1]).tobytes() == whole[first].tobytes()
+    lengths = np.linalg.norm(X.astype(np.float64), axis=1, keepdims=True)
+    cosines = X / np.where(lengths, lengths, 1.0) @ found.cluster_centers_.T.astype(np.float64)
+    np.testing.assert_allclose(whole, 1.0 - cosines, atol=1e-6)
+    assert whole[1].tolist() == [1.0] * 8 and whole.min() >= 0.0

@@ -122,6 +122,16 @@ def test_numbers_of_numpy_are_numbers() -> None:
     bl.PCA(2, whiten=np.False_).fit(X)
 
 
+def test_parameters_are_checked_before_predictions() -> None:
+    """Also where dense rows need no learner."""
+    found = bl.KMeans(2, max_iter=1).fit(X).set_params(spherical="yes")
+    for use in (found.predict, found.transform):
+        with pytest.raises(ValueError, match="^KMeans: spherical='yes': must be"):
+            use(X)
+    with pytest.raises(ValueError, match="^PCA: whiten=3: must be"):
+        bl.PCA(2).fit(X).set_params(whiten=3).transform(X)
+
+
 @pytest.mark.parametrize(
     ("weights", "rule"),
     [

@@ -13,13 +13,14 @@ from blocklearn.models import KMeans as KMeansModel
 
 from ...training.inputs.texts import refuse_texts
 from ..base import Array, LearnerEstimator, Tensors
+from ..constraints import check_parameters
 from ..constructor import estimator
 from ..parameters import configured
 from ..parts import threads_for
 from ..scikit import ClusterMixin, check_is_fitted, distances, with_callbacks
 from ..transformer import Transformer
 from ..validation import validated
-from .nearest import nearest
+from .nearest import cosine_distances, nearest
 
 
 @estimator
@@ -85,8 +86,10 @@ class KMeans(Transformer, ClusterMixin, LearnerEstimator):
         """
         check_is_fitted(self)
         X = self._check(X, reset=False)
-        found = distances(X, self.cluster_centers_, cosine=self.spherical)
-        return np.asarray(found, np.float32)
+        centres = np.asarray(self.cluster_centers_, np.float32)
+        if self.spherical and not sp.issparse(X):
+            return cosine_distances(X, centres, threads_for(X.size, self.n_jobs))
+        return np.asarray(distances(X, centres, cosine=self.spherical), np.float32)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return minus the mean squared distance of rows from their centres, or of 1 - cosine."""
@@ -98,6 +101,7 @@ class KMeans(Transformer, ClusterMixin, LearnerEstimator):
 
     def _check(self, X: Any, *, reset: bool) -> Any:
         """Return X as scikit-learn validates it."""
+        check_parameters(self)
         refuse_texts(X)
         return validated(self, X, accept_sparse="csr", dtype=np.float32, reset=reset)
 

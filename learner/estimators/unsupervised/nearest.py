@@ -1,4 +1,4 @@
-"""The nearest centres of dense rows in memory, without a learner."""
+"""The nearest centres of dense rows in memory, and angles between both, without a learner."""
 
 from __future__ import annotations
 
@@ -34,4 +34,27 @@ def nearest(X: Any, centres: Array, threads: int, *, directions: bool) -> Array:
         cpu.number_nearest(scores, half, found[first : first + len(scores)])
 
     products(X, np.ascontiguousarray(centres.T), number, threads, origin)
+    return found
+
+
+def cosine_distances(X: Any, centres: Array, threads: int) -> Array:
+    """Return 1 - cosine of the angles of rows and centres, float32 [n x k].
+
+    X, centres, threads: as for `nearest`. The bits of a row do not depend on the others.
+    """
+    found = np.empty((len(X), len(centres)), np.float32)
+
+    def keep(first: int, scores: Array) -> None:
+        np.subtract(1.0, scores, out=found[first : first + len(scores)])
+
+    products(unit_rows(X), np.ascontiguousarray(unit_rows(centres).T), keep, threads)
+    return np.clip(found, 0.0, 2.0, out=found)
+
+
+def unit_rows(X: Array) -> Array:
+    """Return rows of float32 divided by their lengths, also very small ones; those of 0 stay."""
+    largest = np.abs(X).max(axis=1, keepdims=True)
+    X = X / np.where(largest > 0.0, largest, np.float32(1.0))  # no square of it is too small
+    lengths = np.sqrt(np.einsum("nd,nd->n", X, X))[:, None]
+    found: Array = X / np.where(lengths > 0.0, lengths, np.float32(1.0))
     return found

@@ -54,6 +54,7 @@ class Directions(Transformer, LearnerEstimator):
 
     def transform(self, X: Any) -> Array:
         """Return the rows in the directions, float32 [n x components]."""
+        check_parameters(self)
         check_is_fitted(self)
         X = self._check(X, reset=False)
         found = self._coordinates(X)
