@@ -1,9 +1,10 @@
 """A folder in which one learner keeps its state of rows, or its tables, in files.
 
-A run keeps the rows in one that it hands to its other workers.
+A run, or a command, keeps the rows in one that it hands to its other workers.
 
     FOLDER/NAME/.blocklearn-rows    the lock: holder of the folder, and the files that it has made
     FOLDER/NAME/users.float32       numbers [rows x columns], C-contiguous, mapped into memory
+    FOLDER/NAME/rows.blocks         a folder of files
 
 A later process cannot use the files: training continues from checkpoints. The learner removes its
 files when it is done with them. Files of a killed process are removed when the folder is taken
@@ -13,6 +14,7 @@ again. Files that the lock does not list are never touched.
 from __future__ import annotations
 
 import os
+import shutil
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -29,7 +31,8 @@ from .lost_pages import Watched
 from .stripes import one_file
 
 LOCK = ".blocklearn-rows"
-ENDINGS = (".float32", ".float64", ".uint16", ".uint32", ".safetensors")
+FOLDER = ".blocks"  # the end of the name of a folder
+ENDINGS = (".float32", ".float64", ".uint16", ".uint32", ".safetensors", FOLDER)
 OTHER_FOLDER = "Set learner.{0} ({0} of a Learner) to another folder."
 TRIES = 100  # to make the folder while other processes remove it
 
@@ -54,7 +57,7 @@ class RowFolder:
         remedy: how to choose another folder, for messages.
         """
         self.path = folder / name
-        self.owner, self._remedy = owner, remedy
+        self.owner, self.remedy = owner, remedy
         self.watched: list[Watched] = []  # finds lost pages of the files
         self._held: _Held | None = None
 
@@ -120,6 +123,15 @@ class RowFolder:
             new_file(file, nbytes)
         return file
 
+    def new_folder(self, name: str) -> Path:
+        """Make an empty folder, and return its path; its name ends in `FOLDER`.
+
+        Raises RunFolderError if a file or folder of this name exists.
+        """
+        with self.adding(name) as folder:
+            folder.mkdir()
+        return folder
+
     @contextmanager
     def adding(self, name: str) -> Iterator[Path]:
         """Yield the path of a file that the `with` statement makes; it ends in one of `ENDINGS`.
@@ -162,14 +174,14 @@ class RowFolder:
             except HeldError as error:
                 raise RunFolderError(
                     f"{self.path}: must be held by one learner at a time, and {error.owner} holds "
-                    f"it. Wait until that run ends (in Python: close() the learner). {self._remedy}"
+                    f"it. Wait until that run ends (in Python: close() the learner). {self.remedy}"
                 ) from None
         raise FileNotFoundError(f"{self.path}: cannot be made, it is removed again and again")
 
     def _foreign(self, name: str) -> RunFolderError:
         return RunFolderError(
             f"{self.path / name}: must not exist. No run has made it, so it is left as "
-            f"it is. {self._remedy}"
+            f"it is. {self.remedy}"
         )
 
 
@@ -214,7 +226,7 @@ class _Held:
     def remove_files(self) -> None:
         """Remove the listed files."""
         for name in self.files:
-            (self.lock.path.parent / name).unlink(missing_ok=True)
+            _remove(self.lock.path.parent / name)
         self.files.clear()
         self._list()
 
@@ -224,7 +236,7 @@ class _Held:
             return
         if self.lock.intact:  # else the folder was removed, and may be another learner's by now
             for name in [*self.files, LOCK]:
-                (self.lock.path.parent / name).unlink(missing_ok=True)
+                _remove(self.lock.path.parent / name)
         self.lock.close()
         with suppress(OSError):  # it has other files, or is another learner's by now
             self.lock.path.parent.rmdir()
@@ -236,6 +248,14 @@ class _Held:
 def _files_of(lock: Lock) -> list[str]:
     """Return the names of the files that the owner of a lock has made."""
     return [name for name in lock.lines[1:] if name.endswith(ENDINGS) and "/" not in name]
+
+
+def _remove(path: Path) -> None:
+    """Remove a file, or what `new_folder` has made."""
+    if path.suffix == FOLDER:
+        shutil.rmtree(path, ignore_errors=True)  # what another machine still reads may stay
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _bytes_on_disk(path: Path) -> int:

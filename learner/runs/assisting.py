@@ -11,9 +11,9 @@ from ..engines.crew import Crew
 from ..watch.watchdog import watching
 from .build import build, state_files_of
 from .decided import planned, with_model
-from .handing import open_together
 from .inputs import fingerprints, sized
 from .memory_check import checked_plan
+from .opening import open_together
 from .signals import Requests
 
 

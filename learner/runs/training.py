@@ -41,11 +41,14 @@ from .advice import advised, warn_of_other_passes, warn_of_secrets
 from .assisting import assist
 from .build import build, state_files_of
 from .decided import as_one_process, decided, planned
-from .handing import open_together, room_for_rows
+from .handing import room_for_rows
 from .inputs import fingerprints, sized
 from .memory_check import checked_plan
-from .run_folder import RunFolder
+from .opening import open_together
+from .run_folder import HANDED, RunFolder
 from .signals import Requests, StopOnSignal
+
+OTHER_FOLDER = "Choose another folder for the run (--out), or convert the data: `learn convert`."
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,7 @@ def train(config: RunConfig, options: RunOptions, crew: Crew | None = None) -> L
     crew.wish = lambda: requests.name
     with requests.caught(), advised(config.out):
         if crew.leads:
-            with room_for_rows(config.out) as rows, crew.guard(exit_code):
+            with room_for_rows(config.out, HANDED, OTHER_FOLDER) as rows, crew.guard(exit_code):
                 return _train(config, options, requests, crew, rows)
         with crew.guard(exit_code):
             assist(config, requests, crew)

@@ -251,7 +251,9 @@ def test_files_of_others_stay_and_one_run_at_a_time_has_the_folder() -> None:
     assert left(Path("run", HANDED)) == ["notes"]
     with RowFolder(Path("run"), HANDED):
         first, second = together([KMEANS, TEXT], [KMEANS, TEXT], overwrite=True)
-    assert isinstance(first, RunFolderError) and "Choose another folder (--out)" in str(first)
+    assert isinstance(first, RunFolderError) and "Choose another folder for the run (--out)" in str(
+        first
+    )
     assert isinstance(second, WorkerError)
 
 

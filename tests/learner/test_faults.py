@@ -26,7 +26,7 @@ from blocklearn.learner.checkpoints import checkpoint
 from blocklearn.learner.checkpoints.checkpoint import name_of, newest
 from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.exit_codes import ExitCode
-from blocklearn.learner.runs import handing
+from blocklearn.learner.runs import opening
 from blocklearn.learner.storage import model_folder
 from blocklearn.learner.storage.manifest import write_manifest
 from blocklearn.learner.storage.tensor_file import write_tensors
@@ -378,7 +378,7 @@ def test_a_signal_before_training_leaves_nothing(learn: Learn, monkeypatch: Any)
     def open_data(*_: Any, **__: Any) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr(handing, "open_data", open_data)
+    monkeypatch.setattr(opening, "open_data", open_data)
     code, err = learn("--out", "a")
     assert code == ExitCode.INTERRUPTED
     assert "a: stopped by SIGTERM before training began" in err
@@ -398,7 +398,7 @@ def test_too_little_memory(learn: Learn, monkeypatch: Any) -> None:
     def open_data(*_: Any, **__: Any) -> None:
         bytearray(2**62)
 
-    monkeypatch.setattr(handing, "open_data", open_data)
+    monkeypatch.setattr(opening, "open_data", open_data)
     code, err = learn("--out", "a")
     assert code == ExitCode.OUT_OF_MEMORY and "out of memory" in err
 
