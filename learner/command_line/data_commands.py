@@ -150,7 +150,8 @@ def run(
     from ..runs.signals import interruptible
 
     dst = job.folders[0]
-    with interruptible(dst), watching(quiet=quiet) as watch:
+    stopped = f"{dst}: stopped; --resume resumes the conversion"
+    with interruptible(stopped), watching(quiet=quiet) as watch:
         done = convert(job, watch, resume=resume, overwrite=overwrite)
     if quiet:
         return

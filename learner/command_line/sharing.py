@@ -18,6 +18,8 @@ Result = TypeVar("Result")
 PATIENCE = 86400.0
 """Seconds to wait for the slowest worker: parts may take long, and differ."""
 
+STOPPED = "stopped by a signal; start the command again"
+
 Part = tuple[int, int]
 """The number of a part, from 0, and of all parts."""
 
@@ -86,9 +88,11 @@ def shared(
     from ..exit_codes import exit_code
 
     launch(engine or "auto", workers)
+    from ..runs.signals import interruptible
+
     crew = Crew(opened(engine or "auto", workers, PATIENCE, task=lambda: partial(_along, work)))
     try:
-        with crew.guard(exit_code):
+        with crew.guard(exit_code), interruptible(STOPPED):
             return _joined(work, crew.exchange), crew
     except WorkerError as error:
         if crew.leads:
@@ -107,8 +111,10 @@ def show_shared(
     """Write the part of `--part`, or let all workers write theirs; print a line on each file."""
     if part is not None:
         from ..engines.crew import Crew
+        from ..runs.signals import interruptible
 
-        show_lines(work(Crew()))
+        with interruptible(STOPPED):
+            show_lines(work(Crew()))
         return
     lines, crew = shared(work, engine, workers)
     if crew.leads:

@@ -1,4 +1,4 @@
-"""Stop a conversion or a training when a signal asks for it."""
+"""Stop a conversion, a training or another command when a signal asks for it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from types import FrameType
 
 from ..engines.crew import Crew
@@ -19,17 +18,21 @@ from ..learner import Learner
 
 
 @contextmanager
-def interruptible(folder: Path) -> Iterator[None]:
-    """Turn Ctrl-C and SIGTERM into a `RunInterrupted` that says how to resume."""
+def interruptible(text: str) -> Iterator[None]:
+    """Turn Ctrl-C and SIGTERM into a `RunInterrupted` with this text.
+
+    So what is half-written is removed. Another SIGTERM does not disturb this.
+    """
 
     def stop(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGTERM, stop)
     try:
         yield
     except KeyboardInterrupt:
-        raise RunInterrupted(f"{folder}: stopped; --resume resumes the conversion") from None
+        raise RunInterrupted(text) from None
     finally:
         signal.signal(signal.SIGTERM, before)
 
