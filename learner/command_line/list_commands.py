@@ -84,7 +84,8 @@ def recommend(
     from ..engines.crew import Crew
 
     check_alone(own, workers, "--out FILE")
-    _show_lists(wanted.lists(Crew(), trained, (0, 1)), None, json)
+    with wanted.lists(Crew(), trained, (0, 1)) as lists:
+        _show_lists(lists, None, json)
 
 
 def similar(

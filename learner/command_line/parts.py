@@ -3,13 +3,17 @@
 Arguments are those of the commands, so that they can be sent to a worker.
 """
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from .options import model_class
 
 if TYPE_CHECKING:
+    from blocklearn.datasources import DataSource
     from blocklearn.datasources.remote import Place
 
     from ..engines.crew import Crew
@@ -48,6 +52,25 @@ class Given:
     text: str | None = None
     separator: str | None = None
 
+    def opened(
+        self, crew: "Crew", learner: "Learner", run: Path, *, labelled: bool = False
+    ) -> AbstractContextManager["DataSource"]:
+        """Return the data for the model of `run`, to open with `with`: see `read_once`."""
+        from ..runs.model_inputs import open_for
+        from ..runs.read_once import read_once
+
+        opened = partial(
+            open_for,
+            learner,
+            run,
+            self.path,
+            self.targets,
+            labelled=labelled,
+            text=self.text,
+            separator=self.separator,
+        )
+        return read_once(crew, run, self.path, opened)
+
 
 @dataclass(frozen=True)
 class Output:
@@ -83,35 +106,25 @@ def predict(crew: "Crew", trained: Trained, data: Given, out: Output) -> list[st
     from blocklearn.datasources.remote import local_name
 
     from ..results.predictions import predict_blocks, prediction_names, write_predictions
-    from ..runs.model_inputs import open_for
 
     place, part = out.of(crew)
     learner = trained.load(crew)
-    source = open_for(learner, trained.run, data.path, text=data.text, separator=data.separator)
-    rows = source.shape.total_rows if part[1] == 1 else None
-    blocks = predict_blocks(learner, source, part)
-    with local_name(place) as file:
-        count = write_predictions(file, blocks, rows, prediction_names(learner))
-    return _written(crew, place, count)
+    with data.opened(crew, learner, trained.run) as source:
+        rows = source.shape.total_rows if part[1] == 1 else None
+        blocks = predict_blocks(learner, source, part)
+        with local_name(place) as file:
+            count = write_predictions(file, blocks, rows, prediction_names(learner))
+        return _written(crew, place, count)
 
 
 def evaluate(crew: "Crew", trained: Trained, data: Given) -> dict[str, float]:
     """Return the scores of all rows, which the workers share. Worker 0 ranks items, if any."""
-    from ..runs.model_inputs import open_for
     from ..runs.rating_inputs import ranking_scores_of
 
     learner = trained.load(crew)
-    held_out = open_for(
-        learner,
-        trained.run,
-        data.path,
-        data.targets,
-        labelled=True,
-        text=data.text,
-        separator=data.separator,
-    )
-    scores = learner.evaluate(held_out, crew=crew)
-    return scores | (ranking_scores_of(learner, trained.run, held_out) if crew.leads else {})
+    with data.opened(crew, learner, trained.run, labelled=True) as held_out:
+        scores = learner.evaluate(held_out, crew=crew)
+        return scores | (ranking_scores_of(learner, trained.run, held_out) if crew.leads else {})
 
 
 @dataclass(frozen=True)
@@ -126,28 +139,33 @@ class Wanted:
     include_seen: bool
     skip_unknown: bool
 
-    def lists(self, crew: "Crew", trained: Trained, part: tuple[int, int]) -> "Lists":
-        """Return the lists of a part of the users."""
+    @contextmanager
+    def lists(self, crew: "Crew", trained: Trained, part: tuple[int, int]) -> Iterator["Lists"]:
+        """Yield the lists of a part of the users; they are made while they are read."""
         from ..recommendation.recommend import recommend
-        from ..runs.rating_inputs import known_ids, new_users, seen_by_users
+        from ..runs.rating_inputs import known_numbers, new_users, part_of_users, seen_by_users
+        from ..runs.read_once import read_once
 
-        learner, skip = trained.load(crew), self.skip_unknown
-        items = users = None
-        if self.items is not None:
-            items = known_ids(learner, self.items, "item", skip_unknown=skip)
-        left_out = not self.include_seen
-        if self.data is not None:
-            ids, rated = new_users(learner, trained.run, self.data, skip_unknown=skip)
-            lists = recommend(
-                learner, rated, self.top, exclude_seen=left_out, items=items, part=part
-            )
-            return replace(lists, row_ids=ids)
-        if self.users is not None:
-            users = known_ids(learner, self.users, "user", skip_unknown=skip)
-        seen = seen_by_users(learner, trained.run, self.seen) if left_out else None
-        return recommend(
-            learner, users, self.top, exclude_seen=left_out, seen=seen, items=items, part=part
+        learner, run, skip = trained.load(crew), trained.run, self.skip_unknown
+        items = known_numbers(crew, learner, self.items, "item", skip_unknown=skip)
+        made = partial(
+            recommend, learner, n=self.top, exclude_seen=not self.include_seen, items=items
         )
+        if self.data is not None:
+            path = self.data
+            with read_once(
+                crew, run, str(path), lambda _: new_users(learner, run, path, skip_unknown=skip)
+            ) as rated:
+                ids, rows = part_of_users(rated, part)
+                yield replace(made(rows), row_ids=ids)
+            return
+        users = known_numbers(crew, learner, self.users, "user", skip_unknown=skip)
+        if self.include_seen:
+            yield made(users, part=part)
+            return
+        what = "the training data" if self.seen is None else str(self.seen)
+        with read_once(crew, run, what, lambda _: seen_by_users(learner, run, self.seen)) as seen:
+            yield made(users, seen=seen, part=part)
 
 
 def recommend(crew: "Crew", trained: Trained, wanted: Wanted, out: Output) -> list[str]:
@@ -157,9 +175,10 @@ def recommend(crew: "Crew", trained: Trained, wanted: Wanted, out: Output) -> li
     from ..recommendation.lists import write_lists
 
     place, part = out.of(crew)
-    with local_name(place) as file:
-        count = write_lists(file, wanted.lists(crew, trained, part))
-    return _written(crew, place, count)
+    with wanted.lists(crew, trained, part) as lists:
+        with local_name(place) as file:
+            count = write_lists(file, lists)
+        return _written(crew, place, count)
 
 
 def _written(crew: "Crew", file: "Place", rows: int) -> list[str]:

@@ -107,20 +107,21 @@ def predict(
         _predict_pairs(load(run, model_class(model)), run, pairs, file, separator)
         return
     assert data is not None
+    from ..engines.crew import Crew
     from ..reports.lines import prediction_lines
     from ..results.predictions import json_lines, predict_blocks
     from ..results.topic_shares import topic_model
-    from ..runs.model_inputs import open_for
 
     learner = load(run, model_class(model), device=device, replicas=count_of(replicas))
     if least is not None:
         topic_model(learner)
-    source = open_for(learner, run, data, text=text, separator=separator)
-    blocks = predict_blocks(learner, source)
-    if least is not None:
-        _show_topics(learner, blocks, least, file)
-    else:
-        show_lines(prediction_lines(learner, blocks) if out is None else json_lines(blocks))
+    given = Given(data, text=text, separator=separator)
+    with given.opened(Crew(), learner, run) as source:
+        blocks = predict_blocks(learner, source)
+        if least is not None:
+            _show_topics(learner, blocks, least, file)
+        else:
+            show_lines(prediction_lines(learner, blocks) if out is None else json_lines(blocks))
 
 
 def _check_choices(

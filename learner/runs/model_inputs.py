@@ -1,6 +1,7 @@
 """Open new data for the model of a run: over its columns, in the format of its training data."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from blocklearn.datasources import (
@@ -42,7 +43,8 @@ def open_for(
     learner: Learner,
     run: Path,
     path: str,
-    targets: Path | None = None,
+    targets: Path | None,
+    folder: Callable[[], Path],
     *,
     labelled: bool = False,
     text: str | None = None,
@@ -58,6 +60,7 @@ def open_for(
         run: the run folder.
         path: the data; of a block dataset its folders, separated by commas.
         targets: a file with the targets of the rows; None: there is none.
+        folder: makes an empty folder for data that must be converted; see `read_once`.
         labelled: whether targets and weights in the data are read.
         text: the field of JSON lines, or the column of a table, that has the texts.
         separator: the character between fields of a table in text; None: as in the training data.
@@ -95,7 +98,9 @@ def open_for(
             return open_counts(learner, Path(path), targets)
         if told is None and separator is not None:
             told = None, {"separator": separator}
-        source, notes = converted(learner, path, targets, rows, labelled=labelled, told=told)
+        source, notes = converted(
+            learner, path, targets, rows, folder(), labelled=labelled, told=told
+        )
         for note in notes:
             say(f"{path}: {note}")
         return source

@@ -1,8 +1,5 @@
 """Open new data of any convertible format as a source for a model."""
 
-import shutil
-import tempfile
-import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,20 +20,22 @@ def converted(
     path: str,
     targets: Path | None,
     block_rows: int,
+    folder: Path,
     *,
     labelled: bool,
     told: Told | None = None,
 ) -> tuple[BlockSource, Sequence[str]]:
     """Return the rows at `path` over the model's columns, and notes for the user.
 
-    The rows are converted into a temporary dataset, which is deleted with the source. It takes as
-    much disk space as the data, and no more memory than a conversion.
+    The rows are converted into a dataset. It takes as much disk space as the data, and no more
+    memory than a conversion.
 
     Args:
         learner: the model whose columns the rows get.
         path: the data.
         targets: a file with the targets of the rows; None: there is none.
         block_rows: rows per block.
+        folder: an empty one for the dataset, which the caller removes.
         labelled: whether targets and weights are read. Columns of a table with the names of the
             model's targets are targets.
         told: format and options; None: the name of the data tells them.
@@ -50,10 +49,9 @@ def converted(
     options = dict(given)
     if kind in ("csv", "parquet") and labelled and targets is None and learner.target_names:
         options["targets"] = list(learner.target_names)
-    folder = Path(tempfile.mkdtemp(prefix="blocklearn-"))
     job = Conversion(
         [path],
-        [folder / "data"],
+        [folder],
         block_rows=block_rows,
         codec="raw",
         format=format,
@@ -63,14 +61,8 @@ def converted(
         known=known(learner, labelled),
         labelled=labelled,
     )
-    try:
-        done = convert(job, Watch())
-        source = BlockSource(job.folders)
-    except BaseException:
-        shutil.rmtree(folder)
-        raise
-    weakref.finalize(source, shutil.rmtree, folder)
-    return source, done.notes
+    done = convert(job, Watch())
+    return BlockSource(job.folders), done.notes
 
 
 def known(learner: Learner, labelled: bool) -> Known:

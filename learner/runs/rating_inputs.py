@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from blocklearn.datasources import DataError, DataSource, Ids, entries_of, row_names
+from blocklearn.datasources import (
+    DataError,
+    DataSource,
+    Ids,
+    MatrixSource,
+    Reading,
+    entries_of,
+    row_names,
+)
 from blocklearn.datasources.parsing.lines import read_lines
 from blocklearn.datasources.ratings import read_pairs
 
+from ..engines.crew import Crew
 from ..learner import Learner
 from ..recommendation.factors import Side, factors_of, unknown
+from ..recommendation.parts import run_of
 from ..recommendation.ranking_evaluation import RankingEvaluation, ranking_of
 from ..terminal import say
 from .inputs import open_data
@@ -54,15 +63,26 @@ def known_ids(learner: Learner, path: Path, side: Side, *, skip_unknown: bool) -
     return ids.take(np.flatnonzero(places >= 0))
 
 
-def new_users(
-    learner: Learner, run: Path, path: Path, *, skip_unknown: bool
-) -> tuple[Ids, sp.csr_array]:
-    """Read ratings by users who may be unknown to the model.
+def known_numbers(
+    crew: Crew, learner: Learner, path: Path | None, side: Side, *, skip_unknown: bool
+) -> NDArray[np.int64] | None:
+    """Return the numbers of the users or items of `known_ids` on all workers, which all call this.
+
+    Worker 0 reads the file. path: None: there is none, and no numbers.
+    """
+    if path is None:
+        return None
+    numbers = np.empty(0, np.int64)
+    if crew.leads:
+        ids = known_ids(learner, path, side, skip_unknown=skip_unknown)
+        numbers = factors_of(learner, side).names(side).numbers(ids)
+    return crew.pooled(numbers)[0].copy()
+
+
+def new_users(learner: Learner, run: Path, path: Path, *, skip_unknown: bool) -> MatrixSource:
+    """Read ratings of the model's items by users who may be unknown to the model.
 
     skip_unknown: ratings of unknown items are left out with a note on stderr.
-
-    Returns:
-        The ids of the users, and their ratings [users x items of the model].
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -81,7 +101,18 @@ def new_users(
     parts = (matrix.data, places[matrix.indices].astype(np.int32), matrix.indptr)
     rows = sp.csr_array(parts, shape=(len(ratings.users), len(known)))
     rows.sort_indices()
-    return ratings.users, rows
+    return MatrixSource(rows, row_names=ratings.users, keep_bytes=0)
+
+
+def part_of_users(rated: DataSource, part: tuple[int, int]) -> tuple[Ids, sp.csr_array]:
+    """Return the ids of part i of n users, and their ratings [users x items].
+
+    part: (i, n). Raises ConfigError if there are fewer users than parts.
+    """
+    own = np.arange(*run_of(rated.shape.total_rows, part))
+    names = row_names(rated)
+    assert names is not None
+    return Ids(names).take(own), entries_of(rated, own)
 
 
 def pairs_in(run: Path, path: Path, separator: str | None) -> tuple[Ids, Ids]:
@@ -111,10 +142,10 @@ def refuse_unknown(
     say(f"{message}; they are left out")
 
 
-def seen_by_users(learner: Learner, run: Path, ratings: Path | None) -> Any:
+def seen_by_users(learner: Learner, run: Path, ratings: Path | None) -> DataSource:
     """Return the items that the model's users have seen, as `recommend` takes them.
 
-    ratings: a file, returned as a SciPy matrix; None: the training data of the run, opened again.
+    ratings: a file; None: the training data of the run, opened again.
 
     Raises:
         FileNotFoundError: the file or the training data do not exist.
@@ -122,7 +153,7 @@ def seen_by_users(learner: Learner, run: Path, ratings: Path | None) -> Any:
     """
     factors_of(learner)  # raises unless the model has users
     if ratings is not None:
-        return ratings_of(learner, run, ratings, seen=True).matrix
+        return ratings_of(learner, run, ratings, seen=True).samples().source(Reading())
     try:
         return training_data(learner, run)
     except FileNotFoundError as error:

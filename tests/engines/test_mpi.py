@@ -308,31 +308,42 @@ def test_a_failure_of_one_worker_ends_all(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_workers_share_the_rows_of_commands(tmp_path: Path, command: Learn) -> None:
-    """The parts in their order, and the scores, are those of one process."""
+    """The parts in their order, and the scores, are those of one process.
+
+    They read blocks, and ratings that worker 0 hands over.
+    """
     rng = np.random.default_rng(0)
     X = sparse.csr_array(rng.poisson(0.3, (50, 12)).astype(np.float32))
     write_blocks(MatrixSource(X, block_rows=10), [tmp_path / "data"])
     model = bl.Learner(bl.models.ALS(rank=3), X, passes=1, threads=1, verbose=False).fit()
     bl.save(model, tmp_path / "model")
-    data = ["--data", str(tmp_path / "data")]
-    lists = ["recommend", tmp_path / "model", "--include-seen", "--out", tmp_path / "r.csv"]
+    pairs = zip(*X.nonzero(), X.data, strict=True)
+    lines = ["user,item,rating", *(f"{user},{item},{value}" for user, item, value in pairs)]
+    (tmp_path / "ratings.csv").write_text("\n".join(lines))
+    data, ratings = (["--data", tmp_path / name] for name in ("data", "ratings.csv"))
     commands = [
         ["predict", tmp_path / "model", *data, "--out", tmp_path / "p.npy"],
         ["evaluate", tmp_path / "model", *data, "--json"],
-        lists,
+        ["evaluate", tmp_path / "model", *ratings, "--json"],
+        ["recommend", tmp_path / "model", "--include-seen", "--out", tmp_path / "r.csv"],
+        ["recommend", tmp_path / "model", *ratings, "--out", tmp_path / "n.csv"],
     ]
     given = json.dumps([list(map(str, each)) for each in commands])
     run = mpiexec(2, "-m", "tests.support.mpi_commands", given)
     assert run.returncode == 0, run.stderr
     alone = [command(*each) for each in json.loads(given)]
-    assert [code for code, *_ in alone] == [0, 0, 0]
+    assert [code for code, *_ in alone] == [0] * 5
     assert [line for line in run.stdout.splitlines() if line.startswith("{")] == [
-        alone[1][1].strip()
+        said.strip() for _, said, _ in alone[1:3]
     ]
     parts = [np.load(tmp_path / f"p-{number}-of-2.npy") for number in range(2)]
     assert np.concatenate(parts).tobytes() == np.load(tmp_path / "p.npy").tobytes()
-    head, *rows = (tmp_path / "r.csv").read_text().splitlines()
-    texts = [(tmp_path / f"r-{number}-of-2.csv").read_text().splitlines() for number in range(2)]
-    assert [text[0] for text in texts] == [head] * 2
-    assert [line for text in texts for line in text[1:]] == rows
+    for name in "rn":
+        (head, *rows), *texts = (
+            (tmp_path / f"{name}{part}.csv").read_text().splitlines()
+            for part in ("", "-0-of-2", "-1-of-2")
+        )
+        assert [text[0] for text in texts] == [head] * 2
+        assert [line for text in texts for line in text[1:]] == rows != []
     assert run.stdout.count("p-1-of-2.npy: ") == 1
+    assert not list((tmp_path / "model").glob(".handed*"))

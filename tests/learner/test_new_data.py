@@ -2,6 +2,7 @@
 
 import io
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
@@ -184,12 +185,14 @@ def test_classes_of_the_model_are_those_of_new_data(tmp_path: Path) -> None:
         ("7,1 1:1\n 1:2\n", [[1, 0, 1], [0, 0, 0]]),
     ]:
         path.write_text(text)
-        found, _ = converted(learner, str(path), None, 64, labelled=True)
+        found, _ = converted(
+            learner, str(path), None, 64, Path(mkdtemp(dir=tmp_path)), labelled=True
+        )
         assert rows_of(found)["targets"].tolist() == want
         assert found.shape.columns == 12 and list(found.target_names or []) == ["1", "3", "7"]
     path.write_text("4 1:1\n")
     with pytest.raises(DataError, match="the label 4 is not one of the classes"):
-        converted(learner, str(path), None, 64, labelled=True)
+        converted(learner, str(path), None, 64, Path(mkdtemp(dir=tmp_path)), labelled=True)
 
 
 def test_data_that_do_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
