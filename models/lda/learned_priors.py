@@ -37,8 +37,6 @@ from blocklearn.matcache import (
     where,
 )
 
-from ..states.token_state import TokenState
-
 START = 0.05  # of a prior that is learned
 LEAST = 1e-5  # so that a topic without tokens may get some
 NONE = 1e-6  # added to both sums: without tokens, a prior stays as it is
@@ -101,17 +99,24 @@ def moved(prior: Row, gained: Row, spent: Number) -> Row:
     return maximum(prior * (gained + NONE) / (spent + NONE), LEAST)
 
 
-def learn_alpha(alpha: Mat, topics: TokenState) -> None:
-    """Take a step of alpha [1 x K], for the present topics of all tokens.
+def terms_of_alpha(
+    alpha: Mat, offsets: npt.NDArray[np.int64], topics: npt.NDArray[np.number]
+) -> npt.NDArray[np.float64]:
+    """Return sums over documents for a step of alpha [1 x K]: what each topic gained, and spent.
 
-    topics: K or more: the token has none, and does not count.
+    offsets: each document's first token.
+    topics: of the tokens. K or more: the token has none, and does not count.
     """
-    if not topics.connected:  # memory is being planned
-        return
+    now = alpha.numpy().astype(np.float64)[0]
+    sums, counts = np.zeros(now.size + 1), np.zeros(now.size, np.int64)
+    sums[-1] = sum_terms(offsets, topics, now, sums[:-1], counts)
+    return sums
+
+
+def learn_alpha(alpha: Mat, sums: npt.NDArray[np.float64]) -> None:
+    """Take a step of alpha [1 x K]. sums: `terms_of_alpha` of all documents."""
     old = alpha.numpy().astype(np.float64)[0]
-    gained, counts = np.zeros_like(old), np.zeros(old.size, np.int64)
-    spent = sum_terms(topics.offsets, topics.kept[:, 0], old, gained, counts)
-    new = np.maximum(old * (gained + NONE) / (spent + NONE), LEAST)
+    new = np.maximum(old * (sums[:-1] + NONE) / (sums[-1] + NONE), LEAST)
     alpha.set(new[None].astype(np.float32))
 
 

@@ -114,6 +114,8 @@ class LDA(LDASettings):
         given = Given(self.alpha, self.eta, seeds)
         self.priors = TopicPriors(self, shapes, K, given, by_block=by_block)
         own = self.priors.own
+        if self.kept is not None:
+            self.priors.follow(self.kept)
         self.lam = self.parameter("lambda", V, K, drawn if own is None else drawn.table + own)
         self.theta = self.scratch("theta", shapes.rows, K)
         self.scale = self.number("documents in the corpus per document of the block", 1.0)

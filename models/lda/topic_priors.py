@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from .learned_priors import (
     gains_of_cvb0,
     gains_of_vb,
     learn_alpha,
+    terms_of_alpha,
 )
 from .prior_table import PriorTable
 
@@ -118,10 +120,15 @@ class TopicPriors:
         begun = where(self._blocks > FLAT, 1.0, 0.0)
         return {name: now + begun * (then - now) for name, (now, then) in found.items()}
 
+    def follow(self, kept: KeptTopics) -> None:
+        """Ask for sums over topics that are kept, before the end of each pass."""
+        if self._learns_alpha:
+            kept.topics.terms = partial(terms_of_alpha, self.alpha)
+
     def end_pass(self, kept: KeptTopics) -> None:
         """Learn from topics that are kept, at the end of a pass."""
-        if self._learns_alpha:
-            learn_alpha(self.alpha, kept.topics)
+        if self._learns_alpha and kept.topics.sums is not None:  # None: memory is being planned
+            learn_alpha(self.alpha, kept.topics.sums)
         if self._number is not None:
             self._number <<= eta_of_counts(self._number, kept.counts, kept.totals)
             self.begin()

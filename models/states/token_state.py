@@ -6,7 +6,7 @@ row after row, and within a row entry after entry.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import ClassVar
 
 import numpy as np
@@ -18,6 +18,8 @@ from blocklearn.matcache import Mat, MatCache
 from .row_share import PIECE, Ids, RowShare, ranges
 from .row_store import RowStore
 from .stored_rows import StoredRows
+
+Terms = Callable[[npt.NDArray[np.int64], npt.NDArray[np.number]], npt.NDArray[np.float64]]
 
 __hands_on__ = True  # a state is read where the model does it, see `source_line`
 
@@ -31,9 +33,14 @@ class TokenState(StoredRows):
     offsets: int64 [rows + 1], each row's first token in the list of all.
     tokens: [1 x tokens of a block], numbers of the present block's tokens, which an operation may
         change in place.
+    terms: what the learner adds up over all rows before each pass ends, some rows at a time: it
+        gets their offsets, from 0, and their numbers; None: nothing.
+    sums: what this was for the last pass that ended; None: no pass has.
     """
 
     saved: ClassVar[bool] = False
+    terms: Terms | None = None
+    sums: npt.NDArray[np.float64] | None = None
 
     def __init__(
         self, cache: MatCache, name: str, offsets: npt.NDArray[np.int64], block_rows: int,
@@ -100,6 +107,10 @@ class TokenState(StoredRows):
         """Yield the numbers of all rows, range after range: see `ranges`."""
         return ranges(self.offsets[1:] * np.dtype(self.dtype).itemsize, PIECE)
 
+    def starts_of(self, ids: Ids) -> Ids:
+        """Return each row's first token among those of the rows `ids`, and their number."""
+        return np.concatenate([[0], np.cumsum(self.offsets[ids + 1] - self.offsets[ids])])
+
     def of_rows(self, ids: Ids) -> npt.NDArray[np.number]:
         """Return the numbers of the tokens of the rows `ids`, one row after another."""
         rows = self._places(ids)
@@ -133,7 +144,7 @@ class TokenState(StoredRows):
 
         They are given in parts: places among `ids`, and numbers.
         """
-        starts = np.concatenate([[0], np.cumsum(self.offsets[ids + 1] - self.offsets[ids])])
+        starts = self.starts_of(ids)
         found = np.empty((int(starts[-1]), 1), self.dtype)
         for places, numbers in parts:
             put_tokens(places, starts, numbers, found[:, 0])

@@ -21,7 +21,7 @@ from blocklearn.learner.training.teams import needed_states, trained_rows
 from blocklearn.learner.training.teams.lane import Lane
 from blocklearn.matcache import MatCache, ShapeError
 from blocklearn.models import RowState, RowStore, TokenState
-from blocklearn.models.states import needed_rows
+from blocklearn.models.states import needed_rows, token_state
 from blocklearn.models.states.row_share import RowShare
 from tests.engines.test_workers import CASES, Stops, learnt, made, trained
 from tests.support.model_variants import counts
@@ -252,6 +252,25 @@ def test_rows_in_files_are_those_of_the_worker(name: str, tmp_path: Path) -> Non
         return learnt(learner)
 
     assert results(2, work) == [expected] * 2
+
+
+def test_a_prior_is_learned_from_the_tokens_of_all_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some ranges of documents each: in the last round some workers have none."""
+    monkeypatch.setattr(token_state, "PIECE", 500)
+    model = {"kind": "lda", "topics": 3, "assignments": "kept", "warm_up": 0, "fresh_passes": 0}
+
+    def fitted(**given: Any) -> bl.Learner:
+        return bl.Learner(
+            {**model, "alpha": "auto"}, counts(), block_rows=16, passes=3, seed=3, threads=1,
+            engine=given.pop("engine", "local"), verbose=False, **given,
+        ).fit()  # fmt: skip
+
+    first = fitted(replicas=3)
+    assert first.team is not None
+    ranges = len(list(first.team.first.model.states["assignments"].ranges()))
+    assert ranges > 3 and ranges % 3
+    expected = learnt(first)
+    assert results(3, lambda own: learnt(fitted(engine=own))) == [expected] * 3
 
 
 def test_users_in_files_go_to_blocks_of_items(tmp_path: Path) -> None:

@@ -29,9 +29,8 @@ from blocklearn.models.lda.learned_priors import (
     expected_gain,
     gain,
     learn_alpha,
+    terms_of_alpha,
 )
-from blocklearn.models.states.row_store import RowStore
-from blocklearn.models.states.token_state import TokenState
 from blocklearn.optimizers import IncNorm
 from tests.support.model_variants import counts
 from tests.support.often import first_often, rarely
@@ -48,15 +47,11 @@ def value(expression: Any) -> Any:
 def stepped(alpha: Any, documents: list[Any], steps: int = 1) -> Any:
     """Alpha after steps, for the topics of each document's tokens."""
     offsets = np.concatenate([[0], np.cumsum([len(d) for d in documents])]).astype(np.int64)
-    tokens = np.concatenate(documents).astype(np.uint16)[:, None]
+    tokens = np.concatenate(documents).astype(np.uint16)
     with MatCache(threads=1) as cache:
-        state = TokenState(cache, "topics", offsets, len(documents), np.uint16)
         mat = from_array(cache, np.asarray(alpha, np.float32)[None], "alpha")
-        learn_alpha(mat, state)  # as while memory is planned: it changes nothing
-        np.testing.assert_array_equal(mat.numpy()[0], np.float32(alpha))
-        state.connect(RowStore.of(tokens))
         for _ in range(steps):
-            learn_alpha(mat, state)
+            learn_alpha(mat, terms_of_alpha(mat, offsets, tokens))
         return mat.numpy()[0].copy()
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from blocklearn.datasources import HostBlock
 from blocklearn.matcache import MatCache
 from blocklearn.models import RowState, TokenState
+from blocklearn.models.states.token_state import Terms
 
 from ...engines.crew import Crew
 from ...engines.rows import fetched, gathered, split
@@ -80,6 +81,38 @@ def sum_up(replicas: Sequence[Replica], crew: Crew, side: int) -> None:
                 own.set_sample(sample)
             if gram is not None:
                 own.set_gram(gram)
+
+
+def sum_tokens(replicas: Sequence[Replica], crew: Crew) -> None:
+    """Give replicas the sums over all tokens that the end of a pass reads: see `TokenState.terms`.
+
+    All workers call this.
+    """
+    for name, state in replicas[0].model.states.items():
+        if isinstance(state, TokenState) and state.terms is not None:
+            sums = sums_of(state, state.terms, crew)
+            for replica in replicas:
+                own = replica.model.states[name]
+                assert isinstance(own, TokenState)
+                own.sums = sums
+
+
+def sums_of(state: TokenState, terms: Terms, crew: Crew) -> NDArray[np.float64]:
+    """Return the sums of `terms` over all tokens, the same bits for any number of workers.
+
+    They are added up in the order of ranges of rows. Each worker has some of them.
+    """
+    ranges, size = list(state.ranges()), 1 if state.whole else crew.size
+    nothing, found = ranges[0][:0], None
+    for start in range(0, len(ranges), size):
+        some = [*ranges[start : start + size], *[nothing] * size][:size]
+        own = some[crew.rank % size]
+        tokens = state.of_rows(own) if state.whole else split(state, some, crew)
+        part = terms(state.starts_of(own), tokens.reshape(-1))
+        for each in [part] if state.whole else crew.pooled(part):
+            found = each.copy() if found is None else found + each
+    assert found is not None
+    return found
 
 
 def gram_of(state: RowState, crew: Crew, cache: MatCache) -> NDArray[np.float64]:

@@ -30,7 +30,7 @@ from ..replicas.program import Look
 from ..replicas.replica import Replica
 from ..settings.work import Counter, Work, counted
 from .lane import Lane, Piece
-from .needed_states import NeededStates, sum_up
+from .needed_states import NeededStates, sum_tokens, sum_up
 from .needed_tables import NeededTables, needed_tables
 from .trained_rows import TrainedRows
 
@@ -263,6 +263,7 @@ class Team:
 
     def end_pass(self) -> None:
         """Let replicas finish a pass."""
+        sum_tokens(self.replicas, self.crew)
         self.each(Replica.end_pass)
         if self._needed is not None:
             self._needed.end_pass()
