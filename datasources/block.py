@@ -78,7 +78,7 @@ class HostBlock:
 
     The transposed index of a sparse block, filled by `transpose`:
 
-    - active: int32, the `n_active` features that occur, ascending.
+    - active: int32, the `n_active` features that occur, ascending, or as `renumber` leaves them.
     - starts: int64, where the entries of each active feature begin, and the end of the last.
     - t_rows: int32 [shape.nnz], the rows of each feature, ascending.
     - t_pos: [shape.nnz], positions in `values`: int32, or int64 from 2**31 non-zeros on.
@@ -239,19 +239,26 @@ class HostBlock:
         self.csr = CsrArrays(self._own_csr.indptr, indices, values)
 
     def renumber(
-        self, number: Callable[[npt.NDArray[np.int32], npt.NDArray[np.int32]], None]
+        self,
+        number: Callable[[npt.NDArray[np.int32], npt.NDArray[np.int32]], None],
+        *,
+        ordered: bool = False,
     ) -> None:
         """Replace the columns by other numbers, until `write`, `borrow` or `show`.
 
         number: sets its second argument to the new numbers of the columns in the first; both may be
             one array. Columns need not be ascending within a row any more.
-
-        The transposed index must be filled afterwards.
+        ordered: whether the transposed index, if it is filled, stays, in the order of the old
+            numbers. Otherwise it must be filled afterwards.
         """
-        into = self._own_csr.indices
+        into, active = self._own_csr.indices, self._own_turned.active
         number(self.indices[: self.nnz], into[: self.nnz])
-        self.csr = self.csr._replace(indices=into)
-        self.kept, self.turned, self.n_active, self._transposed = None, self._own_turned, 0, False
+        self.csr, self.kept = self.csr._replace(indices=into), None
+        if ordered and self._transposed:
+            number(self.active[: self.n_active], active[: self.n_active])
+            self.turned = self.turned._replace(active=active)
+        else:
+            self.turned, self.n_active, self._transposed = self._own_turned, 0, False
 
     def write(self) -> None:
         """Return to the block's own arrays, after `show` or `borrow`."""

@@ -86,10 +86,13 @@ class Matrices(Fields):
         self.always_finite: set[str] = set()  # parameters that need no check: they cannot diverge
         self.needs_optimizer = True  # False: `update` assigns the parameters after all
         self.changes_occurring = False  # True: blocks then assign rows of columns that occur only
+        self.ends_with_all = False  # True: `end_pass` reads or changes all rows of tables
+        self.reads_in_order = False  # True: `update` takes a block's columns in the data's order
 
         # The learner fills, after `allocate`:
         self.split_terms: dict[str, list[SplitTerm]] = {}  # of mixins, by name in `takes_terms`
-        self.column_sums: dict[str, Mat] = {}  # column sums of parameters whose rows rest
+        self.column_sums: dict[str, Mat] = {}  # column sums of parameters whose rows rest;
+        # without an optimizer, `allocate` fills it
 
         # `update` may fill:
         self.updates: dict[str, Update] = {}  # for the optimizer, by parameter

@@ -52,7 +52,10 @@ class AtRest(Protocol):
 
     @property
     def clock(self) -> NDArray[np.float64]:
-        """What tells how far rows are behind that no block has read since the last `settle`."""
+        """What tells how far rows are behind that no block has read since the last `settle`.
+
+        Empty: no row is ever behind.
+        """
 
     def settle_elsewhere(
         self, at: NDArray[np.int32], rows: NDArray[Any], clock: NDArray[np.float64]

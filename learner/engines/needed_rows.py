@@ -67,6 +67,8 @@ class NeededRows:
     - swap: `Exchange.exchange`, or one with the same meaning.
     - rest: brings rows up to date that rest while no block reads them; None: they do not change.
     - scratch: the tables have rows only between two merges; None: row r is always in place r.
+    - means: how many of the numbers of a row, those of all tables side by side, a merge sets to
+      their mean; it adds up by how much the others have grown. None: all.
     - aside: begins exchanges of a merge, so that a piece is added up while the next one travels.
     - pool: whose threads share what `arrive` and `merge` do, but not `ask`: a block may train then.
 
@@ -82,9 +84,11 @@ class NeededRows:
         rest: Rest | None = None,
         scratch: Scratch | None = None,
         *,
+        means: int | None = None,
         aside: Aside = at_once,
         pool: Pool | None = None,
     ) -> None:
+        self._means = means
         self._crew, self._swap, self._rest = crew, swap, rest
         self._scratch, self._pool = scratch, pool or Pool(1)
         self._laid = LaidRows(scratch, self._pool)
@@ -188,12 +192,13 @@ class NeededRows:
         clocks, cuts = zip(*found, strict=True)
         times, kinds = np.unique(np.array(clocks), axis=0, return_inverse=True)
         kinds, ranges = kinds.reshape(-1), self._given.ranges(cuts)
+        means = width(tables) if self._means is None else self._means
         with self._given.pieces(tables, read, keys, ranges) as pieces:
             for first, end, own, rows in pieces:
                 heads = bounds_of(np.bincount(own & row_sums.LOW, minlength=kinds.size))
                 for changing in self._changing(tables, own, times, first, end):
                     numbers, some, before = changing
-                    row_sums.merge(self._pool, numbers, some, heads, rows, kinds, before)
+                    row_sums.merge(self._pool, numbers, some, heads, rows, kinds, before, means)
         self._forget([read])
         self.behind = True
         return read
@@ -207,7 +212,7 @@ class NeededRows:
 
         first, end: the range of own rows.
         """
-        if self._rest is None:
+        if self._rest is None or not times.size:  # nothing changes that no block has read
             numbers = (keys >> 32).astype(np.int32)
             yield numbers[np.diff(numbers, prepend=-1) > 0], keys, self.owned.rows[None]
             return

@@ -29,18 +29,27 @@ EXACT = 2.0**29  # 53 digits of float64 less 24 of float32
 
 
 def merge(
-    pool: Pool, numbers: Ids, keys: Keys, heads: Bounds, rows: Table, kinds: Bounds, before: Table
+    pool: Pool,
+    numbers: Ids,
+    keys: Keys,
+    heads: Bounds,
+    rows: Table,
+    kinds: Bounds,
+    before: Table,
+    means: int,
 ) -> None:
-    """Set rows to the means of all workers, as if their float32 were added up in float64 in order.
+    """Merge rows of all workers, as if their float32 were added up in float64 in order.
 
-    A worker that has not read a row counts with what the row of before is for workers of its kind.
+    The first columns become means: a worker that has not read a row counts with what the row of
+    before is for workers of its kind. The others grow by what they have grown for each worker.
 
     - pool: whose threads share the rows.
     - numbers: of rows, ascending.
     - keys: of the `rows` that workers have read: number of the row * 2^32 + worker, ascending.
     - heads: [workers], the place of the next of the `rows` of each, which ascend, too.
     - kinds: [workers], from 0.
-    - before: [kinds x any x columns], which the numbers count; those of kind 0 become the means.
+    - before: [kinds x any x columns], which the numbers count; those of kind 0 are merged.
+    - means: how many columns become means.
     """
     parts = row_threads.parts(pool, keys.size, rows.shape[1])
     starts = keys[bounds(keys.size, parts)[1:-1]] >> 32  # numbers of rows
@@ -55,7 +64,7 @@ def merge(
     def part(i: int, thread: int) -> None:
         work, lacks = np.empty((3, rows.shape[1])), np.empty(len(before), np.int64)
         some, few = numbers[cuts[i] : cuts[i + 1]], keys[key_cuts[i] : key_cuts[i + 1]]
-        _merge(some, few, nexts[i].copy(), rows, kinds, before, lacks, work)
+        _merge(some, few, nexts[i].copy(), rows, kinds, before, means, lacks, work)
 
     pool.run(part, parts)
     heads[: kinds.size] = nexts[-1]
@@ -69,11 +78,12 @@ def _merge(
     rows: Table,
     kinds: Bounds,
     before: Table,
+    means: int,
     lacks: Bounds,
     work: NDArray[np.float64],
 ) -> None:
     """Do what `merge` does. lacks: [kinds], work: [3 x columns], memory to work in."""
-    workers, width = kinds.size, np.uint64(rows.shape[1])
+    workers, width, end = kinds.size, np.uint64(means), np.uint64(rows.shape[1])
     stop, factor, own = 0, 1.0 / workers, before[0]
     for i in range(numbers.size):
         if width < NARROW:
@@ -90,13 +100,17 @@ def _merge(
                 work[0, c] = total
                 exact &= fits
         elif exact:
-            exact = _add_at_once(keys, first, stop, heads, rows, before, place, lacks, work)
+            exact = _add_at_once(keys, first, stop, heads, rows, before, place, width, lacks, work)
         if not exact:
-            _add_in_order(keys, first, stop, heads, rows, kinds, before, place, work)
+            _add_in_order(keys, first, stop, heads, rows, kinds, before, place, width, work)
+        if width < end:
+            _add_growth(keys, first, stop, heads, rows, own[place], width, work[0])
         for key in range(first, stop):
             heads[keys[key] & LOW] += 1
         for c in range(width):
             before[0, place, c] = factor * work[0, c]
+        for c in range(width, end):
+            before[0, place, c] = work[0, c]
 
 
 @_helper
@@ -123,10 +137,10 @@ def _add_in_order(
     kinds: Bounds,
     before: Table,
     place: int,
+    width: int,
     work: NDArray[np.float64],
 ) -> None:
-    """Add up a row in work[0], worker by worker."""
-    width = np.uint64(rows.shape[1])
+    """Add up `width` columns of a row in work[0], worker by worker."""
     for worker in range(kinds.size):
         read = first < stop and keys[first] & LOW == worker
         row = np.uint64(heads[worker]) if read else np.uint64(0)
@@ -152,15 +166,16 @@ def _add_at_once(
     rows: Table,
     before: Table,
     place: int,
+    width: int,
     lacks: Bounds,
     work: NDArray[np.float64],
 ) -> bool:
-    """Add up a row in any order, and return whether all sums are exact: then it is that in order.
+    """Add them up in any order, and return whether all sums are exact: then they are those above.
 
     All float32 are multiples of the last digit of the smallest that is not 0. If the largest is at
     most 2^29 / workers times this one, no sum of them needs more than the 53 digits of float64.
     """
-    width, workers = np.uint64(rows.shape[1]), stop - first
+    workers = stop - first
     for c in range(width):
         work[0, c] = -0.0
         work[1, c] = 0.0
@@ -187,6 +202,26 @@ def _add_at_once(
     for c in range(width):
         exact &= workers * work[1, c] <= EXACT * work[2, c]
     return exact
+
+
+@_helper
+def _add_growth(
+    keys: Keys,
+    first: int,
+    stop: int,
+    heads: Bounds,
+    rows: Table,
+    before: NDArray[np.float32],
+    start: int,
+    total: NDArray[np.float64],
+) -> None:
+    """Add to the columns of a row, from `start` on, how much they have grown for each worker."""
+    for c in range(start, np.uint64(rows.shape[1])):
+        total[c] = before[c]
+    for key in range(first, stop):
+        row = np.uint64(heads[keys[key] & LOW])
+        for c in range(start, np.uint64(rows.shape[1])):
+            total[c] += np.float64(rows[row, c]) - np.float64(before[c])
 
 
 @_helper

@@ -198,6 +198,15 @@ class TableFiles(PlacedTables):
         if not self.in_order:
             yield
             return
+        with self.changing_whole():
+            yield
+
+    @contextmanager
+    def changing_whole(self) -> Iterator[None]:
+        """Change all rows, which all have places, in a `with` statement.
+
+        Raises PageError if a page is damaged or lost.
+        """
         with self.refreshed():
             yield
         self.mark(slice(None))

@@ -101,7 +101,8 @@ class PatternSlot:
 
     indptr: int64 [rows + 1], offsets of rows.
     indices: int32 [capacity], column of each non-zero.
-    active: int32 [active_count], the columns that occur, ascending.
+    active: int32 [active_count], the columns that occur, ascending; or in the order of other
+        numbers that they had before, where the model `reads_in_order`.
     starts: offsets of the active columns in `t_rows` and `t_pos`.
     t_rows: int32, rows of the non-zeros, by column and then by row.
     t_pos: positions of these non-zeros in the values.

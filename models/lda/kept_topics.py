@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from blocklearn.matcache import (
     Mat,
@@ -20,6 +21,7 @@ from blocklearn.matcache import (
     Sparse,
     colsum,
     maximum,
+    named,
     rowwise,
     total,
     where,
@@ -69,6 +71,36 @@ def topic_words(XT: Sparse, phi: Rows, counts: Rows, prior: Prior, one: Row) -> 
     phi <<= maximum((counts + prior.rest * prior.lam + (1.0 - prior.rest) * prior.eta) * one, FLOOR)
 
 
+class Still:
+    """A table that blocks only read: see `AtRest`. The end of a pass changes it.
+
+    sums: [1 x K], its column sums, where its rows lie elsewhere.
+    """
+
+    def __init__(self, table: Mat) -> None:
+        self.sums = named(table.cache, "sums of lambda", (1, table.shape[1]))
+        self.known = False
+
+    def forget(self) -> None:
+        """Note that the table has changed."""
+        self.known = False
+
+    @property
+    def clock(self) -> NDArray[np.float64]:
+        """See `AtRest`: rows are never behind."""
+        return np.empty(0)
+
+    def settle_elsewhere(self, *_: object) -> None:
+        """Leave rows as they are."""
+
+    def wake_elsewhere(self, *_: object) -> None:
+        """Leave rows as they are."""
+
+    def terms(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        """See `AtRest`."""
+        return rows
+
+
 class KeptTopics:
     """Topics of all tokens, and their counts.
 
@@ -110,8 +142,10 @@ class KeptTopics:
         self.start = sum(before)
         self.first = sum(passes > 0 for passes in before)
 
-    def redraw(self, block: Block, lam: Mat, eta: Mat, alpha: Mat, sweeps: int) -> None:
+    def redraw(self, block: Block, lam: Mat, sums: Row, eta: Mat, alpha: Mat, sweeps: int) -> None:
         """Draw new topics for the tokens of a block, and move their counts.
+
+        sums: column sums of lambda.
 
         Tokens that have no topic yet are drawn in `sweeps` sweeps, in no more than MOST_FIRST if
         nothing has been learned before; until then, `lam` counts.
@@ -124,7 +158,7 @@ class KeptTopics:
             table, extra = self.counts, eta
         else:
             rest = 1.0 - total(self.totals) / self.tokens
-            one <<= 1.0 / (self.totals + rest * colsum(lam) + (1.0 - rest) * colsum(eta))
+            one <<= 1.0 / (self.totals + rest * sums + (1.0 - rest) * colsum(eta))
             X = local(X)
             table = local_table(X, self.counts.shape[1], "phi (scratch)")
             topic_words(X.T, table, self.counts, Prior(lam, eta, rest), one)

@@ -9,7 +9,7 @@ Longer than 300 lines: three inferences fill the same statistics, and share scor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -48,7 +48,7 @@ from .inference import (
     mean_topics_of,
     proportions,
 )
-from .kept_topics import kept_topics
+from .kept_topics import Still, kept_topics
 from .long_documents import fresh_topics
 from .seeds import seed_table
 from .settings import LDASettings
@@ -131,9 +131,15 @@ class LDA(LDASettings):
         self.needs_optimizer = self.kept is None or self.kept.start > 0
         if self.needs_optimizer and self.eta != "auto":
             self.rests["lambda"] = self.priors.eta
-            self.rests_alike = isinstance(self.eta, float)
             self.rests_until = None if self.kept is None else self.kept.first
+        self.rests_alike = isinstance(self.eta, float) or self.eta == "auto"
         self.changes_occurring = not self.needs_optimizer
+        self.ends_with_all = self.kept is not None
+        self.reads_in_order = self.kept is not None and self.kept.lists
+        self.still = None
+        if self.changes_occurring and self.setting.elsewhere:
+            self.still = Still(self.lam)
+            self.column_sums = {"lambda": self.still.sums}
         if self.kept is not None:  # whole numbers, and means of them
             means = set() if self.kept.start else {"lambda"}
             self.always_finite = {"counts", "totals"} | means
@@ -149,7 +155,8 @@ class LDA(LDASettings):
         priors.begin()
         if self.kept is not None and block.phase >= self.kept.first:
             sweeps = self.burn_in + self.fresh.sweeps
-            self.kept.redraw(block, self.lam, priors.eta, priors.alpha, sweeps)
+            sums = self.column_sums["lambda"] if self.column_sums else colsum(self.lam)
+            self.kept.redraw(block, self.lam, sums, priors.eta, priors.alpha, sweeps)
             return
         self.scale.set(block.whole_rows / max(block.rows, 1))
         samples = self.inference == "gibbs" and block.phase >= min(self.warm, 1)
@@ -248,6 +255,13 @@ class LDA(LDASettings):
         if self.kept is not None:
             self.priors.end_pass(self.kept)
             self.kept.average(self.lam, self.priors.eta)
+        if self.still is not None:
+            self.cache.each_block(self.still.forget)
+
+    @property
+    def at_rest(self) -> Mapping[str, Still]:
+        """See `Model.at_rest`."""
+        return {} if self.still is None else {"lambda": self.still}
 
     def with_terms(self, estimate: Table, block: Block) -> Table:
         """Return an estimate of lambda [V x K] that lowers the terms of mixins, too.

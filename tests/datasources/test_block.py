@@ -1,5 +1,6 @@
 """HostBlock: what a source may not write, and the transposed index for any number of columns."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,26 @@ def test_transposed_index_for_any_width(columns: int, positions: Any) -> None:
     np.testing.assert_array_equal(t_rows, row_of[order])
     np.testing.assert_array_equal(active[:n], features)
     np.testing.assert_array_equal(np.diff(starts[: n + 1]), counts)
+
+
+@pytest.mark.parametrize("keep_bytes", [0, 10**6])
+def test_an_index_may_keep_the_order_of_the_old_columns(keep_bytes: int) -> None:
+    X = sp.random_array((70, 9), density=0.3, rng=np.random.default_rng(0), format="csr")
+    source = MatrixSource(X.astype(np.float32), block_rows=32, keep_bytes=keep_bytes)
+    with Reader(source) as reader:
+        for _ in range(2):
+            for block in reader.blocks(0):
+                before = block.active[: block.n_active].copy()
+                index = [block.starts.copy(), block.t_rows.copy(), block.t_pos.copy()]
+                columns = block.indices[: block.nnz].copy()
+                block.renumber(partial(np.subtract, 8), ordered=True)
+                assert block.has_index
+                np.testing.assert_array_equal(block.active[: block.n_active], 8 - before)
+                np.testing.assert_array_equal(block.indices[: block.nnz], 8 - columns)
+                for found, wanted in zip(
+                    [block.starts, block.t_rows, block.t_pos], index, strict=True
+                ):
+                    np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.parametrize("keep_bytes", [0, 10**6])

@@ -179,10 +179,31 @@ def test_sums_of_many_workers_are_those_in_their_order(
     ids_of = np.arange(rows, dtype=np.int32)
     kinds = np.zeros(workers, np.int64)
     pool = Pool(threads)
-    row_sums.merge(pool, ids_of, keys, heads, given, kinds, before[None])
+    row_sums.merge(pool, ids_of, keys, heads, given, kinds, before[None], width)
     pool.close()
     assert before.tobytes() == expected.tobytes()
     assert heads[:-1].tolist() == ends
+
+
+@pytest.mark.parametrize("means", [0, 3, 20])
+def test_some_columns_grow_by_what_they_have_grown_for_each_worker(means: int) -> None:
+    """The others become means, also where workers are of two kinds."""
+    rng, workers, rows, sums = np.random.default_rng(0), 4, 30, 2
+    kinds = np.array([0, 1, 1, 0])
+    before = rng.integers(0, 2**20, (2, rows, means + sums)).astype(np.float32)
+    before[1, :, means:] = before[0, :, means:]
+    own = before[kinds] + rng.integers(-9, 9, (workers, rows, means + sums)).astype(np.float32)
+    read = rng.random((workers, rows)) < 0.4
+    alike = np.where(read[:, :, None], own, before[kinds]).astype(np.float64)
+    grown = (alike[:, :, means:] - before[0, :, means:]).sum(axis=0)
+    expected = np.hstack([alike[:, :, :means].mean(axis=0), before[0, :, means:] + grown])
+    ids = [np.flatnonzero(some).astype(np.int32) for some in read]
+    given = np.concatenate([numbers[some] for numbers, some in zip(own, ids, strict=True)])
+    ranks = np.repeat(np.arange(workers), [some.size for some in ids])
+    keys = np.sort((np.concatenate(ids).astype(np.int64) << 32) + ranks)
+    heads, every = np.cumsum([0, *(some.size for some in ids)]), np.arange(rows, dtype=np.int32)
+    row_sums.merge(Pool(1), every, keys, heads, given, kinds, before, means)
+    np.testing.assert_array_equal(before[0], expected.astype(np.float32))
 
 
 def test_memory_for_rows_that_travel_is_kept() -> None:

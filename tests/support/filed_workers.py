@@ -12,12 +12,16 @@ import blocklearn as bl
 from blocklearn.learner.files.table_files import TableFiles
 from blocklearn.learner.files.table_rows import TableRows
 
+KEPT = {"kind": "lda", "topics": 3, "assignments": "kept", "warm_up": 0, "fresh_passes": 0}
 MODELS: dict[str, tuple[Any, Any]] = {
     "blocks": ({"kind": "glm"}, {"kind": "adagrad", "rate": 0.5}),
     "factors": ({"kind": "fm", "factors": 3}, {"kind": "adagrad", "rate": 0.5}),
     "vb": ({"kind": "lda", "topics": 3, "inference": "vb"}, None),
     "kmeans": ({"kind": "kmeans", "clusters": 3}, None),
     "nmf": ({"kind": "nmf", "components": 3, "loss": "kullback-leibler", "l1_H": 0.01}, None),
+    "kept": (KEPT, None),
+    "kept later": ({**KEPT, "fresh_passes": 1}, None),
+    "kept in lists": ({**KEPT, "topics": 130, "alpha": "auto", "eta": "auto"}, None),
     "cvb0": ({"kind": "lda", "topics": 3, "inference": "cvb0", "alpha": "auto"}, None),
     "rows": ({"kind": "glm"}, {"kind": "adagrad", "rate": 0.5, "step_per": "row"}),
     "ftrl": ({"kind": "glm"}, {"kind": "ftrl", "l1": 0.01}),
@@ -30,8 +34,13 @@ WITHOUT_TARGETS = ("lda", "kmeans", "nmf")
 
 
 def data_of(name: str) -> Any:
-    """Nine blocks of ten rows, some of them empty; most columns occur in no block."""
+    """Nine blocks of ten rows, some of them empty; most columns occur in no block.
+
+    Counts of words are whole numbers, and the last block has seven documents.
+    """
     X = sp.random(90, 400, 0.01, format="csr", dtype=np.float32, random_state=0)
+    if "assignments" in MODELS[name][0]:
+        return X[:87].ceil() * 2
     y = (np.random.default_rng(1).random(90) < 0.5).astype(np.float32)
     return X if MODELS[name][0]["kind"] in WITHOUT_TARGETS else (X, y)
 

@@ -17,7 +17,7 @@ from tests.support import exchange_cases, needed_cases
 from tests.support.filed_workers import filed
 from tests.support.workers import few_travel
 
-FILED = ["factors", "vb", "kmeans", "nmf"]
+FILED = ["factors", "vb", "kmeans", "nmf", "kept"]
 
 
 def main(out: Path, *names: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from ..replicas.names import OPTIMIZER
 from ..replicas.paged_tables import Pages
 from ..replicas.replica import Replica
 from .lane import Lane
-from .needs import at_rest_of, chosen_needs, merged_tables
+from .needs import at_rest_of, chosen_needs, means_of, merged_tables
 
 Ids = NDArray[np.int32]
 
@@ -88,8 +89,11 @@ class NeededTables:
             files.sent = self._names
         rest, columns = Resting(parts) if parts else None, replica.shapes.columns
         pool = replica.cache.backend.pool
+        means = sum(tables[name].shape[1] for name in means_of(replica, tables))
         self._aside: Aside = self._lane.ask if crew.exchange.any_thread else at_once
-        self._rows = NeededRows(crew, columns, swap, rest, files, aside=self._aside, pool=pool)
+        self._rows = NeededRows(
+            crew, columns, swap, rest, files, means=means, aside=self._aside, pool=pool
+        )
 
     @property
     def behind(self) -> bool:
@@ -153,12 +157,26 @@ class NeededTables:
                 part.sums.set(self._rows.column_sums(self._tables(), columns, part.terms))
                 part.known = True
 
-    def end_pass(self) -> None:
-        """Add up all rows anew, where the optimizer does so at the end of a pass."""
+    @contextmanager
+    def ending(self) -> Iterator[None]:
+        """Let the model end a pass in a `with` statement: it gets all rows, if it changes all.
+
+        Then all are added up anew, where the optimizer does so.
+        """
+        with nullcontext() if self._files is None else self._gathered(self._files):
+            yield
         if self._files is not None and self._optimizer is not None:
             for part in self._rests.values():
                 part.known = False
             self.measure()
+
+    def _gathered(self, files: TableFiles) -> AbstractContextManager[None]:
+        """Give all workers all rows, if the model changes all at the end of a pass."""
+        if not self._model.ends_with_all:
+            return nullcontext()
+        if self.behind:
+            self.gather()
+        return files.changing_whole()
 
     @property
     def places_blocks(self) -> bool:
@@ -204,7 +222,7 @@ class NeededTables:
         came = self._rows.ask(tables, ids)
         if block is not None and self._files is not None:
             indexed = block.has_index
-            block.renumber(self._files.give)
+            block.renumber(self._files.give, ordered=self._model.reads_in_order)
             if indexed:
                 block.transpose()
         return came

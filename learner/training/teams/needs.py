@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import prod
 
 import numpy as np
@@ -17,12 +17,16 @@ from ..replicas.paged_tables import tables_of
 from ..replicas.replica import Replica
 from .merged_sizes import sizes_of
 
+RULES = ("mean", "sum")
+"""Of merges of rows."""
+
 
 def needs_of(replica: Replica, workers: int, sync_every: int) -> Needs | None:
     """Return what workers of one replica each would exchange; None: they cannot do so.
 
     Training must read and change those rows of tables only that occur in a block. Merges must take
-    the mean of float32: then a row that no block has read stays as it is, or rests `at_rest`.
+    the mean of float32, or add up by how much it has grown: then a row that no block has read stays
+    as it is, or rests `at_rest`.
     """
     if not vars(type(replica.model)).get("reads_occurring") or replica.mixins:
         return None
@@ -33,11 +37,11 @@ def needs_of(replica: Replica, workers: int, sync_every: int) -> Needs | None:
     if (
         replica.cache.backend.kind != "cpu"
         or replica.shapes.sides > 1
-        or rules != {"mean"}
+        or not {"mean"} <= rules <= set(RULES)
         or {mat.dtype.str for mat in merged.values()} != {np.dtype(np.float32).str}
         or not replica.reads_rows_alone
-        or (optimizer is None and not model.at_rest)
-        or (rests and at_rest_of(replica).keys() != merged.keys())
+        or (optimizer is None and not (model.at_rest or model.changes_occurring))
+        or (rests and at_rest_of(replica).keys() != means_of(replica, merged))
         or (model.at_rest and not in_files)
         or (in_files and not model.rests_alike)
     ):
@@ -47,10 +51,15 @@ def needs_of(replica: Replica, workers: int, sync_every: int) -> Needs | None:
 
 
 def merged_tables(replica: Replica) -> dict[str, Mat]:
-    """Return the tables that are merged, by name."""
-    tables, derived = tables_of(replica), replica.model.derived
-    wanted = {name for name in tables if replica.learned.rule(name) == "mean"}.difference(derived)
-    return {name: mat for name, mat in tables.items() if name in wanted}
+    """Return the tables that are merged, by name: first those of which merges take the mean."""
+    tables, derived, rule = tables_of(replica), replica.model.derived, replica.learned.rule
+    wanted = [name for name in tables if rule(name) in RULES and name not in derived]
+    return {name: tables[name] for name in sorted(wanted, key=lambda name: RULES.index(rule(name)))}
+
+
+def means_of(replica: Replica, tables: Iterable[str]) -> set[str]:
+    """Return those of these tables of which merges take the mean."""
+    return {name for name in tables if replica.learned.rule(name) == RULES[0]}
 
 
 def chosen_needs(
@@ -85,8 +94,7 @@ def _refusal(replica: Replica, setting: str) -> CombinationError:
     steps = "" if replica.optimizer is None else f" with {optimizer}"
     remedy = "Train with one worker"
     if vars(type(replica.model)).get("reads_occurring"):
-        kept = "kept assignments" if replica.model.needs.tokens else "penalties, averages"
-        kept = kept if replica.model.rests_alike else "priors of single words"
+        kept = "penalties, averages" if replica.model.rests_alike else "priors of single words"
         remedy = f"Leave out {kept}, mixins and a sync_weight below 1; or train with one worker"
     return CombinationError(
         f"{setting}: {title}{steps} cannot keep its tables in files of several workers: with these "

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any, TypeVar
 
 from blocklearn.datasources import BlockShape, HostBlock
@@ -264,9 +264,8 @@ class Team:
     def end_pass(self) -> None:
         """Let replicas finish a pass."""
         sum_tokens(self.replicas, self.crew)
-        self.each(Replica.end_pass)
-        if self._needed is not None:
-            self._needed.end_pass()
+        with nullcontext() if self._needed is None else self._needed.ending():
+            self.each(Replica.end_pass)
 
     def gather(self, *, early: bool = False) -> None:
         """Give all workers the rows of tables that others changed: states, and what is needed.
