@@ -25,7 +25,7 @@ from .draws import FRESH, Sweep
 from .vectors import LANES, has_wide_vectors, instruction
 
 IN_REGISTERS = 4  # vectors of counts that stay in registers, where one holds a vector
-FEW = 10  # vectors of topics whose number is a part of the code
+FEW = 16  # vectors of topics whose number is a part of the code
 CHAINS = 4  # documents that take turns
 PARTS = 1 + 2 * CHAINS  # rows of topics that a thread has: scales, counts of documents, and sums
 
