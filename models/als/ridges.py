@@ -14,8 +14,11 @@ from collections.abc import Mapping
 from ..inputs import ValueMoments
 from ..undecided import Settings
 
-RATINGS = ((0.0, 0.14), (0.0, 0.07), (0.0, 0.28), (0.0, 0.05), (0.0, 0.015), (5.0, 0.05))
-"""Pairs of row_reg and reg, over the standard deviation of the ratings."""
+RATINGS = ((0.0, 0.14), (0.0, 0.07), (0.0, 0.28), (0.0, 0.035), (0.0, 0.0175), (5.0, 0.05))
+"""Pairs of row_reg and reg, over the standard deviation of the ratings.
+
+Each reg is half of the next: where the best lies between two, the error is up to .6 % above it.
+"""
 
 NO_FACTORS = 1e4
 """The same for a row_reg that leaves nothing of the factors: predictions by biases alone."""

@@ -167,14 +167,14 @@ def test_ridge(tmp_path: Path) -> None:
     report = run(tmp_path, "ridge")
     assert systems(report) >= {"biases", "reg 0.05", "auto", "row_reg 0, reg 0.025"}
     (auto,) = (row for row in report["rows"] if row["system"] == "auto")
-    assert auto["settings"]["chosen"].startswith("chosen among 9 settings")
+    assert auto["settings"]["chosen"].startswith("chosen among 10 settings")
 
 
 @pytest.mark.slow
 def test_als_grid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    report = run(tmp_path, "als-grid", "--rank", "3")
+    report = run(tmp_path, "als-grid", "--rank", "3", "--peers", "none")
     told = [(row["settings"]["tried"], row["settings"]["seed"]) for row in report["rows"]]
-    settings = ["reg 0.015, row_reg 0, bias_reg 2", "reg 0.05, row_reg 0, bias_reg 2"]
+    settings = ["reg 0.14, row_reg 0, bias_reg 2", "reg 0.07, row_reg 0, bias_reg 2"]
     assert told == [(setting, seed) for seed in (0, 1) for setting in settings]
     errors = [min(p["error"] for p in row["curve"]) for row in report["rows"]]
     assert len(set(errors)) == 4  # every seed has its split, and every setting its penalty
