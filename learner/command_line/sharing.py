@@ -92,7 +92,7 @@ def shared(
 
     crew = Crew(opened(engine or "auto", workers, PATIENCE, task=lambda: partial(_along, work)))
     try:
-        with crew.guard(exit_code), interruptible(STOPPED):
+        with crew.guard(exit_code), interruptible(STOPPED, crew.exchange):
             return _joined(work, crew.exchange), crew
     except WorkerError as error:
         if crew.leads:

@@ -45,6 +45,8 @@ class Exchange(Closing):
     - patience: seconds that a call waits for the other workers.
 
     failed: whether a failure of any worker has ended the exchanges.
+    after: called after each exchange, so that signals that came meanwhile can stop this worker; an
+        exchange that a signal cuts short would leave the others out of step.
     """
 
     starts = False
@@ -59,6 +61,7 @@ class Exchange(Closing):
     def __init__(self, rank: int, size: int, patience: float = PATIENCE) -> None:
         self.rank, self.size, self.patience = rank, size, patience
         self.failed = False
+        self.after: Callable[[], None] | None = None
         self._one = threading.Lock()  # calls of several threads of a worker come one by one
 
     def exchange(
@@ -123,7 +126,14 @@ class Exchange(Closing):
                     self.failed = True
                     told = json.loads(part.tobytes())
                     raise WorkerError(rank, told["code"], told["text"])
-            return found
+        if self.after is not None:
+            self.after()
+        return found
+
+    @property
+    def under_way(self) -> bool:
+        """Whether an exchange has begun and not ended."""
+        return self._one.locked()
 
     def fail(self, code: int, text: str) -> bool:
         """Tell the other workers that this one has failed, at the call that they make next.

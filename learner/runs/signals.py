@@ -6,11 +6,12 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
 from ..engines.crew import Crew
+from ..engines.exchange import Exchange
 from ..errors import RunInterrupted
 from ..exit_codes import ExitCode
 from ..hooks import Hook, Progress
@@ -18,23 +19,56 @@ from ..learner import Learner
 
 
 @contextmanager
-def interruptible(text: str) -> Iterator[None]:
+def interruptible(text: str, exchange: Exchange | None = None) -> Iterator[None]:
     """Turn Ctrl-C and SIGTERM into a `RunInterrupted` with this text.
 
-    So what is half-written is removed. Another SIGTERM does not disturb this.
+    So what is half-written is removed. Only another Ctrl-C disturbs this.
+
+    exchange: with other workers. While it is under way, a first signal waits for its end.
     """
+    came = list[int]()
 
     def stop(number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        raise KeyboardInterrupt
+        came.append(number)
+        waits = exchange is not None and exchange.under_way
+        if came.count(signal.SIGINT) > 1 or (len(came) == 1 and not waits):
+            raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, stop)
+    def after() -> None:
+        if came:
+            raise KeyboardInterrupt
+
     try:
-        yield
+        with handled([signal.SIGINT, signal.SIGTERM], stop, exchange, after):
+            yield
     except KeyboardInterrupt:
         raise RunInterrupted(text) from None
+
+
+@contextmanager
+def handled(
+    numbers: Iterable[signal.Signals],
+    handler: Callable[[int, FrameType | None], None],
+    exchange: Exchange | None,
+    after: Callable[[], None],
+) -> Iterator[None]:
+    """Handle signals in a `with` statement, and restore their handlers at the end.
+
+    Ignored signals stay ignored: shells set this for processes in the background.
+
+    after: called after each exchange with other workers: see `Exchange`.
+    """
+    heard = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, handler) for number in heard}
+    if exchange is not None:
+        exchange.after = after
+    try:
+        yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        if exchange is not None:
+            exchange.after = None
+        for number, old in before.items():
+            signal.signal(number, old)
 
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
@@ -49,7 +83,7 @@ class Requests:
     Attributes:
         received: the first signal that came, or None.
         deferred: whether training looks at `received`. If not, nothing can be lost, and a signal
-            raises `RunInterrupted` at once.
+            raises `RunInterrupted` at once, or after the exchange that is under way.
     """
 
     def __init__(self) -> None:
@@ -57,6 +91,7 @@ class Requests:
         self.received: signal.Signals | None = None
         self.deferred = False
         self._interrupted = False
+        self._exchange: Exchange | None = None
         self._over = threading.Event()  # set when signals are no longer caught
 
     @property
@@ -65,19 +100,14 @@ class Requests:
         return None if self.received is None else self.received.name
 
     @contextmanager
-    def caught(self) -> Iterator[None]:
-        """Catch signals as requests; restore the previous handlers at the end.
-
-        Ignored signals stay ignored: shells set this for processes in the background.
-        """
-        heard = [number for number in STOPPING if signal.getsignal(number) != signal.SIG_IGN]
-        before = {number: signal.signal(number, self._handle) for number in heard}
+    def caught(self, exchange: Exchange | None = None) -> Iterator[None]:
+        """Catch signals as requests. exchange: with other workers."""
+        self._exchange = exchange
         try:
-            yield
+            with handled(STOPPING, self._handle, exchange, self._stop):
+                yield
         finally:
             self._over.set()
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGINT and self._interrupted:
@@ -86,7 +116,12 @@ class Requests:
             raise KeyboardInterrupt
         self._interrupted = self._interrupted or number == signal.SIGINT
         self.received = self.received or signal.Signals(number)
-        if not self.deferred:
+        if self._exchange is None or not self._exchange.under_way:
+            self._stop()
+
+    def _stop(self) -> None:
+        """Raise `RunInterrupted` if a signal came before training began."""
+        if self.received is not None and not self.deferred:
             raise RunInterrupted(f"{self.received.name} before training began")
 
     def _insist(self) -> None:

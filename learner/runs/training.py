@@ -113,7 +113,7 @@ def train(config: RunConfig, options: RunOptions, crew: Crew | None = None) -> L
     """
     requests, crew = Requests(), crew or Crew()
     crew.wish = lambda: requests.name
-    with requests.caught(), advised(config.out):
+    with requests.caught(crew.exchange), advised(config.out):
         if crew.leads:
             with room_for_rows(config.out, HANDED, OTHER_FOLDER) as rows, crew.guard(exit_code):
                 return _train(config, options, requests, crew, rows)

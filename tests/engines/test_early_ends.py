@@ -77,7 +77,7 @@ def test_a_mistake_that_all_workers_make_is_told_by_the_first(
 ) -> None:
     first, second = (Crew(own) for own in thread_exchanges(2, PATIENCE))
     monkeypatch.setattr(workers, "crew_of", lambda config, alone: second)
-    monkeypatch.setattr(Requests, "caught", lambda self: nullcontext())  # threads hear no signals
+    monkeypatch.setattr(Requests, "caught", lambda *_: nullcontext())  # threads hear no signals
 
     def along() -> None:
         execute(config_of("data.block_rows=64"), Manner(quiet=True))

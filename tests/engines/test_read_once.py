@@ -234,6 +234,35 @@ def test_a_command_that_is_stopped_leaves_nothing(
     assert handed_in() == [] and not list(Path().glob("*.npy*"))
 
 
+@pytest.mark.parametrize("what", ["command", "training"])
+def test_a_signal_during_an_exchange_waits_for_its_end(
+    what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An exchange that is cut short would leave the others out of step: they would wait."""
+    one, two = thread_exchanges(2, PATIENCE)
+    monkeypatch.setattr(engines, "opened", lambda *given, **options: one)
+    heard = []
+
+    def along() -> None:
+        own = Crew(two)
+        while not one.under_way:
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+        heard.append(own.gather({}))
+        own.gather({})
+
+    with ThreadPoolExecutor(1) as threads:
+        ended = threads.submit(along)
+        with pytest.raises(RunInterrupted):
+            if what == "command":
+                sharing.shared(lambda crew: None, None, None)
+            else:
+                train(config_of(KMEANS, TEXT), RunOptions(quiet=True), Crew(one))
+        error = ended.exception()
+    assert len(heard) == 1
+    assert isinstance(error, WorkerError) and error.code == ExitCode.INTERRUPTED
+
+
 def test_what_a_killed_command_left_is_removed_and_another_that_runs_is_not_disturbed() -> None:
     trained(MODELS["text"][0])
     left = Path("run", f"{HANDED}-0123")
