@@ -11,12 +11,15 @@ from scipy import sparse
 
 from ..data_kind import MemoryKind
 from ..holdout.samples import Samples
+from ..packed.streams import kind_of
 from ..parsing.layout import Known, RowFile
 from ..parsing.scratch import Scratch
 from ..source import DataSource, target_names
 from .adapters import as_csr
-from .detect import open_rows
+from .detect import FORMATS, open_rows
 from .one_hot import OneHot
+
+LIBSVM = ("libsvm", "text")  # formats whose ends of names LIBSVM files have
 
 
 class LibsvmData(MemoryKind):
@@ -38,8 +41,15 @@ class LibsvmData(MemoryKind):
         """Yield the file or folder."""
         yield self.path
 
-    def conversion(self, path: str) -> tuple[str, dict[str, Any]]:
-        """Convert as LIBSVM, whatever the end of the name."""
+    def conversion(self, path: str) -> tuple[str, dict[str, Any]] | None:
+        """Convert as LIBSVM, unless the end of the name is that of another format.
+
+        Ends of plain text, and that of the training data, tell none.
+        """
+        end = kind_of(Path(path))
+        others = (known.suffixes for name, known in FORMATS.items() if name not in LIBSVM)
+        if end != kind_of(self.path) and any(end in suffixes for suffixes in others):
+            return None
         return "libsvm", {"zero_based": self.zero_based}
 
     def load(self, like: DataSource | None = None) -> Samples:
@@ -51,8 +61,8 @@ class LibsvmData(MemoryKind):
         return all_rows(lambda scratch: self._rows(scratch, known))
 
     def _rows(self, scratch: Scratch, known: Known | None) -> RowFile:
-        format, options = self.conversion(str(self.path))
-        rows = open_rows([str(self.path)], scratch, format=format, known=known, options=options)
+        options = {"zero_based": self.zero_based}
+        rows = open_rows([str(self.path)], scratch, format="libsvm", known=known, options=options)
         if not self.classes or rows.layout.targets > 1:
             return rows
         return OneHot(self.path, rows, scratch, None if known is None else known.classes)

@@ -50,7 +50,9 @@ class Columns:
                 ones = ", or counts each record as 1: null" if key == self.keys[2] else ""
                 raise DataError(
                     f"{place}: {many} {name!r}; its columns are {', '.join(map(repr, names))}. "
-                    f"`{key}: NAME` says which has the {key}s{ones}.{'' if name in names else hint}"
+                    f"In a configuration, `{key}: NAME` says which has the {key}s{ones}; of data "
+                    f"for a trained model, call the column {name!r}."
+                    f"{'' if name in names else hint}"
                 )
         found = replace(self, rating=rating)
         if len(set(found.wanted)) < len(found.wanted):

@@ -87,6 +87,8 @@ def open_for(
     if all((folder / MANIFEST).is_file() for folder in folders):
         return open_dataset(learner, folders, targets)
     if ratings:
+        if targets is not None:
+            raise DataError(f"{targets}: must be left out: ratings are their own targets.")
         found = ratings_of(learner, run, Path(path), new_users=not same_users, separator=separator)
         return found.samples().source(Reading(rows))
     kind = None

@@ -112,6 +112,23 @@ def test_columns_of_parquet_are_found_by_name(
     assert "a.parquet: no column 'c3' of numbers; there are 'extra'" in capsys.readouterr().err
 
 
+def test_a_model_of_libsvm_takes_other_formats(command: Learn) -> None:
+    for name in ("a.svm.gz", "a.txt.gz"):
+        Path(name).write_bytes(FILES["a.svm.gz"])
+    sparse.save_npz("a.npz", X[:, :11])  # the last column is empty, so LIBSVM has none
+    np.save("a.npy", X[:, :11].toarray())
+    settings = ("--set", "data.train={kind: libsvm, path: a.svm.gz}", "--set", "model.kind=glm")
+    Path("c.yaml").write_text("{}")
+    assert command("--config", "c.yaml", *settings, "--out", "run", "-q")[0] == 0
+    found = []
+    for name in ("a.svm.gz", "a.npz", "a.npy", "a.txt.gz"):
+        code, _, err = command("predict", "run", "--data", name, "--out", f"{name}.out.npy")
+        assert code == 0, err
+        found.append(np.load(f"{name}.out.npy"))
+    for other in found[1:]:
+        np.testing.assert_allclose(other, found[0], rtol=1e-5)
+
+
 @pytest.mark.parametrize("name", first_often(FILES, 3))
 def test_scores_of_every_format(
     tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
@@ -205,6 +222,15 @@ def test_data_that_do_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "5 columns, but the model has 12" in capsys.readouterr().err
     code = learn("predict", tmp_path / "model", "--data", tmp_path / "nothing.csv")
     assert code == ExitCode.NO_INPUT
+
+
+def test_ratings_of_a_model_have_its_columns_and_no_targets(command: Learn) -> None:
+    bl.save(bl.Learner(bl.models.ALS(rank=2), X, threads=1).fit(), "als")
+    Path("r.csv").write_text("who,item,rating\n1,2,3\n")
+    code, _, err = command("evaluate", "als", "--data", "r.csv")
+    assert code == ExitCode.DATA and "for a trained model, call the column 'user'." in err
+    code, _, err = command("evaluate", "als", "--data", "r.csv", "--targets", "t.npy")
+    assert code == ExitCode.DATA and "t.npy: must be left out: ratings are their own" in err
 
 
 def test_temporary_datasets_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -170,5 +170,5 @@ def check_labelled(model: Model, source: DataSource | None, name: str) -> None:
         raise ShapeError(
             f"Learner: {type(model).__name__} learns from targets and is scored by them, but the "
             f"data for {name} have none; pass (X, Y) in place of X, or, in a configuration, name "
-            "them in `targets` of the data."
+            "them in `targets` of the data. `learn evaluate` takes them as --targets FILE, too."
         )
