@@ -290,13 +290,9 @@ class TableData(MemoryKind):
         table = read_numbers(batch, self.numeric, str(self.path), row, self.nulls, scaling)
         if not self.categorical:
             return table
-        hashed = hash_features(
-            {
-                name: categories(batch[name], f"{self.path}: column {name!r}")
-                for name in self.categorical
-            },
-            self.hash_bits,
-            interactions=self.interactions,
-            seen=seen,
-        )
+        columns = {
+            name: categories(batch[name], f"{self.path}: column {name!r}")
+            for name in self.categorical
+        }
+        hashed = hash_features(columns, self.hash_bits, interactions=self.interactions, seen=seen)
         return sparse.hstack([sparse.csr_array(table), hashed], "csr") if self.numeric else hashed

@@ -14,9 +14,9 @@ from blocklearn.datasources import (
     Reading,
     target_names,
 )
+from blocklearn.datasources.arrays.same_names import check_names
 from blocklearn.datasources.listing import require_data
 from blocklearn.datasources.packed.unpacked_size import unpacked_bytes
-from blocklearn.datasources.source import check_names
 from blocklearn.matcache.errors import MemoryPlanError
 from blocklearn.models import GLM, Model
 from blocklearn.models.glm.targets import Target

@@ -15,6 +15,7 @@ from blocklearn.datasources import (
     Reading,
     read_counts,
 )
+from blocklearn.datasources.arrays.same_names import check_names
 from blocklearn.datasources.blocks import BlockSource
 from blocklearn.datasources.blocks.manifest import FILE as MANIFEST
 from blocklearn.datasources.formats.word_counts import (
@@ -26,7 +27,6 @@ from blocklearn.datasources.formats.word_counts import (
 from blocklearn.datasources.listing import require_data
 from blocklearn.datasources.packed.streams import kind_of
 from blocklearn.datasources.remote import PATIENCE, Place, place_of
-from blocklearn.datasources.source import check_names
 from blocklearn.models import FactorModel
 
 from ..configuration.config import DataConfig, RunConfig, renamed

@@ -15,8 +15,9 @@ from blocklearn.datasources import (
     row_names,
     target_names,
 )
+from blocklearn.datasources.arrays.same_names import check_names
 from blocklearn.datasources.given import Known
-from blocklearn.datasources.source import check_names, dealt, first_rows
+from blocklearn.datasources.source import dealt, first_rows
 from blocklearn.matcache import ShapeError
 from blocklearn.models import Model
 from blocklearn.models.states.row_share import RowShare

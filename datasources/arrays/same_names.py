@@ -1,0 +1,30 @@
+"""Whether columns of two data have the same names."""
+
+from collections.abc import Sequence
+
+from ..errors import DataError
+from .hashed_names import HashedWords
+
+
+def check_names(
+    where: str, found: Sequence[str] | None, known: Sequence[str] | None, what: str = "column"
+) -> None:
+    """Raise `DataError` if a column has another name than in the training data.
+
+    - where: the data; begins the message.
+    - found, known: names of their columns and of those of the training data; None: unknown.
+    - what: that has these names.
+
+    Of hashed words, the names of the columns before them are compared.
+    """
+    if isinstance(found, HashedWords) and isinstance(known, HashedWords):
+        found, known = found.first, known.first
+    if found is None or known is None or found is known or len(found) != len(known):
+        return
+    for place, (name, other) in enumerate(zip(found, known, strict=True)):
+        if name != other:
+            raise DataError(
+                f"{where}: {what} {place} is {name!r}, but in the training data it is {other!r}: "
+                f"must be the same in both. Give both the same {what}s in the same order; convert "
+                "both with the same vocabulary."
+            )
