@@ -27,6 +27,7 @@ from .synonyms import nearest
 PLAIN = {
     "a valid boolean": "true or false",
     "a valid integer": "an integer",
+    "a valid array": "a list",
     "valid ": "",
     " greater than or equal to ": " at least ",
     " less than or equal to ": " at most ",

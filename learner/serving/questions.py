@@ -11,6 +11,8 @@ from blocklearn.fields import plain_rule
 SHOWN = 3  # faults that a message lists
 LONGEST = 10_000  # items of a list, words of a topic
 MOST_ENTRIES = 100_000  # of all lists of an answer
+RULES = {"missing": "is missing", "extra_forbidden": "is unknown"}
+"""What is wrong with a field, by pydantic's type of error; of other types pydantic says it."""
 
 Rows = Annotated[
     list[Any],
@@ -147,7 +149,7 @@ def refusal(error: ValidationError) -> RequestError:
     for fault in faults[:SHOWN]:
         where = "".join(f"[{part}]" if isinstance(part, int) else str(part)[:40]
                         for part in fault["loc"])  # fmt: skip
-        rule = "is missing" if fault["type"] == "missing" else plain_rule(fault["msg"])
+        rule = RULES.get(fault["type"]) or plain_rule(fault["msg"])
         lines.append(f"{where or 'body'}: {rule}")
     more = f" {len(faults) - SHOWN:,} more." if len(faults) > SHOWN else ""
     return RequestError(422, "; ".join(lines) + "." + more)

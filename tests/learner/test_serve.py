@@ -251,6 +251,7 @@ def test_health_metrics_and_log(topics: Client) -> None:
         (b'{"rows": ["\\ud800"]}', 400, "must be JSON"),
         (b"null", 422, "must be an object"),
         (b"{}", 422, "rows: is missing"),
+        (b'{"rows": "ship", "pairs": []}', 422, "rows: must be a list; pairs: is unknown"),
         (b'{"rows": "socket"}', 422, "rows"),
         (b'{"rows": []}', 422, "at least 1 item"),
         (b'{"rows": ["a"], "colour": 1}', 422, "colour"),
