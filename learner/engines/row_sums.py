@@ -105,12 +105,12 @@ def _merge(
             _add_in_order(keys, first, stop, heads, rows, kinds, before, place, width, work)
         if width < end:
             _add_growth(keys, first, stop, heads, rows, own[place], width, work[0])
+            for c in range(width, end):
+                own[place, c] = work[0, c]
         for key in range(first, stop):
             heads[keys[key] & LOW] += 1
         for c in range(width):
             before[0, place, c] = factor * work[0, c]
-        for c in range(width, end):
-            before[0, place, c] = work[0, c]
 
 
 @_helper
