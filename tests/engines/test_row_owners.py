@@ -269,6 +269,8 @@ def test_a_prior_is_learned_from_the_tokens_of_all_workers(monkeypatch: pytest.M
     assert first.team is not None
     ranges = len(list(first.team.first.model.states["assignments"].ranges()))
     assert ranges > 3 and ranges % 3
+    rooms = [[row.nbytes for row in first.plan(n).rows if "summed" in row.name] for n in (1, 3)]
+    assert rooms[1] == [3 * rooms[0][0]]
     expected = learnt(first)
     assert results(3, lambda own: learnt(fitted(engine=own))) == [expected] * 3
 

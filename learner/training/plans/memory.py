@@ -14,9 +14,9 @@ from blocklearn.datasources.read_ahead import ring_size
 from blocklearn.matcache import Mat
 from blocklearn.matcache.devices import free_bytes
 from blocklearn.matcache.merge import CHUNK
-from blocklearn.models import RowState
+from blocklearn.models import RowState, TokenState
 from blocklearn.models.score import Tally
-from blocklearn.models.states.row_share import RowShare
+from blocklearn.models.states.row_share import PIECE, RowShare
 
 from ...files.paging import PAGE, rows_of_page
 from ...files.placed_tables import COLUMNS
@@ -189,6 +189,10 @@ def _of_rows(
         yield Planned(f"{name} of a block", shape, dtype.name, nbytes, "block", replicas)
         if state.side < len(shares) and state.shape != stored and isinstance(state, RowState):
             yield from _on_their_way(replica, state, shares[state.side].size)
+        if isinstance(state, TokenState) and state.terms is not None:
+            copies = 1 if state.shape == stored else 3  # own ones, those received, and both
+            most = copies * min(state.shape[0], PIECE // dtype.itemsize)
+            yield Planned(f"{name} being summed up", (most, 1), dtype.name, dtype.itemsize * most)
     if (tokens := replica.shapes.tokens) is not None:
         yield Planned("tokens before each row", tokens.shape, "int64", tokens.nbytes, "rows")
 
