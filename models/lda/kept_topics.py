@@ -142,10 +142,12 @@ class KeptTopics:
         self.start = sum(before)
         self.first = sum(passes > 0 for passes in before)
 
-    def redraw(self, block: Block, lam: Mat, sums: Row, eta: Mat, alpha: Mat, sweeps: int) -> None:
+    def redraw(
+        self, block: Block, lam: Mat, sums: Row | None, eta: Mat, alpha: Mat, sweeps: int
+    ) -> None:
         """Draw new topics for the tokens of a block, and move their counts.
 
-        sums: column sums of lambda.
+        sums: column sums of lambda, where they are known; None: they are added up if they are read.
 
         Tokens that have no topic yet are drawn in `sweeps` sweeps, in no more than MOST_FIRST if
         nothing has been learned before; until then, `lam` counts.
@@ -158,6 +160,7 @@ class KeptTopics:
             table, extra = self.counts, eta
         else:
             rest = 1.0 - total(self.totals) / self.tokens
+            sums = colsum(lam) if sums is None else sums
             one <<= 1.0 / (self.totals + rest * sums + (1.0 - rest) * colsum(eta))
             X = local(X)
             table = local_table(X, self.counts.shape[1], "phi (scratch)")

@@ -155,7 +155,7 @@ class LDA(LDASettings):
         priors.begin()
         if self.kept is not None and block.phase >= self.kept.first:
             sweeps = self.burn_in + self.fresh.sweeps
-            sums = self.column_sums["lambda"] if self.column_sums else colsum(self.lam)
+            sums = self.column_sums.get("lambda")
             self.kept.redraw(block, self.lam, sums, priors.eta, priors.alpha, sweeps)
             return
         self.scale.set(block.whole_rows / max(block.rows, 1))
