@@ -18,10 +18,12 @@ from blocklearn.learner.training.scoring import TrainingScores
 from blocklearn.matcache import StaleValueError, colsum, total
 from blocklearn.matcache.containers.tape import Tape
 from blocklearn.models import ALS, GLM, LDA, NMF, SVD, Components, GaussianMixture, KMeans, PageRank
+from blocklearn.models.lda.kept_topics import MANY
 from blocklearn.optimizers import FTRL, AdaGrad, Optimizer, StreamingAverage
 from tests.support.often import first_often, paired, rarely
 
 ROWS = 8
+KEPT = {"assignments": "kept", "warm_up": 1, "fresh_passes": 1}
 
 
 @pytest.fixture(autouse=True)
@@ -158,7 +160,7 @@ def test_a_phase_is_no_number_of_the_block() -> None:
             ({"topics": 2, "inference": "vb"}, [2]),
             ({"topics": 2}, [2, 2]),
             # the last phase draws by lists
-            ({"topics": 130, "assignments": "kept", "warm_up": 1, "fresh_passes": 1}, [2, 2, 3, 2]),
+            ({**KEPT, "topics": MANY["cpu"]}, [2, 2, 3, 2]),
         ],
         1,
     ),

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 import blocklearn as bl
 from blocklearn.learner.files.table_files import TableFiles
 from blocklearn.learner.files.table_rows import TableRows
+from blocklearn.models.lda.kept_topics import MANY
 
 KEPT = {"kind": "lda", "topics": 3, "assignments": "kept", "warm_up": 0, "fresh_passes": 0}
 MODELS: dict[str, tuple[Any, Any]] = {
@@ -21,7 +22,7 @@ MODELS: dict[str, tuple[Any, Any]] = {
     "nmf": ({"kind": "nmf", "components": 3, "loss": "kullback-leibler", "l1_H": 0.01}, None),
     "kept": (KEPT, None),
     "kept later": ({**KEPT, "fresh_passes": 1}, None),
-    "kept in lists": ({**KEPT, "topics": 130, "alpha": "auto", "eta": "auto"}, None),
+    "kept in lists": ({**KEPT, "topics": MANY["cpu"], "alpha": "auto", "eta": "auto"}, None),
     "cvb0": ({"kind": "lda", "topics": 3, "inference": "cvb0", "alpha": "auto"}, None),
     "rows": ({"kind": "glm"}, {"kind": "adagrad", "rate": 0.5, "step_per": "row"}),
     "ftrl": ({"kind": "glm"}, {"kind": "ftrl", "l1": 0.01}),
