@@ -125,7 +125,7 @@ def sample_theta(
     """Return the topics of each row [n x k], added up over the saved sweeps of `sample_topics`.
 
     A sweep adds the weight of a row's particles in each topic, and alpha. A row without particles
-    has zeros.
+    has alpha.
     """
     of = _checked("sample_theta", Operands(X, phi, alpha, row_ids, key))
     identity = _identity("sample_theta", of, burn, save)

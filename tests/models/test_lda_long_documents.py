@@ -168,6 +168,21 @@ def test_expected_topics_count_in_documents_of_medium_length(
         np.testing.assert_allclose(lam.sum(axis=1), found["drawn"].sum(axis=1), rtol=1e-5)
 
 
+def test_a_document_of_stored_zeros_changes_no_expected_topics() -> None:
+    X = documents(MEDIUM)
+    X.data[X.indptr[4] : X.indptr[5]] = 0
+    empty = sp.csr_array(X.toarray())
+    found = [
+        bl.Learner(
+            LDA(topics=3, assignments="fresh", warm_up=0, fresh_counts="expected", sweeps=3),
+            each, block_rows=10, passes=1, threads=1, verbose=False,
+        ).fit().parameter("lambda")
+        for each in (X, empty)
+    ]  # fmt: skip
+    assert np.isfinite(found[0]).all()
+    np.testing.assert_array_equal(*found)
+
+
 def test_drawn_topics_count_if_sweeps_are_given_or_topics_are_many() -> None:
     for kept in ("kept", "fresh"):
         options = {"assignments": kept, "warm_up": 0}

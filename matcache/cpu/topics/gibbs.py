@@ -161,7 +161,7 @@ def sample_rows(
     first: from `count_particles`.
     save: later sweeps, which give a result.
     z: uint16 [particles x save], the topics after each of them.
-    theta: float32 [rows x k], the counts of rows plus alpha, added up.
+    theta: float32 [rows x k], the counts of rows plus alpha, added up; alpha of rows without any.
     summed: 1: theta is wanted; 0: z is.
     work: a record.
     sweep_at: the address of a kernel of `sweep_of`, for the number of topics.
@@ -182,8 +182,6 @@ def sample_rows(
         chains[ROW, c] = -1
     alpha_sum = sum_of(alpha)
     row, end, live = bounds[chunk], bounds[chunk + 1], 1
-    if summed:
-        theta[row:end] = 0
     while live > 0:
         live, steps = 0, np.int64(2**62)
         for c in range(many):
@@ -214,6 +212,9 @@ def sample_rows(
                             alpha_sum,
                             work,
                         )
+                        if summed:
+                            for j in range(k):
+                                theta[row, j] = _f(0) if start < stop else alpha[0, j]
                         d = row if start < stop else -1
                         row += 1
                 if d >= 0:

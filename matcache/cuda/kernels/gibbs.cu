@@ -1,7 +1,8 @@
 // The sampler of topics: cpu/topics/gibbs.py, to the last bit. K: the number of topics.
 
 // Sweeps over the particles of each row, in `order`. z u16 [save x width]: topics after each of the last sweeps, or
-// theta [rows x K]: counts of rows plus alpha after these sweeps, added up. The other one is null.
+// theta [rows x K]: counts of rows plus alpha after these sweeps, added up; alpha where there are none. The other one
+// is null.
 // Scratch, one number for each particle: weights, words (columns), topics. memory: see begin_counts.
 extern "C" __global__ void __launch_bounds__(BL_BLOCK, RESIDENT) sample(i64 rows, const int* order,
     const i64* indptr, const int* indices, const float* values, const i64* first, const i64* row_ids, const i64* key,
@@ -21,7 +22,7 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK, RESIDENT) sample(i64 rows
       if (count > 0) total += values[i];
     }
     if (there && theta)
-      for (int k = BL_LANE; k < K; k += BL_LANES) theta[row * K + k] = 0.0f;
+      for (int k = BL_LANE; k < K; k += BL_LANES) theta[row * K + k] = size > 0 ? 0.0f : alpha[k];
     const i64 longest = most(size);
     if (longest == 0) continue;
     const float grid = grid_of(total);
