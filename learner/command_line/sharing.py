@@ -78,7 +78,7 @@ def shared(
 ) -> tuple[Result, "Crew"]:
     """Call `work` on all workers; return what it returned here, and the workers.
 
-    work: a function that can be pickled. An exchange of all workers must be the last that it does.
+    work: a function that can be pickled.
     engine: the name of an engine; None: as the environment says.
     workers: how many there are; with MPI, the command starts again as so many workers.
     """
@@ -92,8 +92,11 @@ def shared(
 
     crew = Crew(opened(engine or "auto", workers, PATIENCE, task=lambda: partial(_along, work)))
     try:
-        with crew.guard(exit_code), interruptible(STOPPED, crew.exchange):
-            return _joined(work, crew.exchange), crew
+        with crew.guard(exit_code):
+            with interruptible(STOPPED, crew.exchange):
+                found = _joined(work, crew.exchange)
+            crew.gather(None)  # until here, all hear of an error of any
+            return found, crew
     except WorkerError as error:
         if crew.leads:
             raise
@@ -131,4 +134,8 @@ def _joined(work: Callable[["Crew"], Result], exchange: "Exchange") -> Result:
 
 
 def _along(work: Callable[["Crew"], Result], exchange: "Exchange") -> None:
+    """Work as one of the workers that an engine has started."""
+    from ..engines.crew import Crew
+
     _joined(work, exchange)
+    Crew(exchange).gather(None)

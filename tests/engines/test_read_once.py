@@ -263,6 +263,25 @@ def test_a_signal_during_an_exchange_waits_for_its_end(
     assert isinstance(error, WorkerError) and error.code == ExitCode.INTERRUPTED
 
 
+def test_a_signal_after_the_last_exchange_of_a_work_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Worker 0 may have more to do than the others, such as to rank items."""
+    one, two = thread_exchanges(2, 5.0)
+    monkeypatch.setattr(engines, "opened", lambda *given, **options: one)
+
+    def work(crew: Crew) -> None:
+        crew.gather(None)
+        if crew.leads:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with ThreadPoolExecutor(1) as threads:
+        ended = threads.submit(lambda: sharing._along(work, two))
+        with pytest.raises(RunInterrupted):
+            sharing.shared(work, None, None)
+        assert isinstance(ended.exception(), WorkerError)
+
+
 def test_what_a_killed_command_left_is_removed_and_another_that_runs_is_not_disturbed() -> None:
     trained(MODELS["text"][0])
     left = Path("run", f"{HANDED}-0123")
