@@ -126,6 +126,7 @@ def test_angles_of_a_row_have_the_same_bits_among_others() -> None:
     whole = found.transform(X)
     for first in range(0, 100, 7):
         assert found.transform(X[first : first + 1]).tobytes() == whole[first].tobytes()
+    assert found.transform(np.asfortranarray(X)).tobytes() == whole.tobytes()
     lengths = np.linalg.norm(X.astype(np.float64), axis=1, keepdims=True)
     cosines = X / np.where(lengths, lengths, 1.0) @ found.cluster_centers_.T.astype(np.float64)
     np.testing.assert_allclose(whole, 1.0 - cosines, atol=1e-6)

@@ -53,6 +53,7 @@ def cosine_distances(X: Any, centres: Array, threads: int) -> Array:
 
 def unit_rows(X: Array) -> Array:
     """Return rows of float32 divided by their lengths, also very small ones; those of 0 stay."""
+    X = np.ascontiguousarray(X)  # in another order, bits of a sum would depend on other rows
     largest = np.abs(X).max(axis=1, keepdims=True)
     X = X / np.where(largest > 0.0, largest, np.float32(1.0))  # no square of it is too small
     lengths = np.sqrt(np.einsum("nd,nd->n", X, X))[:, None]
