@@ -14,7 +14,7 @@ from ..parquet.files import BROKEN
 from ..parquet.footer import MAGIC, read_footer
 from ..parquet.types import is_text
 from ..parquet.where import parse_condition
-from ..parsing.layout import COUNTED, Known, check_columns
+from ..parsing.layout import COUNTED, Known, check_columns, refuse_hashed
 from ..parsing.scratch import Scratch
 from ..remote import PATIENCE, find, resolve
 from .delimited import brief
@@ -58,12 +58,14 @@ def parquet_rows(
     free = [field for field in schema if field.name not in others]
     numbers = {field.name: dense_of(field) for field in free if is_number(field.type)}
     columns = {name: column for column, part in numbers.items() for name in names_of([part])}
+    texts = COUNTED if any(is_text(field.type) for field in free) else ""
     names = None if known is None else known.names
     if indices is None and (names is None or not all(name in columns for name in names)):
         indices, values = guess_lists(free)
     dense = [name for name in numbers if name not in (indices, values)]
-    if names is not None and indices is None:
-        dense = columns_named(str(paths[0]), numbers, columns, names)
+    if names is not None and indices is None and dense:
+        refuse_hashed(paths[0], names)
+        dense = columns_named(str(paths[0]), numbers, columns, names, texts)
     features: list[Dense | Sparse] = [Dense(name) for name in dense]
     if indices is not None:
         size = None if known is None else known.columns - len(features)
@@ -84,26 +86,31 @@ def parquet_rows(
         where=[parse_condition(text) for text in where],
         block_rows=BLOCK_ROWS,
     )
-    texts = any(is_text(field.type) for field in free)
-    check_columns(paths[0], source.shape.columns, known, COUNTED if texts else "")
+    check_columns(paths[0], source.shape.columns, known, texts)
     read = {column for feature in features for column in feature.columns}
     others_left = [field for field in free if field.name not in read and field.name not in numbers]
     return SourceRows(source, left_out(others_left))
 
 
 def columns_named(
-    path: str, numbers: Mapping[str, Dense], columns: Mapping[str, str], names: Sequence[str]
+    path: str,
+    numbers: Mapping[str, Dense],
+    columns: Mapping[str, str],
+    names: Sequence[str],
+    hint: str,
 ) -> list[str]:
     """Return the columns whose numbers have the names of a model's columns, in the model's order.
 
     numbers: the columns of numbers. columns: the column of each number, by the number's name.
+    hint: how texts are read, if there are any; or empty.
 
     Raises `DataError` if a name is missing, or the model has only some numbers of a list.
     """
     for name in names:
         if name not in columns:
             raise DataError(
-                f"{path}: no column {name!r} of numbers; there are {brief(list(columns))}{COUNTED}."
+                f"{path}: no column {name!r} of numbers, which the model has; there are "
+                f"{brief(list(columns))}. Name them as in the training data{hint}."
             )
     chosen = list(dict.fromkeys(columns[name] for name in names))
     found = names_of([numbers[column] for column in chosen])

@@ -7,9 +7,18 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from ..arrays.hashed_names import HashedWords
 from ..errors import DataError
-from ..parsing.layout import COUNTED, FIRST, Known, Layout, Place, Rows, Sparse, check_columns
+from ..parsing.layout import (
+    COUNTED,
+    FIRST,
+    Known,
+    Layout,
+    Place,
+    Rows,
+    Sparse,
+    check_columns,
+    refuse_hashed,
+)
 from ..parsing.scratch import Scratch
 from .delimited import Delimited, Nulls, brief
 
@@ -53,12 +62,8 @@ class TableRows:
         others = [*targets, *leave_out, *(name for name in (weights, ids) if name is not None)]
         purposes = set(others)
         self._features = [name for name in self._file.names if name not in purposes]
-        if known is not None and isinstance(known.names, HashedWords):
-            raise DataError(
-                f"{paths[0]}: a table of numbers, but the model was trained on hashed words. Give "
-                "it texts."
-            )
         if known is not None and known.names is not None:
+            refuse_hashed(paths[0], known.names)
             self._features = list(known.names)
         hint = "" if known is None else COUNTED
         for name in [*others, *self._features]:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from ..arrays.block_shape import MAX_COLUMNS
+from ..arrays.hashed_names import HashedWords
 from ..arrays.validate import BOUNDS, GOOD, ORDER, check_csr, describe_csr
 from ..errors import DataError
 
@@ -135,6 +136,15 @@ class RowFile(Protocol):
 
         Raises `DataError` naming file and line (or row).
         """
+
+
+def refuse_hashed(path: Any, names: Sequence[str]) -> None:
+    """Raise `DataError` if a model, whose columns have these names, was trained on hashed words."""
+    if isinstance(names, HashedWords):
+        raise DataError(
+            f"{path}: a table of numbers, but the model was trained on hashed words. Give it texts"
+            f"{COUNTED}."
+        )
 
 
 def check_columns(path: Any, columns: int, known: Known | None = None, hint: str = "") -> int:

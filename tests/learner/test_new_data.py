@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 import blocklearn as bl
-from blocklearn.datasources import DataError, MatrixSource
+from blocklearn.datasources import DataError, HashedWords, MatrixSource
 from blocklearn.learner.exit_codes import ExitCode
 from blocklearn.learner.runs.new_data import converted
 from tests.formats.test_convert import rows_of
@@ -109,7 +109,25 @@ def test_columns_of_parquet_are_found_by_name(
     np.testing.assert_allclose(np.load(out), learner.predict(X), rtol=1e-6)
     parquet.write_table(pa.table(columns).drop_columns(["c3", "tags"]), file)  # as many columns
     assert learn("predict", run, "--data", file) == ExitCode.DATA
-    assert "a.parquet: no column 'c3' of numbers; there are 'extra'" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "a.parquet: no column 'c3' of numbers, which the model has; there are 'extra'" in told
+    assert told.endswith("Name them as in the training data.\n")
+    many = {"tags": columns["tags"], "more": columns["tags"], "text": pa.array(["a"] * 150)}
+    parquet.write_table(pa.table(many), file)
+    assert learn("predict", run, "--data", file) == ExitCode.DATA
+    assert "a.parquet: no features; its columns are tags (list<" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.csv"])
+def test_numbers_are_refused_by_a_model_of_hashed_words(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = MatrixSource(X[:, :2], names=HashedWords(1))
+    bl.save(bl.Learner(bl.models.KMeans(clusters=2), source, threads=1).fit(), tmp_path / "model")
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    parquet.write_table(pa.table({"a": [1.0], "b": [2.0]}), tmp_path / "a.parquet")
+    assert learn("predict", tmp_path / "model", "--data", tmp_path / name) == ExitCode.DATA
+    assert "the model was trained on hashed words. Give it texts" in capsys.readouterr().err
 
 
 def test_a_model_of_libsvm_takes_other_formats(command: Learn) -> None:
