@@ -205,7 +205,7 @@ class LDASettings(Model):
         where none were given, and counted drawn topics.
         """
         decided = self.sweeps != "auto" and "sweeps" not in self.model_fields_set
-        if decided or "auto" not in (self.sweeps, self.heat, self.fresh_counts, self.kept_sweeps):
+        if decided or "auto" not in (self.sweeps, self.heat, self.kept_sweeps):
             return self  # its data, the run that resumes, or the run that recorded it, decided
         learns = "auto" in (self.alpha, self.eta)
         fields: dict[str, object] = {}

@@ -260,6 +260,13 @@ def test_runs_that_began_with_other_sweeps_keep_them() -> None:
     assert LDA(alpha="auto").for_run(10, {"sweeps": 9}).sweeps == 9
 
 
+def test_a_run_as_an_earlier_version_recorded_it_keeps_topics_after_as_many_passes() -> None:
+    """It says nothing of `fresh_counts`: drawn topics count, as `sweeps` is given."""
+    recorded = LDA(warm_up=0, fresh_passes=5, sweeps=20, heat=4.0, kept_sweeps=3)
+    assert recorded.for_run(10) == recorded
+    assert (recorded.assignments, recorded.fresh_counts) == ("auto", "auto")
+
+
 def test_a_run_of_the_command_stays_as_it_began(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
