@@ -90,7 +90,8 @@ class TextFile:
                 key = columns.keys[2]
                 return (
                     f"{place}: the {key} {fields[rating]!r} is not a number. Remove the line, or "
-                    f"set `{key}` to another column than {columns.rating!r}."
+                    f"set `{key}` to another column than {columns.rating!r}, or to null: each line "
+                    "counts as 1 then."
                 )
         return None
 

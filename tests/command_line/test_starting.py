@@ -79,6 +79,7 @@ def test_ratings_that_are_no_numbers_are_not_left_out(command: Learn, name: str)
     Path("r.csv").write_text(f"user,item,{name}\na,x,4\na,y,many\nb,x,1\n")
     code, _, err = command("als", "r.csv")
     assert code == ExitCode.DATA and "r.csv:3: the rating 'many' is not a number" in err
+    assert err.endswith("or to null: each line counts as 1 then.\n")
 
 
 def test_json_lines_that_are_none_are_refused(tmp_path: Path) -> None:
