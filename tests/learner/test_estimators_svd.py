@@ -86,7 +86,7 @@ def test_threads_do_not_change_the_bits_of_few_columns() -> None:
     np.testing.assert_array_equal(one, two)
 
 
-def test_exact_components_of_rows_far_from_0_need_a_second_pass() -> None:
+def test_exact_components_of_rows_far_from_0() -> None:
     far = X + 3e4
     ours, theirs = bl.PCA(3, exact=True).fit(far), decomposition.PCA(3).fit(far)
     np.testing.assert_allclose(ours.explained_variance_, theirs.explained_variance_, rtol=1e-3)
