@@ -29,6 +29,7 @@ FRESH_OF_LONG = 3  # passes, then, that draw topics afresh
 MEDIUM = 80.0  # tokens of a document, on average, from which kept topics fit no worse
 PASSES_OF_MEDIUM = 20  # of a run, from which topics of such documents are kept
 FRESH_OF_MEDIUM = 7  # passes, then, that draw topics afresh after one of cvb0
+ENOUGH = 60.0  # tokens of a document, on average, from which expected topics are not too sharp
 KEPT_SWEEPS = 5  # sweeps of each pass over kept topics, in a run of fewer than 50 passes
 
 
@@ -93,10 +94,10 @@ def counts_of(tokens: float, topics: int) -> Literal["drawn", "expected"]:
     Expected ones of shorter documents are too sharp. Of longer ones, and of many topics, they are
     no better.
 
-    >>> [counts_of(tokens, 40) for tokens in (79, 80, 249, 250)]
+    >>> [counts_of(tokens, 40) for tokens in (59, 60, 249, 250)]
     ['drawn', 'expected', 'expected', 'drawn']
     """
-    return "expected" if MEDIUM <= tokens < LONG and topics <= FEW else "drawn"
+    return "expected" if ENOUGH <= tokens < LONG and topics <= FEW else "drawn"
 
 
 def fresh_topics(model: LDASettings, kept: KeptTopics | None, documents: int) -> FreshPasses:

@@ -21,6 +21,7 @@ from ..term_weights import TermWeights
 from .kept_topics import FEW, MANY_TOKENS, MOST_FRESH, SWEEPS, most_kept
 from .long_documents import (
     EACH,
+    ENOUGH,
     FEWEST,
     FRESH_OF_LONG,
     FRESH_OF_MEDIUM,
@@ -134,7 +135,7 @@ class LDASettings(Model):
         "auto",
         description="gibbs: which topics of tokens count in passes that draw them afresh: those "
         "drawn, or those expected, given the mean of a document's topics over the sweeps. auto: "
-        f"expected up to {FEW} topics if documents are known to have {MEDIUM:g} to {LONG:g} tokens "
+        f"expected up to {FEW} topics if documents are known to have {ENOUGH:g} to {LONG:g} tokens "
         "on average, which finds topics sooner, and `sweeps` is auto; else drawn",
     )
     kept_sweeps: Annotated[int, Ge(1), Lt(2**31)] | Literal["auto"] = Field(

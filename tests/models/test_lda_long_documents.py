@@ -27,6 +27,7 @@ from blocklearn.models import LDA
 from blocklearn.models.lda import long_documents
 from blocklearn.models.lda.kept_topics import FEW
 from blocklearn.models.lda.long_documents import (
+    ENOUGH,
     FEWEST,
     FRESH_OF_LONG,
     FRESH_OF_MEDIUM,
@@ -150,7 +151,7 @@ def test_runs_of_more_passes_keep_topics_of_documents_of_medium_length() -> None
 
 @pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize(
-    ("tokens", "counts"), [(MEDIUM, "expected"), (LONG - 1, "expected"), (MEDIUM - 1, "drawn")]
+    ("tokens", "counts"), [(ENOUGH, "expected"), (LONG - 1, "expected"), (ENOUGH - 1, "drawn")]
 )
 def test_expected_topics_count_in_documents_of_medium_length(
     kept: bool, tokens: float, counts: str
@@ -187,11 +188,11 @@ def test_drawn_topics_count_if_sweeps_are_given_or_topics_are_many() -> None:
     for kept in ("kept", "fresh"):
         options = {"assignments": kept, "warm_up": 0}
         auto, drawn = (
-            trained(MEDIUM, 2, sweeps=3, fresh_counts=each, **options) for each in ("auto", "drawn")
+            trained(ENOUGH, 2, sweeps=3, fresh_counts=each, **options) for each in ("auto", "drawn")
         )
         np.testing.assert_array_equal(auto.parameter("lambda"), drawn.parameter("lambda"))
-    assert long_documents.counts_of(MEDIUM, FEW) == "expected"
-    assert long_documents.counts_of(MEDIUM, FEW + 1) == "drawn"
+    assert long_documents.counts_of(ENOUGH, FEW) == "expected"
+    assert long_documents.counts_of(ENOUGH, FEW + 1) == "drawn"
 
 
 def test_rows_stay_with_their_replicas_if_the_data_decide_to_keep_topics() -> None:
