@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,10 +102,9 @@ def sums_of(state: TokenState, terms: Terms, crew: Crew) -> NDArray[np.float64]:
 
     They are added up in the order of ranges of rows. Each worker has some of them.
     """
-    ranges, size = list(state.ranges()), 1 if state.whole else crew.size
-    nothing, found = ranges[0][:0], None
-    for start in range(0, len(ranges), size):
-        some = [*ranges[start : start + size], *[nothing] * size][:size]
+    ranges, size, found = state.ranges(), 1 if state.whole else crew.size, None
+    while some := list(islice(ranges, size)):
+        some += [some[0][:0]] * (size - len(some))
         own = some[crew.rank % size]
         tokens = state.of_rows(own) if state.whole else split(state, some, crew)
         part = terms(state.starts_of(own), tokens.reshape(-1))
