@@ -14,7 +14,7 @@ from ..parquet.files import BROKEN
 from ..parquet.footer import MAGIC, read_footer
 from ..parquet.types import is_text
 from ..parquet.where import parse_condition
-from ..parsing.layout import COUNTED, Known, check_columns, refuse_hashed
+from ..parsing.layout import COUNTED, Known, check_columns, refuse_hashed, require_targets
 from ..parsing.scratch import Scratch
 from ..remote import PATIENCE, find, resolve
 from .delimited import brief
@@ -54,6 +54,8 @@ def parquet_rows(
     Raises `DataError`.
     """
     schema = read_schema(str(paths[0]))
+    if known is not None:
+        require_targets(paths[0], targets, schema.names)
     others = {*targets, *leave_out, *(name for name in (weights, ids) if name is not None)}
     free = [field for field in schema if field.name not in others]
     numbers = {field.name: dense_of(field) for field in free if is_number(field.type)}

@@ -18,6 +18,7 @@ from ..parsing.layout import (
     Sparse,
     check_columns,
     refuse_hashed,
+    require_targets,
 )
 from ..parsing.scratch import Scratch
 from .delimited import Delimited, Nulls, brief
@@ -62,6 +63,8 @@ class TableRows:
         others = [*targets, *leave_out, *(name for name in (weights, ids) if name is not None)]
         purposes = set(others)
         self._features = [name for name in self._file.names if name not in purposes]
+        if known is not None:
+            require_targets(paths[0], self._targets, self._file.names)
         if known is not None and known.names is not None:
             refuse_hashed(paths[0], known.names)
             self._features = list(known.names)

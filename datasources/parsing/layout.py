@@ -147,6 +147,16 @@ def refuse_hashed(path: Any, names: Sequence[str]) -> None:
         )
 
 
+def require_targets(path: Any, targets: Sequence[str], names: Sequence[str]) -> None:
+    """Raise `DataError` if a target of a model is no column of a table to score it on."""
+    for target in targets:
+        if target not in names:
+            raise DataError(
+                f"{path}: no column {target!r}, which is a target of the model. Name the column "
+                "so, or give the targets in a file of their own: --targets FILE."
+            )
+
+
 def check_columns(path: Any, columns: int, known: Known | None = None, hint: str = "") -> int:
     """Return `columns` if an int32 can number them and `known` has as many.
 

@@ -242,6 +242,19 @@ def test_data_that_do_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert code == ExitCode.NO_INPUT
 
 
+@pytest.mark.parametrize("name", ["a.parquet", "a.csv"])
+def test_a_table_without_the_targets_of_a_model_says_how_to_give_them(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model(tmp_path, None)
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    parquet.write_table(pa.table({"a": [1.0], "b": [2.0]}), tmp_path / "a.parquet")
+    assert learn("evaluate", tmp_path / "model", "--data", tmp_path / name) == ExitCode.DATA
+    told = capsys.readouterr().err
+    assert "no column 'odd', which is a target of the model" in told
+    assert told.endswith("--targets FILE.\n")
+
+
 def test_ratings_of_a_model_have_its_columns_and_no_targets(command: Learn) -> None:
     bl.save(bl.Learner(bl.models.ALS(rank=2), X, threads=1).fit(), "als")
     Path("r.csv").write_text("who,item,rating\n1,2,3\n")
