@@ -71,7 +71,8 @@ def test_a_dataset_of_texts_does_not_know_the_column(learn: Learn) -> None:
     data = "data.train={kind: blocks, paths: [blocks]}"
     assert learn(*SETTINGS, "--set", data, "--out", "run")[0] == 0
     code, _, err = learn("predict", "run", "--data", "a.parquet")
-    assert code and "1 columns, but the model has" in err and "--text COLUMN" in err
+    assert code and "no column 'bread' of numbers, which the model has; there are 'id'" in err
+    assert "--text COLUMN counts the words" in err
     code, out, _ = learn("predict", "run", "--data", "a.parquet", "--text", "body")
     assert code == 0 and len(out.splitlines()) == len(TEXTS)
     assert learn("evaluate", "run", "--data", "a.jsonl", "--text", "body")[0] == 0
