@@ -7,6 +7,7 @@ assignment are here; `elementwise.py`, `products.py` and `indexing.py` hold the 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache as remembered
 from functools import partial
 from typing import Any
 
@@ -21,6 +22,7 @@ from ..errors import ShapeError, source_line
 from ..notation.elementwise import ELEMENTWISE
 from ..notation.operand import Operand, apply
 from ..program import padding
+from ..program.dense import Reference, Step
 from ..program.instructions import Ending
 from . import dense
 from .calls import run
@@ -100,7 +102,7 @@ def real_rows(x: Lazy, instead: float = 0.0) -> Lazy:
 def evaluate(node: Elementwise) -> Mat:
     """Compute an elementwise expression into its container of the cache."""
     if node.pattern is not None:
-        result = _rowlocal((node,), lambda value: value, node.op, node.label)
+        result = _rowlocal((node,), node.op, node.label)
         assert isinstance(result, Mat)
         return result
     result = dense.result(node.cache, node, "assign", node.shape, node.dtype, node.label)
@@ -108,28 +110,39 @@ def evaluate(node: Elementwise) -> Mat:
     return result
 
 
-def _rowlocal(roots: tuple[Any, ...], then: Callable[..., Any], name: str, label: str) -> Any:
+def _rowlocal(roots: tuple[Any, ...], name: str, label: str) -> Any:
     """Run elementwise trees of one shape, or on one pattern, as one row-wise kernel.
 
-    then: what the kernel does with their values.
-    name: of `then`.
+    name: what the kernel does with their values: see `_expression`.
     label: of the result.
     """
-    cache, shape = roots[0].cache, roots[0].shape
+    shape = roots[0].shape
     leaves, steps, results = linearise(roots, shape, roots[0].pattern)
-    structure = ("expression", name, steps, results)
-    program = cache.programs.get(structure)
-    if program is None:
+    program = _expression(name, steps, results)
+    key = ("expression", name, steps, results)
+    return run(program, tuple(leaves), key=key, rows=shape[0], label=label)
 
-        def replay(*inputs: Any) -> Any:
-            values = {("leaf", n): value for n, value in enumerate(inputs)}
-            for n, (op, references) in enumerate(steps):
-                values["step", n] = apply(op, *(values[r] for r in references))
-            return then(*(values[r] for r in results))
 
-        replay.__name__ = name
-        program = cache.programs[structure] = Rowwise(replay)
-    return run(program, tuple(leaves), key=structure, rows=shape[0], label=label)
+@remembered
+def _expression(name: str, steps: tuple[Step, ...], results: tuple[Reference, ...]) -> Rowwise:
+    """Return the row-wise function of elementwise steps. All caches share what it compiles.
+
+    results: of the steps. If `name` is "assign", the first one receives the second. If it is a
+        reduction of rows, such as "rowsum", it is applied to the only one. Else that is returned.
+    """
+
+    def replay(*inputs: Any) -> Any:
+        values = {("leaf", n): value for n, value in enumerate(inputs)}
+        for n, (op, references) in enumerate(steps):
+            values["step", n] = apply(op, *(values[r] for r in references))
+        found = [values[r] for r in results]
+        if name == "assign":
+            found[0] <<= found[1]
+            return None
+        return found[0] if name in ELEMENTWISE else apply(name, *found)
+
+    replay.__name__ = name
+    return Rowwise(replay)
 
 
 # ---------------------------------------------------------------- assignment
@@ -175,11 +188,7 @@ def _assign_sparse(target: Mat, value: Any) -> None:
             f"<<= at {source_line()}: {target.label} and the value do not have the same pattern of "
             "non-zeros; a sparse matrix can be assigned only what was computed on its own pattern."
         )
-
-    def store(place: Any, result: Any) -> None:
-        place <<= result
-
-    _rowlocal((target, value), store, "assign", target.label)
+    _rowlocal((target, value), "assign", target.label)
 
 
 # ---------------------------------------------------------------- sums
@@ -234,7 +243,7 @@ def _rowreduce(op: str) -> Callable[[MatCache, Lazy], Any]:
     def reduce(cache: MatCache, x: Lazy) -> Any:
         if op == "rownnz" and x.pattern is None:
             raise ShapeError(f"rownnz at {source_line()}: {x.label} is not sparse.")
-        return _rowlocal((x,), lambda value: apply(op, value), op, f"{op}({x.label})")
+        return _rowlocal((x,), op, f"{op}({x.label})")
 
     return reduce
 

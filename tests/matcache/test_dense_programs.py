@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from blocklearn.matcache import MatCache, exp, from_array, from_sparse, random, total
+from blocklearn.matcache import MatCache, exp, from_array, from_sparse, random, rowsum, total
 from blocklearn.matcache.emit.cuda_elements import elements_source
 from blocklearn.matcache.emit.numba_rows import rowwise_source
 from blocklearn.matcache.operations.dense import compiled
+from blocklearn.matcache.operations.rowwise import Rowwise
 from blocklearn.matcache.program.instructions import Ending
 
 
@@ -85,3 +86,13 @@ def test_work_counts_every_element_of_a_sum() -> None:
         before = cache.flops
         assert float(total(exp(a * 0.0))) == 42.0
         assert cache.flops - before == 3 * 42
+
+
+def test_caches_share_what_is_traced_of_expressions(monkeypatch: pytest.MonkeyPatch) -> None:
+    def compute() -> Any:
+        with MatCache(threads=1) as cache:
+            return rowsum(exp(matrix(cache, 3, 4) * 0.25)).numpy()
+
+    expected = compute()
+    monkeypatch.delattr(Rowwise, "_trace")
+    np.testing.assert_array_equal(compute(), expected)
