@@ -85,26 +85,42 @@ def linearise(
     Operands of another shape or pattern are computed first into containers of their own: once, not
     once per element. Leaves are Mats, numbers, and random numbers of this shape.
     """
-    leaves: list[Mat | Random | float] = []
-    steps: list[Step] = []
-    places: dict[object, Reference] = {}  # by the guid of a leaf, or by step
-    visited: dict[int, Reference] = {}
+    trees = _Trees(shape, pattern)
+    found = tuple([trees.place(root, -1) for root in roots])
+    return trees.leaves, tuple(trees.steps), found
 
-    def visit(node: Lazy | float, version: int, by: str | None = None) -> Reference:
+
+class _Trees:
+    """Leaves and steps of trees. A function within `linearise` would hold itself and the leaves."""
+
+    def __init__(self, shape: Shape, pattern: PatternSlot | None) -> None:
+        """See `linearise`."""
+        self.shape, self.pattern = shape, pattern
+        self.leaves: list[Mat | Random | float] = []
+        self.steps: list[Step] = []
+        self._places: dict[object, Reference] = {}  # by the guid of a leaf, or by step
+        self._visited: dict[int, Reference] = {}
+
+    def place(self, node: Lazy | float, version: int, by: str | None = None) -> Reference:
+        """Return the place of a node, after its leaves and steps were added.
+
+        version: at which a Mat must be. by: where the expression that reads it was made.
+        """
         if isinstance(node, Elementwise) and not node.computed:
-            if node.shape == shape and node.pattern is pattern:
-                if (place := visited.get(id(node))) is None:
+            if node.shape == self.shape and node.pattern is self.pattern:
+                if (place := self._visited.get(id(node))) is None:
                     pairs = zip(node.args, node.versions, strict=True)
-                    step = (node.op, tuple([visit(a, v, node.where) for a, v in pairs]))
-                    place = visited[id(node)] = places.setdefault(step, ("step", len(steps)))
-                    if place[1] == len(steps):
-                        steps.append(step)
+                    step = (node.op, tuple([self.place(a, v, node.where) for a, v in pairs]))
+                    place = self._places.setdefault(step, ("step", len(self.steps)))
+                    self._visited[id(node)] = place
+                    if place[1] == len(self.steps):
+                        self.steps.append(step)
                 return place
         leaf: Mat | Random | float
         key: object
         if not isinstance(node, Lazy):
-            leaf, key = float(node), ("number", len(leaves))
-        elif isinstance(node, Random) and node.shape == shape:
+            leaf, key = float(node), ("number", len(self.leaves))
+        elif isinstance(node, Random) and node.shape == self.shape:
             node.key.check(node.version, node.where)
             leaf, key = node, (node.key.guid, node.stream)
         else:
@@ -112,13 +128,10 @@ def linearise(
                 node.check(version, by)
             leaf = node.mat()
             key = leaf.guid
-        place = places.setdefault(key, ("leaf", len(leaves)))
-        if place[1] == len(leaves):
-            leaves.append(leaf)
+        place = self._places.setdefault(key, ("leaf", len(self.leaves)))
+        if place[1] == len(self.leaves):
+            self.leaves.append(leaf)
         return place
-
-    found = tuple([visit(root, -1) for root in roots])
-    return leaves, tuple(steps), found
 
 
 def result(

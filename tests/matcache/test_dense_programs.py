@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from typing import Any
 
@@ -86,6 +87,21 @@ def test_work_counts_every_element_of_a_sum() -> None:
         before = cache.flops
         assert float(total(exp(a * 0.0))) == 42.0
         assert cache.flops - before == 3 * 42
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_computed_expression_leaves_no_garbage(sparse: bool) -> None:
+    """Garbage holds matrices, and a collection of it takes as long as a small fit."""
+    with MatCache(threads=1) as cache:
+        X = from_sparse(cache, sp.eye(3, format="csr")) if sparse else matrix(cache, 3, 4)
+        (X * 2.0 + X).mat()  # its program is made
+        gc.collect()
+        gc.disable()
+        try:
+            (X * 2.0 + X).mat()
+            assert gc.collect() == 0
+        finally:
+            gc.enable()
 
 
 def test_caches_share_what_is_traced_of_expressions(monkeypatch: pytest.MonkeyPatch) -> None:
