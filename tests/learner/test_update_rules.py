@@ -271,6 +271,20 @@ def with_number(self: Any, block: Any) -> None:
     self.s <<= self.s + ((self.share * block.X).T @ self.theta).T
 
 
+@pytest.mark.parametrize(("take", "sizes"), [(lambda rows: rows, {16}), (int, {8, 16})])
+def test_part_of_a_block_is_planned_only_for_a_model_that_reads_sizes(
+    take: Any, sizes: set[int]
+) -> None:
+    taken: list[Any] = []
+
+    def update(self: Any, block: Any) -> None:
+        taken.append(take(block.rows))
+        with_number(self, block)
+
+    learner_of(update).plan()
+    assert set(map(int, taken)) == sizes
+
+
 def scaled(rows: Any, number: float) -> Any:
     return (rows * (1.0 / number)).mat()
 

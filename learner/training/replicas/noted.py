@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from blocklearn.matcache import Tables
+from blocklearn.matcache import Mat, MatCache, Tables
+from blocklearn.matcache.containers.block_number import BlockNumber, function_of
 from blocklearn.matcache.containers.tape import Tape
 from blocklearn.models import Block, Shapes
 
@@ -32,6 +33,26 @@ class NotedBlock(Block):
     def __getattribute__(self, name: str) -> Any:
         """Return an attribute; numbers come from the tape, also when it runs again."""
         return self.tape.read(name) if name in NUMBERS else super().__getattribute__(name)
+
+
+class Rehearsal(Tape):
+    """Notes which numbers of a block are read while memory is planned; records no launches."""
+
+    @classmethod
+    def of(cls, block: Block, cache: MatCache, reads: dict[str, Any]) -> NotedBlock:
+        """Return the same block, which notes in `reads` what is read, and not as formulas."""
+        tape = cls(cache, {name: getattr(block, name) for name in NUMBERS})
+        tape.reads = reads
+        return NotedBlock.of(block, tape)
+
+    @property
+    def records(self) -> bool:
+        """True: numbers stay formulas until they are read."""
+        return True
+
+    def follow(self, mat: Mat, number: BlockNumber) -> None:
+        """Set a container to a number of the block."""
+        mat.set(function_of(number.formula)(self.now))
 
 
 class NotedShapes(Shapes):

@@ -18,10 +18,11 @@ from ..settings.checks import check_repeats, computed
 from ..settings.devices import Kept, fixed_bytes
 from ..settings.optimizer_checks import check_step, check_updates, versions
 from .block_input import Use
+from .noted import Rehearsal
 from .paged_tables import tables_of
 
 if TYPE_CHECKING:
-    from blocklearn.models import Model
+    from blocklearn.models import Block, Model
 
     from .program import Program
     from .replica import Replica
@@ -51,16 +52,22 @@ def plan_program(program: Program, *, scores: bool) -> None:
             program.complete = False
             for intake in program.intakes:
                 intake.note_all()
-    if program.complete:
+    by_size = not program.model.recorded or program.reads.keys() & {"rows", "weight"}
+    if program.complete and by_size:  # else blocks that are not full launch the same
         with program.cache.seal(), program.cache.backend.later():
             _try_partial(program)
+
+
+def _noting(program: Program, block: Block) -> Block:
+    """Return the same block, which notes what is read of its numbers."""
+    return Rehearsal.of(block, program.cache, program.reads) if program.model.recorded else block
 
 
 def _plan_pass(program: Program) -> None:
     for intake in program.trained:
         runs, before = (Recording(), Recording()), versions(program.optimizer)
         for run in runs:
-            program.rehearse(intake.blank(program.key), record=run)
+            program.rehearse(_noting(program, intake.blank(program.key)), record=run)
         check_repeats(program.model, *runs)
         check_step(program.model, program.optimizer, before)
     program.end_pass()
@@ -86,9 +93,9 @@ def _plan_scores(program: Program, *, soon: bool) -> None:
     blank = program.intakes[0].blank(program.key)
     later = nullcontext() if soon else program.cache.backend.later()
     with later, _leaving_parameters(program.model, "score"):
-        computed(program.score(blank))
+        computed(program.score(_noting(program, blank)))
         if program.model.has_resting_rows:
-            computed(program.score(replace(blank, resting=True)))
+            computed(program.score(_noting(program, replace(blank, resting=True))))
     states = program.model.states
     program.row_tables = {name for name, state in states.items() if state.is_table}
     _note(program, "score")
@@ -98,7 +105,8 @@ def _plan_predictions(program: Program) -> None:
     with program.cache.backend.later() if program.trains else nullcontext():
         for intake in program.intakes:
             with _leaving_parameters(program.model, "predict"):
-                program.predict(intake.blank(program.key)).mat()  # it will be read
+                blank = _noting(program, intake.blank(program.key))
+                program.predict(blank).mat()  # it will be read
     _note(program, "predict")
 
 
@@ -107,7 +115,7 @@ def _plan_phases(program: Program) -> None:
     for phase, start in enumerate(program.model.phases()):
         with program.cache.backend.later() if phase else nullcontext():
             for intake in program.trained:
-                program.rehearse(intake.blank(program.key, start, phase))
+                program.rehearse(_noting(program, intake.blank(program.key, start, phase)))
         _note(program, "train", phase)
     check_updates(program.model, program.optimizer, program.filled)
 
@@ -135,10 +143,10 @@ def plan_kept(replica: Replica, kept: Kept, *, alone: bool) -> set[str]:
 
     alone: whether no other replica changes the states.
     """
-    cache = replica.cache
-    backend, before = cache.backend, _labels(replica)
+    cache, backend = replica.cache, replica.cache.backend
     if backend.free_bytes is None:
         return set()
+    before = _labels(replica)
     planned = sum(array.nbytes for array in cache.plan())
     if isinstance(replica.files, SpreadTables):
         planned -= replica.files.far_bytes(tables_of(replica))

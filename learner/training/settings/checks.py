@@ -125,6 +125,8 @@ def _check_part(title: str, name: object, part: Any) -> None:
         raise ValueError(f"{title}: {rule}. Give the score another name, such as 'loss'.")
     if isinstance(part, Sum):
         for field, number in vars(part).items():
+            if isinstance(number, int | float):  # one of a block stays a formula
+                continue
             if (shape := getattr(number, "shape", (1, 1))) not in ((), (1, 1)):
                 raise ShapeError(
                     f"{title}: {field} is {shape[0]:,} x {shape[-1]:,}; must be one number. Add up "
