@@ -41,7 +41,7 @@ class LentTables:
             Watched(array, one_file(file), REMEDY) for file, array in files.items() if file
         ]
         nbytes = sum(array.nbytes for array in self.arrays.values())
-        large = nbytes > min(memory_limits().values(), default=nbytes)
+        large = nbytes > 0 and nbytes > min(memory_limits().values(), default=nbytes)
         tables = [array for array in self.arrays.values() if len(array) == columns and large]
         tables.sort(key=lambda array: -array.nbytes)
         self.paged = [PagedArray(array) for array in tables]

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from .cache import MatCache
 
 
+SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+
+
 class Node(Lazy):
     """An expression that computes itself into a container when it is needed.
 
@@ -141,6 +144,6 @@ def result_dtype(lazies: Iterable[Lazy]) -> np.dtype[Any]:
     """
     lazies = list(lazies)
     large = [a.dtype for a in lazies if a.shape != (1, 1)] or [a.dtype for a in lazies]
-    if any(d == np.float64 for d in large) or all(d.kind in "iu" for d in large):
-        return np.dtype(np.float64)
-    return np.dtype(np.float32)
+    if DOUBLE in large or all(d.kind in "iu" for d in large):
+        return DOUBLE
+    return SINGLE

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..containers.cache import MatCache
 from ..containers.dispatch import launch
-from ..containers.expressions import Elementwise, result_dtype
+from ..containers.expressions import DOUBLE, Elementwise, result_dtype
 from ..containers.keys import number_key
 from ..containers.lazy import Lazy, Shape
 from ..containers.matrices import Mat, handle, slots_of
@@ -141,7 +141,8 @@ def result(
 
     shape, dtype: of the container. Sums are computed in the expression's own dtype.
     """
-    found, args = compiled(cache, (root,), root.shape, (ending,), result_dtype([root]).name)
+    own = "float64" if result_dtype([root]) == DOUBLE else "float32"
+    found, args = compiled(cache, (root,), root.shape, (ending,), own)
     slot = cache.result((("dense", found, root.shape), *parts_of(args)), shape, dtype, label)
     if cache.begin(slot):
         run(cache, found, args, root.shape, (slot,))

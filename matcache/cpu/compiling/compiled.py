@@ -53,6 +53,10 @@ def type_of(argument: Any) -> Any:
         flags = argument.flags
         layout: Literal["C", "A"] = "C" if flags.c_contiguous else "A"
         return _array_type(argument.dtype, argument.ndim, layout, flags.writeable, flags.aligned)
+    if type(argument) is float:  # these two in a third of the time of `typeof`
+        return numba.types.float64
+    if type(argument) is int and -(2**63) <= argument < 2**63:
+        return numba.types.int64
     if isinstance(argument, tuple):
         kind: Any = numba.types.BaseTuple
         return kind.from_types([type_of(part) for part in argument], type(argument))
