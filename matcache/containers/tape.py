@@ -49,7 +49,7 @@ class Tape:
         now: numbers of the present block.
         """
         self.cache = cache
-        self.now = now
+        self.now = dict(now)
         self.steps: list[Step] = []
         self.reads: dict[str, Any] = {}
         self.followed: list[tuple[Callable[[Numbers], Any], type]] = []
@@ -72,8 +72,8 @@ class Tape:
 
         found: called as `found(cache, *args)`.
         """
-        calls = self._calls(partial(found, self.cache, *args))
         again = partial(found, self.cache, *args)
+        calls = self._calls(again)
         parts = tuple(map(self._part, args))
         self.steps.append(
             Step(what, parts, source_line(), again, calls if only_calls(found) else None)
@@ -119,7 +119,8 @@ class Tape:
         """Set a container to a number of each block."""
         function = function_of(number.formula)
         self.followed.append((function, number.__class__))
-        self.host(lambda: mat.set(function(self.now)), (mat.guid, number.formula))
+        now = self.now  # the tape itself would be held by its own step
+        self.host(lambda: mat.set(function(now)), (mat.guid, number.formula))
 
     def host(self, function: Callable[[], None], parts: Any = None) -> None:
         """Add a function that sets numbers, after calling it.
@@ -251,7 +252,7 @@ class Tape:
 
         now: numbers of the present block; those in `reads` must be the same.
         """
-        self.now = now
+        self.now.update(now)
         for slot, count, padding in self._written:
             slot.version += count  # first: should this fail, handles on the old contents are stale
             slot.padding = padding

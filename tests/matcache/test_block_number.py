@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import math
 import operator
 import pickle
@@ -158,6 +159,21 @@ def test_two_runs_with_other_constants_differ(cache: MatCache) -> None:
     ]
     assert tapes[1].differs_from(tapes[0]) is None
     assert tapes[2].differs_from(tapes[0]) is not None
+
+
+def test_a_recording_that_sets_a_number_of_the_block_leaves_no_garbage(cache: MatCache) -> None:
+    """Its launches hold arrays."""
+    out = named(cache, "out", (1, 1), np.float64)
+    gc.collect()
+    gc.disable()
+    try:
+        tape = taped(cache, {"rows": 2}, lambda read: out.set(read("rows") + 1.0))
+        tape.run({"rows": 3})
+        del tape
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
+    assert out.numpy() == 4.0
 
 
 def test_a_function_of_the_host_gets_the_number_of_each_block(cache: MatCache) -> None:
