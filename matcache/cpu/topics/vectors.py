@@ -7,6 +7,7 @@ with it the bits, are the same on each machine.
 # Numba infers the types.
 # mypy: allow-untyped-defs, allow-untyped-calls
 
+from functools import cache
 from typing import Any
 
 from llvmlite import ir
@@ -29,6 +30,7 @@ def padded(k: int) -> int:
     return -(-k // LANES) * LANES
 
 
+@cache
 def has_wide_vectors() -> bool:
     """Return whether a register of the processor that code is made for holds 16 numbers."""
     return "+avx512f" in cpu_target.target_context.codegen().magic_tuple()[2]
