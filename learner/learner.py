@@ -348,7 +348,7 @@ class Learner(ModelInUse):
 
     def _heard(self) -> bool:
         """Return whether anything listens to single blocks."""
-        own = [getattr(type(hook), "block", None) is not Hook.block for hook in self.hooks]
+        own = [getattr(hook.block, "__func__", None) is not Hook.block for hook in self.hooks]
         return any(own) or self._shown.seen
 
     def restore(self, state: State, best: tuple[State, dict[str, float]] | None = None) -> None:

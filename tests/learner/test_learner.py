@@ -119,6 +119,13 @@ def test_blocks_are_told_to_hooks_that_hear_them_alone(
     assert Passes.rows == [25, 50]
 
 
+def test_a_method_of_a_hook_alone_hears_blocks(data: Any) -> None:
+    hook, heard = bl.Hook(), []
+    hook.block = lambda learner, progress: heard.append(progress.block)  # type: ignore[method-assign]
+    bl.Learner(Means(), data, passes=2, block_rows=10, hooks=[hook], verbose=False).fit()
+    assert heard == [1, 2, 3] * 2
+
+
 def test_scores_and_predictions_are_those_of_numpy(data: Any) -> None:
     other = np.random.default_rng(1).normal(size=(13, 4)).astype(np.float32)
     learner = bl.Learner(Means(), data, other, block_rows=8, threads=2).fit()
