@@ -182,7 +182,7 @@ class LDA(LDASettings):
     def _sampled(self, block: Block) -> tuple[Sparse, Rows | None, Table]:
         """Return ratios, theta and phi, or X, None and the counts of drawn topics.
 
-        theta is the mean over sweeps. Ratios with it give the topics that tokens are expected to
+        theta adds up the sweeps. Ratios with it give the topics that tokens are expected to
         have, which vary less than drawn ones, and are a bit sharper: a token counts in its theta.
         """
         X, alpha = self._tempered(block)
