@@ -59,8 +59,9 @@ class SVD(Model):
     [1 x k] are the lengths of the columns of Z = X @ V. If `center`, the mean of the rows is
     subtracted, as in principal component analysis; sparse rows stay sparse.
 
-    Each pass makes the basis more exact; one already gives a result. If `exact`, training ends when
-    a pass has nothing to add. Rows count by their weights.
+    Of each direction, the entry of the largest size is positive. Each pass makes the basis more
+    exact; one already gives a result. If `exact`, training ends when a pass has nothing to add.
+    Rows count by their weights.
     """
 
     scores_new_rows: ClassVar[bool] = True
@@ -136,7 +137,8 @@ class SVD(Model):
             if self.shifted:
                 self.offset <<= minimum(apart / maximum(self.squares, TINY), FAR)
         values, vectors = self.of_gram() if self.exact else self.of_products()
-        self.V <<= vectors[:, : self.components]
+        V = vectors[:, : self.components].mat()
+        self.V <<= V * where(colmax(V) >= colmax(-V), 1.0, -1.0)
         self.lengths <<= sqrt(values)[:, : self.components]
         for sums in (self.products, self.sums, self.square, self.weight):
             sums <<= 0.0
