@@ -25,7 +25,7 @@ from tests.support.model_variants import (
     variants,
 )
 from tests.support.often import first_often, paired, rarely
-from tests.support.workers import results
+from tests.support.workers import few_travel, results
 
 CASES = {
     name: variant
@@ -269,3 +269,11 @@ def test_nothing_is_kept_by_close_after_a_worker_has_failed() -> None:
             learner.parameter("items")
 
     results(2, work)
+
+
+def test_workers_have_whole_tables_where_passes_before_kept_topics_read_them() -> None:
+    """Rows do not travel as blocks need them: most words may occur in a block, so none rest."""
+    case = CASES["lda kept"]
+    expected = learnt(trained(case, replicas=2))
+    with few_travel():
+        assert results(2, lambda own: learnt(trained(case, engine=own))) == [expected] * 2

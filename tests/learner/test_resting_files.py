@@ -274,10 +274,15 @@ def test_the_plan_has_tables_and_their_copies_in_files(tmp_path: Path) -> None:
     ("model", "settings", "text"),
     [
         ({}, {"block_rows": ROWS}, "at most half as many as the 3,000 columns.*smaller block_rows"),
+        (
+            {"inference": "gibbs", "assignments": "kept", "fresh_passes": 1},
+            {"block_rows": ROWS},
+            "'lambda' is a whole table.*smaller block_rows",
+        ),
         ({"eta": "auto"}, {}, "'lambda' is a whole table"),
         ({"seeds": {"wine": ["7"]}}, {}, "'seeds' at .* is as large as a table, in memory"),
     ],
-    ids=["large blocks", "learned eta", "seeds"],
+    ids=["large blocks", "large blocks before topics are kept", "learned eta", "seeds"],
 )
 def test_topics_that_need_whole_tables_are_refused(
     model: Any, settings: Any, text: str, tmp_path: Path

@@ -68,12 +68,11 @@ def _hindrances(replica: Replica) -> Any:
         )
     if not replica.complete:
         yield f"its update reads numbers, so its memory cannot be planned. {REMEDY}"
-    for name, update in replica.model.updates.items():
-        if name in tables and not _of_rows(update):
-            yield (
-                f"its update of {name!r} is a whole table for every block, not the rows that occur "
-                f"in the block. {_remedy(replica)}"
-            )
+    for name in sorted(replica.whole & tables.keys()):
+        yield (
+            f"its update of {name!r} is a whole table for every block, not the rows that occur "
+            f"in the block. {_remedy(replica)}"
+        )
     if optimizer is not None and not optimizer.moves_rows_alone:
         yield (
             f"{type(optimizer).__name__} may change all rows of a table for every block. Use an "
@@ -152,7 +151,7 @@ def is_new(slot: Slot) -> bool:
     return slot.version == slot.cleared
 
 
-def _of_rows(update: Any) -> bool:
+def of_rows(update: Any) -> bool:
     """Return whether an update changes the rows of a table that occur in the block only."""
     if isinstance(update, LinearLoss):
         return update.block.X.pattern is not None

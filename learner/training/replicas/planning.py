@@ -19,7 +19,7 @@ from ..settings.devices import Kept, fixed_bytes
 from ..settings.optimizer_checks import check_step, check_updates, versions
 from .block_input import Use
 from .noted import Rehearsal
-from .paged_tables import tables_of
+from .paged_tables import of_rows, tables_of
 
 if TYPE_CHECKING:
     from blocklearn.models import Block, Model
@@ -116,6 +116,8 @@ def _plan_phases(program: Program) -> None:
         with program.cache.backend.later() if phase else nullcontext():
             for intake in program.trained:
                 program.rehearse(_noting(program, intake.blank(program.key, start, phase)))
+                updates = program.model.updates.items()
+                program.whole |= {name for name, update in updates if not of_rows(update)}
         _note(program, "train", phase)
     check_updates(program.model, program.optimizer, program.filled)
 

@@ -59,6 +59,7 @@ class Program:
     complete: whether the plan of memory covers everything.
     row_tables: states of rows that are read as tables.
     filled: whether an update had work for the optimizer.
+    whole: names of updates that change all rows of a parameter in some phase.
     reads: numbers of blocks that methods read, and not as formulas, while memory was planned.
     noted: the shapes, as the model gets them.
     blocks: shapes of the blocks of each side that were planned.
@@ -95,6 +96,7 @@ class Program:
             Intake(self.cache, shape, side, shapes.whole_rows) for side, shape in enumerate(blocks)
         ]
         self.row_tables: set[str] = set()
+        self.whole: set[str] = set()
         self.reads: dict[str, Any] = {}
         self._phase = 0  # of the present block
 
