@@ -37,6 +37,7 @@ MODULES = {
         kernels.cholesky_source(100, gram=True, masked=False, scaled=False),
         kernels.gibbs_source(100),
     ),
+    "K = 100, summed": (kernels.gibbs_source(100, summed=True),),
     "K = 65536": (
         kernels.gibbs_source(2**16),
         kernels.topic_counts_source(2**16),

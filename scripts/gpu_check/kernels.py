@@ -68,8 +68,14 @@ def models(scale: Scale) -> dict[str, tuple[Any, Any, int, dict[str, Any]]]:
     by_block = {"optimizer": bl.optimizers.AdaGrad()}
     made = {
         f"LDA {way}": (bl.models.LDA(topics=k, inference=way, assignments="fresh"), X, k, {})
-        for way in ("vb", "cvb0", "gibbs")
+        for way in ("vb", "cvb0")
     }
+    made |= {
+        f"LDA {name}": (
+            bl.models.LDA(topics=k, assignments="fresh", sweeps=9, fresh_counts=counts), X, k, {}
+        )
+        for name, counts in (("gibbs", "drawn"), ("gibbs of expected topics", "expected"))
+    }  # fmt: skip
     many = scale.of(1000, 130)
     kept = {"assignments": "kept", "warm_up": 0, "fresh_passes": 0}
     made |= {

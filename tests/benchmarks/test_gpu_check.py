@@ -106,7 +106,12 @@ def test_one_table_at_the_end(tmp_path: Path) -> None:
         assert rows[name]["seconds"] > 0 < rows[name]["cpu"]
     measured = [name for name, row in rows.items() if row["seconds"]]
     assert rows["card"]["note"].startswith("unknown: ") and "numpy" in rows["packages"]["note"]
-    of_kernels = ("LDA gibbs: topic_counts", "ALS cholesky: solve_rows", "NMF: cuBLAS")
+    of_kernels = (
+        "LDA gibbs: topic_counts",
+        "LDA gibbs of expected topics: sample",
+        "ALS cholesky: solve_rows",
+        "NMF: cuBLAS",
+    )
     of_trainings = ("LDA, vb", "LDA, kept", "ALS, cholesky", "GLM, 1 targets", "ALS, cg, rank 4")
     far = "GLM, 512 features, 2 targets, 10% of tables on the card"
     for start in ("LDA E-step", "GLM, gradient", far, *of_kernels, *of_trainings):

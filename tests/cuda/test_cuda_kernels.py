@@ -183,9 +183,10 @@ def test_the_sampler_draws_what_the_cpu_draws(threads: int, k: int, where: int) 
     call += [burn, save]
     memory_ = np.full((32, -(-k // 16) * 16), np.nan, np.float32)  # of both blocks
     scratch = weights, words, topics, memory_
-    run.call("sample", *call, width, got_z, 0, *scratch, blocks=2)
+    run.call("sample", *call, width, got_z, *scratch, blocks=2)
     got_theta = np.full((23, k), np.nan, np.float32)
-    run.call("sample", *call, 0, 0, got_theta, *scratch, blocks=2)
+    run = module(sources.gibbs_source(k, counts=where, summed=True), threads)
+    run.call("sample", *call, k, got_theta, *scratch, blocks=2)
     np.testing.assert_array_equal(got_theta, theta)
     assert np.isnan(memory_).all() == (where != sources.IN_MEMORY)
     particles = int(np.minimum(np.ceil(values), CAP).sum())
@@ -542,6 +543,7 @@ EVERY = {
     "index of many": sources.index_source("i64"),
     "top": sources.top_source(),
     "gibbs": sources.gibbs_source(100),
+    "gibbs, sums of rows": sources.gibbs_source(100, summed=True),
     "draws": sources.draws_source(),
     "gibbs, most in registers": sources.gibbs_source(1024),
     "gibbs, sums, most in registers": sources.gibbs_source(2048),

@@ -206,14 +206,18 @@ def top_source() -> str:
     return device_header() + _text("top")
 
 
-def gibbs_source(k: int, table: str = "float", counts: int | None = None) -> str:
+def gibbs_source(
+    k: int, table: str = "float", counts: int | None = None, *, summed: bool = False
+) -> str:
     """Return the module of the topic sampler, for k topics.
 
     counts: where a row's are, if not as `where_counts` says.
+    summed: whether it adds up the topics of rows, and does not keep those of particles.
     """
     where = where_counts(k, kept=False)
     facts = f"#define K {k}\n#define COUNTS {where.counts if counts is None else counts}\n"
     facts += f"typedef {table} T;\n#define KEPT 0\n#define TOGETHER 1\n"
+    facts += f"#define SUMMED {int(summed)}\n"
     return _sampler(facts, "draw", "gibbs", threads=where.threads)
 
 

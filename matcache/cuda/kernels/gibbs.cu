@@ -1,13 +1,18 @@
 // The sampler of topics: cpu/topics/gibbs.py, to the last bit. K: the number of topics.
 
-// Sweeps over the particles of each row, in `order`. z u16 [save x width]: topics after each of the last sweeps, or
-// theta [rows x K]: counts of rows plus alpha after these sweeps, added up; alpha where there are none. The other one
-// is null.
+#if SUMMED
+typedef float Result;
+#else
+typedef unsigned short Result;
+#endif
+
+// Sweeps over the particles of each row, in `order`. result [save x width]: topics after each of the last sweeps. If
+// SUMMED, [rows x K]: counts of rows plus alpha after these sweeps, added up; alpha of rows without particles.
 // Scratch, one number for each particle: weights, words (columns), topics. memory: see begin_counts.
 extern "C" __global__ void __launch_bounds__(BL_BLOCK, RESIDENT) sample(i64 rows, const int* order,
     const i64* indptr, const int* indices, const float* values, const i64* first, const i64* row_ids, const i64* key,
-    const T* phi, const float* alpha, i64 burn, i64 save, i64 width, unsigned short* z,
-    float* theta, float* weights, int* words, int* topics, float* memory) {
+    const T* phi, const float* alpha, i64 burn, i64 save, i64 width, Result* result,
+    float* weights, int* words, int* topics, float* memory) {
   for (i64 turn = BL_WARP; most(rows - turn) > 0; turn += BL_WARPS) {
     const bool there = turn < rows;
     const i64 row = there ? order[turn] : 0, p = there ? indptr[row] : 0, q = there ? indptr[row + 1] : 0;
@@ -21,8 +26,10 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK, RESIDENT) sample(i64 rows
       size += count;
       if (count > 0) total += values[i];
     }
-    if (there && theta)
-      for (int k = BL_LANE; k < K; k += BL_LANES) theta[row * K + k] = size > 0 ? 0.0f : alpha[k];
+#if SUMMED
+    if (there)
+      for (int k = BL_LANE; k < K; k += BL_LANES) result[row * K + k] = size > 0 ? 0.0f : alpha[k];
+#endif
     const i64 longest = most(size);
     if (longest == 0) continue;
     const float grid = grid_of(total);
@@ -61,11 +68,15 @@ extern "C" __global__ void __launch_bounds__(BL_BLOCK, RESIDENT) sample(i64 rows
         }
         if (here) {
           topics[start + mine] = drawn;
-          if (z && sweep >= burn) z[(sweep - burn) * width + start + mine] = (unsigned short)drawn;
+#if !SUMMED
+          if (sweep >= burn) result[(sweep - burn) * width + start + mine] = (unsigned short)drawn;
+#endif
         }
       }
       ROWS_SYNC();
-      if (theta && sweep >= burn && size > 0) counts.add_to(theta + row * K);
+#if SUMMED
+      if (sweep >= burn && size > 0) counts.add_to(result + row * K);
+#endif
     }
   }
 }

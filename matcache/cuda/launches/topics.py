@@ -64,7 +64,8 @@ def _sample_topics(cache: MatCache, draws: Draws) -> None:
     weights = draws.scratch("weights", np.float32)
     words, topics = draws.scratch("words", np.int32), draws.scratch("topics", np.int32)
     table = c_type(phi.dtype)
-    facts, module = ("sampler", k, table), partial(gibbs_source, k, table)
+    facts = ("sampler", k, table, draws.summed)
+    module = partial(gibbs_source, k, table, summed=draws.summed)
     where, threads = where_counts(k, kept=False)
     sample = kernel(cache, "sample", facts, module, threads)
     _number(cache, X, first, draws.flops_each, facts, module, threads)
@@ -74,8 +75,7 @@ def _sample_topics(cache: MatCache, draws: Draws) -> None:
         return
     call = [pattern.rows, by_length[0], *pattern.offsets(), X.slot.array, first.array]
     call += [mat.slot.array for mat in (row_ids, key, phi, alpha)]
-    call += [draws.burn, draws.save]
-    call += [0, 0, result.array] if draws.summed else [result.shape[1], result.array, 0]
+    call += [draws.burn, draws.save, result.shape[1], result.array]
     call += [weights.array, words.array, topics.array]
     if memory is None:
         backend.launch(sample, pattern.rows, threads // WARP, *call, 0)
