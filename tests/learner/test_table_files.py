@@ -318,7 +318,7 @@ def test_what_needs_whole_tables_is_refused(
         ("nmf", "no optimizer"),
         ("als", "row for each column"),
         ({"kind": "kmeans", "update_centres": "batch"}, "a sample of rows"),
-        ({"kind": "lda", "topics": 4, "eta": "auto", "assignments": "kept"}, "as large as a table"),
+        ({"kind": "lda", "topics": 4, "eta": "auto", "assignments": "kept"}, "is a whole table"),
     ],
     ids=str,
 )

@@ -199,7 +199,7 @@ def test_same_draws_from_the_power_of_the_posterior(m: int) -> None:
 
 def test_same_of_one_topic_a_token_has_the_bits_of_none() -> None:
     X, _ = planted(documents=60)
-    found = [bl.Learner(bl.models.LDA(topics=4, same=m), train=X, passes=3).fit()
+    found = [bl.Learner(bl.models.LDA(topics=4, same=m, fresh_counts="drawn"), X, passes=3).fit()
              for m in (1, [1, 1], [1, 2])]  # fmt: skip
     plain, ones, cooled = (learner.parameter("lambda").tobytes() for learner in found)
     assert plain == ones != cooled

@@ -176,7 +176,8 @@ class LinearEstimator(LinearParameters, LearnerEstimator):
         """Fit the targets Y, which are y in the form that a model learns."""
         told = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
         data = with_weights(X, Y, sample_weight)
-        found, ends = by_dual(self, data, told), self.loss not in KINKED
+        found = by_dual(self, data, told) if self._linear else None
+        ends = self.loss not in KINKED
         if found is None and self._linear and usable(data):
             found = by_newton(self, data, told)
             ends |= found is not None  # also at kinks
