@@ -96,7 +96,7 @@ class MatCache(Closing):
         self.launched: list[Launched] | None = None  # launches, if they are to be looked at
         self.inputs: list[Slot | PatternSlot] = []  # containers that blocks are bound to
         self.sealed = False  # whether planning another container is an error
-        self.programs: dict[Hashable, Any] = {}  # row-wise programs of expressions, by structure
+        self.programs: dict[Hashable, Any] = {}  # of calls and dense expressions, by structure
         self._guids = itertools.count(1)
         self.patterns: dict[Key, PatternSlot] = {}  # those that operations fill, see `patterns.py`
         self._entries: dict[Key, Slot] = {}

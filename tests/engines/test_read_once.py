@@ -267,7 +267,7 @@ def test_a_signal_after_the_last_exchange_of_a_work_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Worker 0 may have more to do than the others, such as to rank items."""
-    one, two = thread_exchanges(2, 5.0)
+    one, two = thread_exchanges(2, PATIENCE)
     monkeypatch.setattr(engines, "opened", lambda *given, **options: one)
 
     def work(crew: Crew) -> None:

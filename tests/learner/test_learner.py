@@ -119,9 +119,9 @@ def test_blocks_are_told_to_hooks_that_hear_them_alone(
     assert Passes.rows == [25, 50]
 
 
-def test_a_method_of_a_hook_alone_hears_blocks(data: Any) -> None:
+def test_a_method_of_a_hook_alone_hears_blocks(data: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     hook, heard = bl.Hook(), []
-    hook.block = lambda learner, progress: heard.append(progress.block)  # type: ignore[method-assign]
+    monkeypatch.setattr(hook, "block", lambda learner, progress: heard.append(progress.block))
     bl.Learner(Means(), data, passes=2, block_rows=10, hooks=[hook], verbose=False).fit()
     assert heard == [1, 2, 3] * 2
 
