@@ -10,14 +10,13 @@ With few topics, their counts stay in registers: see `row_vectors`.
 # Numba infers the types.
 # mypy: allow-untyped-defs, allow-untyped-calls
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...operations.sampling import CAP
 from ..compiling.jit import helper, kernel
-from .numbers import begin_counts, grid_of, sum_of, uniforms
+from .numbers import begin_counts, grid_of, power_up_to, sum_of, uniforms
 from .row_vectors import run_sweep
 from .vectors import LANES
 
@@ -28,7 +27,7 @@ _plain = helper(places=True)
 @_plain
 def particles(x):
     """Return how many equal particles an entry of weight x has; 0 if x <= 0 or NaN."""
-    return min(np.int64(math.ceil(x)), np.int64(CAP)) if x > 0 else np.int64(0)
+    return min(np.int64(np.ceil(x)), np.int64(CAP)) if x > 0 else np.int64(0)
 
 
 @kernel(places=True)
@@ -85,7 +84,7 @@ def topic_counts(chunk, thread, bounds, active, starts, t_pos, values, first, z,
         largest = _f(1e-30)
         for e in range(starts[a], starts[a + 1]):
             largest = max(largest, share(values[t_pos[e]], sweeps))
-        grid = math.ldexp(1.0, math.frexp(largest)[1] - 31)
+        grid = np.float64(power_up_to(largest)) * 2.0**-30
         for e in range(starts[a], starts[a + 1]):
             i = t_pos[e]
             weight = np.rint(share(values[i], sweeps) / grid)

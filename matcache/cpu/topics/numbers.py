@@ -3,8 +3,6 @@
 # Numba infers the types.
 # mypy: allow-untyped-defs, allow-untyped-calls
 
-import math
-
 import numpy as np
 
 from ..compiling.jit import helper
@@ -16,12 +14,18 @@ _plain = helper(places=True)
 
 
 @_plain
+def power_up_to(x):
+    """Return the largest power of 2 up to x, a positive normal float32."""
+    return _i32(_f(x).view(_i32) & _i32(0x7F800000)).view(_f)
+
+
+@_plain
 def grid_of(total):
     """Return 2^(floor(log2 total) - 22).
 
     float32 sums of its multiples are exact up to 2 * total.
     """
-    return _f(math.ldexp(1.0, math.frexp(max(total, _f(1e-30)))[1] - 23))
+    return power_up_to(max(total, _f(1e-30))) * _f(2.0**-22)
 
 
 @_plain
