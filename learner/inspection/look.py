@@ -17,6 +17,7 @@ from blocklearn.datasources.ratings.text import first_comments
 
 SEPARATORS = ",;\t|"
 LOOKED_AT = 1000  # rows
+READ = 1 << 21  # bytes: twice as many as Arrow takes for the first batch of rows
 
 TEXTS = "text body content document description message review title abstract comment".split()
 TARGETS = "target label class y outcome response clicked click".split()
@@ -94,10 +95,14 @@ def look_at(path: Path, *, commented: bool = False) -> Look:
 
 
 def _look_at_text(path: Path, comments: int) -> Look:
+    import pyarrow as pa
     from pyarrow import csv as arrow
 
-    with opened(path, silent) as file:
-        lines = file.read(1 << 16).decode("utf-8-sig", "replace").splitlines()
+    with opened(path, silent) as file, pa.BufferOutputStream() as kept:
+        head = file.read(READ)
+        kept.write(head)
+        beginning = kept.getvalue()  # memory of Arrow: its threads, which read ahead, need no lock
+    lines = head[: 1 << 16].decode("utf-8-sig", "replace").splitlines()
     first = lines[comments : comments + 1]
     if not first or not first[0].strip():
         raise DataError(f"{path}: the file is empty: must have a line of names, and rows.")
@@ -111,7 +116,7 @@ def _look_at_text(path: Path, comments: int) -> Look:
     called = None if named else [f"column {number}" for number in range(1, len(names) + 1)]
     reading = arrow.ReadOptions(skip_rows=comments, column_names=called, use_threads=False)
     parsing = arrow.ParseOptions(delimiter=separator)
-    with opened(path, silent) as file, arrow.open_csv(file, reading, parsing) as reader:
+    with arrow.open_csv(pa.BufferReader(beginning), reading, parsing) as reader:
         batch = next(iter(reader), None)
     separated = None if separator == own else separator
     return Look(path, list(_columns(path, batch, of_text=True)), separated, named)

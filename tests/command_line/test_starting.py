@@ -8,8 +8,11 @@ import gzip
 import io
 import json
 import lzma
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -17,12 +20,14 @@ import pytest
 from pyarrow import parquet
 
 from blocklearn.datasources import DataError
+from blocklearn.datasources.packed.streams import opened
 from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.configuration.config import RunConfig
 from blocklearn.learner.configuration.yaml_config import resolve
 from blocklearn.learner.engines.crew import Crew
 from blocklearn.learner.errors import ConfigError
 from blocklearn.learner.exit_codes import ExitCode
+from blocklearn.learner.inspection import look
 from blocklearn.learner.inspection.table_report import table_report, told
 from blocklearn.learner.results.persistence import load
 from blocklearn.learner.runs import workers
@@ -52,6 +57,29 @@ def test_one_of_several_workers_says_what_is_left_out(
     with pytest.raises(SystemExit):
         main(["glm", str(tmp_path / "t.csv"), "--target", "y", "--dry-run"])
     assert ("left out (dates, long texts): born" in capsys.readouterr().err) is leads
+
+
+def test_no_other_thread_reads_a_file_that_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread of Arrow that waits for Python at the end of the process would abort it."""
+    (tmp_path / "t.csv").write_text(FLOWERS)
+    threads = set()
+
+    @contextmanager
+    def watched(*given: Any) -> Iterator[BinaryIO]:
+        with opened(*given) as file:
+
+            class Watched(io.BytesIO):
+                def read(self, *size: Any) -> bytes:
+                    threads.add(threading.get_ident())
+                    return super().read(*size)
+
+            yield Watched(file.read())
+
+    monkeypatch.setattr(look, "opened", watched)
+    look.look_at(tmp_path / "t.csv")
+    assert threads == {threading.get_ident()}
 
 
 @pytest.mark.parametrize(
