@@ -31,12 +31,14 @@ class Column:
     kind: "number", "text" or "other", such as dates.
     values: its first values, without missing ones.
     missing: whether one of them is missing.
+    odd: line and text of the first entry that is no number, if most are numbers (of text files).
     """
 
     name: str
     kind: str
     values: list[Any]
     missing: bool
+    odd: tuple[int, str] | None = None
 
     @property
     def binary(self) -> bool:
@@ -131,15 +133,26 @@ def _columns(path: Path, batch: Any, *, of_text: bool = False) -> Iterable[Colum
 
     if batch is None or not batch.num_rows:
         raise DataError(f"{path}: the table has no rows.")
-    for field, column in zip(batch.schema, batch.slice(0, LOOKED_AT).columns, strict=True):
-        kind = field.type
+    for field, whole in zip(batch.schema, batch.columns, strict=True):
+        kind, column = field.type, whole.slice(0, LOOKED_AT)
         number = types.is_integer(kind) or types.is_floating(kind)
         text = types.is_string(kind) or types.is_large_string(kind) or types.is_dictionary(kind)
         if types.is_boolean(kind):
             number, text = not of_text, of_text
         values = [value for value in column.to_pylist() if value is not None and value != ""]
         what = "number" if number else "text" if text else "other"
-        yield Column(field.name, what, values, len(values) < len(column))
+        odd = _odd(whole.to_pylist()) if of_text and what == "text" else None
+        yield Column(field.name, what, values, len(values) < len(column), odd)
+
+
+def _odd(texts: list[str | bool | None]) -> tuple[int, str] | None:
+    """Return the first entry that is no number, and its line; None if most are none.
+
+    texts: of the lines after that of the names.
+    """
+    given = [(line, str(text)) for line, text in enumerate(texts, 2) if text not in ("", None)]
+    odd = [(line, text) for line, text in given if not _is_number(text)]
+    return odd[0] if odd and 2 * len(odd) < len(given) else None
 
 
 def _is_number(text: str) -> bool:

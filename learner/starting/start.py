@@ -19,7 +19,7 @@ class Start:
     train: keys of `data.train`; model: keys of `model`; told: a comment for a key of any part.
     optimizer, learner: keys of these sections.
     left_out: names of columns that are neither numbers nor categories, such as dates.
-    note: a line about columns that were chosen without a name that tells them; or empty.
+    note: a line about columns that may be meant otherwise; or empty.
     """
 
     train: dict[str, Any]

@@ -48,6 +48,12 @@ def targets(path: Path, target: str | None = None) -> Start:
         raise wrong(path, "a table with a column to predict and others; it has one column")
     column = predicted(look, target)
     train: dict[str, Any] = {"kind": "table", "path": str(path), "targets": [column.name]}
+    if column.odd is not None:
+        line, text = column.odd
+        raise DataError(
+            f"{path}:{line}: column {column.name!r}, to predict, is {text!r}, and a number in most "
+            "lines. Remove such lines; or begin each value with a letter, if it is a class."
+        )
     if column.kind == "text":
         train["classes"] = True
     own, left = features(look, column)
@@ -59,7 +65,8 @@ def targets(path: Path, target: str | None = None) -> Start:
         "classes": "the target is text: each of its values is a class",
         "link": "logistic for 0 and 1, softmax for classes, linear for numbers, poisson for counts",
     }
-    start = Start(train, {"link": link, "l2": 1e-5}, told, left_out=left)
+    note = doubtful(look, own["categorical"])
+    start = Start(train, {"link": link, "l2": 1e-5}, told, left_out=left, note=note)
     if link == "linear":
         start.optimizer, start.learner = {"kind": "lbfgs"}, {"passes": 100}
         told["passes"] = "at most. Steps of L-BFGS suit a target of any size, and it ends by itself"
@@ -90,7 +97,8 @@ def rows(path: Path) -> Start | None:
         if look.named and not texts:
             own, left = features(look)
             train = {"kind": "table", "path": str(path)} | own
-            return Start(train, told=FEATURES_TOLD, left_out=left)
+            note = doubtful(look, own["categorical"])
+            return Start(train, told=FEATURES_TOLD, left_out=left, note=note)
     return None
 
 
@@ -114,6 +122,17 @@ def features(look: Look, *without: Column) -> tuple[dict[str, Any], list[str]]:
     if any(column.missing for column in rest if column.kind == "number"):
         keys["nulls"] = "zero"
     return keys, left
+
+
+def doubtful(look: Look, categorical: list[str]) -> str:
+    """Return a line on categories that are numbers in most rows; empty without such columns."""
+    told = [
+        f"column {column.name!r} has categories, since line {column.odd[0]} has {column.odd[1]!r}"
+        for column in look.columns
+        if column.name in categorical and column.odd is not None
+    ]
+    remedy = ": if they are numbers, leave the fields of missing ones empty"
+    return "; ".join(told) + remedy * bool(told)
 
 
 def check_points(path: Path, *columns: Column) -> None:

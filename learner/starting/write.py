@@ -95,7 +95,9 @@ def begun(
     left = ", ".join(start.left_out)
     without = f"left out (dates, long texts): {left}" if left else ""
     told = TOLD | start.told | ({"numeric": without} if without else {})
-    return tree, told, without or start.note
+    if start.note:
+        told["categorical"] = start.note
+    return tree, told, "; ".join(filter(None, (without, start.note)))
 
 
 def settings(model: str, path: Path, target: str | None = None) -> tuple[list[Setting], str]:

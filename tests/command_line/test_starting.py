@@ -110,6 +110,18 @@ def test_ratings_that_are_no_numbers_are_not_left_out(command: Learn, name: str)
     assert err.endswith("or to null: each line counts as 1 then.\n")
 
 
+def test_an_entry_that_makes_categories_of_numbers_is_told(tmp_path: Path) -> None:
+    ages = ["?" if row == 1203 else str(row % 70) for row in range(1, 1301)]  # beyond the values
+    lines = [f"{age},{row % 7}b,{row % 2}\n" for row, age in enumerate(ages)]
+    (tmp_path / "t.csv").write_text("age,flat,y\n" + "".join(lines))
+    told = "column 'age' has categories, since line 1204 has '?'"
+    for model in ("glm", "kmeans"):
+        assert settings(model, tmp_path / "t.csv")[1].startswith(told)
+        assert f"categorical: [age, flat]  # {told}" in configuration(model, tmp_path / "t.csv")
+    with pytest.raises(DataError, match=r"t\.csv:1204: column 'age', to predict, is '\?', and"):
+        settings("glm", tmp_path / "t.csv", "age")
+
+
 def test_json_lines_that_are_none_are_refused(tmp_path: Path) -> None:
     for text in ("a storm\n", "[1, 2]\n", "3\n"):
         (tmp_path / "a.jsonl").write_text(text)
