@@ -27,6 +27,7 @@ from tests.engines.test_workers import CASES, Stops, learnt, made, trained
 from tests.support.model_variants import counts
 from tests.support.often import crossed, first_often, paired, rarely
 from tests.support.workers import as_workers, results
+from tests.support.worse_first import worse_first
 
 OWNED = ["nmf frobenius", "lda kept", "ranking softmax", "als rows of users", "als steps of items"]
 """Variants whose states of rows are no tables."""
@@ -209,7 +210,7 @@ def test_the_best_model_has_the_rows_of_all(name: str) -> None:
     variant = CASES[name]
     metric = next(iter(trained(variant, passes=1).progress.scores))
     options: dict[str, Any] = {
-        "evaluation": bl.Evaluation(metric=metric, better=WORSE[name], every_blocks=4),
+        "evaluation": worse_first(metric, WORSE[name], every_blocks=4),
         "sync_every": 1,
     }
     expected = trained(variant, replicas=3, **options)

@@ -26,6 +26,7 @@ from tests.support.model_variants import (
 )
 from tests.support.often import first_often, paired, rarely
 from tests.support.workers import few_travel, results
+from tests.support.worse_first import worse_first
 
 CASES = {
     name: variant
@@ -180,7 +181,7 @@ def test_a_hook_of_worker_0_stops_all_and_the_state_resumes(name: str, weight: f
 
 
 def test_the_best_model_is_that_of_one_process() -> None:
-    evaluation = bl.Evaluation(metric="perplexity", patience=1, every_blocks=2, better="higher")
+    evaluation = worse_first("perplexity", "higher", patience=1, every_blocks=2)
     variant = CASES["lda vb"]
     expected = trained(variant, replicas=2, evaluation=evaluation)
     found = results(2, lambda own: trained(variant, engine=own, evaluation=evaluation))

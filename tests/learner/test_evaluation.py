@@ -94,7 +94,7 @@ def test_patience_ends_training() -> None:
         ("ndcg@10", None, False),
         ("elbo_per_token", None, False),
         ("novelty", "higher", False),
-        ("auc", "lower", True),
+        ("auc", "higher", False),
     ],
 )
 def test_better_is_known_by_the_name(metric: str, better: Any, lower: bool) -> None:
@@ -111,6 +111,10 @@ def test_better_is_known_by_the_name(metric: str, better: Any, lower: bool) -> N
         (
             {"metric": "novelty"},
             "metric=novelty: unknown score. Correct its name; of a score of your own, set better",
+        ),
+        (
+            {"metric": "log_loss/spam", "better": "higher"},
+            "better=higher: log_loss/spam is better when it is lower. Leave out better; if the",
         ),
         ({"every_blocks": 0}, "above 0"),
         ({"metrics": "auc"}, "metrics"),

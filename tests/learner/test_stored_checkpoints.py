@@ -15,6 +15,7 @@ from blocklearn.learner.checkpoints import stored_checkpoints
 from blocklearn.learner.errors import ConfigError
 from tests.support.learn_command import Learn
 from tests.support.workers import results
+from tests.support.worse_first import worse_first
 
 STORE = "memory://runs/lda"
 X = np.random.default_rng(0).poisson(0.3, (90, 12)).astype(np.float32)
@@ -119,7 +120,7 @@ def test_only_what_is_needed_is_copied_back(
 
 def test_the_best_evaluation_comes_along(memory: Any, tmp_path: Path) -> None:
     hooks = [bl.Checkpoints(tmp_path / "lost", keep=1, store=STORE)]
-    watched = bl.Evaluation(metric="perplexity", better="higher")  # the first is the best
+    watched = worse_first("perplexity", "higher")
     options: dict[str, Any] = {"block_rows": 20, "threads": 1, "verbose": False}
     bl.Learner("lda", X, X, passes=3, hooks=hooks, evaluation=watched, **options).fit()
     names = sorted(path.name for path in (tmp_path / "lost").iterdir())

@@ -64,15 +64,21 @@ class Evaluation(Fields):
                 f"metric={self.metric}: unknown score{self._hint}. Correct its name; of a score of "
                 "your own, set better to lower or higher"
             )
+        if self._known is not None and self.better not in (None, self._known):
+            raise ValueError(
+                f"better={self.better}: {self.metric} is better when it is {self._known}. Leave "
+                "out better; if the score is your own, give it another name"
+            )
         return self
 
     @property
-    def _direction(self) -> Literal["lower", "higher"] | None:
+    def _known(self) -> Literal["lower", "higher"] | None:
         name = (self.metric or "").split("/")[0].split("@")[0]
-        found: Literal["lower", "higher"] | None = None
-        if name in LOWER | HIGHER:
-            found = "lower" if name in LOWER else "higher"
-        return self.better or found
+        return "lower" if name in LOWER else "higher" if name in HIGHER else None
+
+    @property
+    def _direction(self) -> Literal["lower", "higher"] | None:
+        return self.better or self._known
 
     @property
     def _hint(self) -> str:

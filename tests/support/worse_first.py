@@ -1,0 +1,12 @@
+"""An evaluation that takes worse scores for better ones, so that an early one is the best."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import blocklearn as bl
+
+
+def worse_first(metric: str, better: str, **fields: Any) -> bl.Evaluation:
+    """Return the evaluation, which nobody else may set: its fields are not checked."""
+    return bl.Evaluation.model_construct(metric=metric, better=better, **fields)  # type: ignore[arg-type]
