@@ -267,6 +267,17 @@ class RunConfig(Section, Referring):
             )
         return self
 
+    @model_validator(mode="after")
+    def _has_ratings(self) -> Self:
+        train = self.data.train
+        alike = getattr(train, "rating", "") is None and getattr(train, "duplicates", "") != "sum"
+        if alike and getattr(self.model, "loss", None) == "explicit":
+            raise ValueError(
+                "data.train.rating=null: each record counts as 1, but model.loss is explicit, for "
+                "ratings that differ. Set model.loss to implicit, or name the column of ratings"
+            )
+        return self
+
 
 def renamed(given: Any) -> Any:
     """Return a configuration of an earlier version with the keys of this one.

@@ -300,6 +300,14 @@ def test_words_near_a_valid_one_are_answered_with_it(write) -> None:
     ]
 
 
+def test_the_explicit_loss_needs_ratings(write) -> None:
+    text = "model: {kind: als}\ndata: {train: {kind: ratings, path: r.csv, rating: null}}\n"
+    (found,) = problems([write(text)], {})
+    assert found.startswith("a.yaml:1:1: data.train.rating=null: each record counts as 1, but")
+    for more in ("model: {loss: implicit}\n", "data: {train: {duplicates: sum}}\n"):
+        resolve(RunConfig, [write(text), write(more, "b.yaml")], {})
+
+
 def test_variables_with_mistakes_are_named(write) -> None:
     path = write(GOOD)
     assert problems([path], {"LEARN__MODEL__TOPICS": "[1"})[0].startswith("LEARN__MODEL__TOPICS:")
