@@ -221,14 +221,15 @@ def _events(
     config: RunConfig, options: RunOptions, folder: RunFolder, last: Checkpoint | None
 ) -> metrics.Metrics:
     """Return what writes the events of the run, after those of the checkpoint."""
-    metrics.rewind(folder.metrics, last.rows if last else 0)
+    after = checkpoint.name_of(last.position) if last else None
+    metrics.rewind(folder.metrics, last.rows if last else 0, after)
     return metrics.Metrics(
         folder.metrics,
         run=folder.path.resolve().name,
         every=config.learner.log_every_seconds,
         echo=sys.stderr if options.json else None,
         sinks=sinks_of(config),
-        after=checkpoint.name_of(last.position) if last else None,
+        after=after,
     )
 
 

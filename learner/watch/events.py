@@ -281,16 +281,20 @@ def evaluations(file: Path) -> list[dict[str, Any]]:
     return [{k: v for k, v in event.items() if k == "pass" or k not in FIELDS} for event in found]
 
 
-def rewind(file: Path, rows: int) -> None:
+def rewind(file: Path, rows: int, after: str | None = None) -> None:
     """Drop the events that a run resuming after `rows` rows will repeat.
 
     The `end` event and a line cut off by a crash are dropped, too.
+
+    after: the checkpoint that the run resumes from. It has the rows of its pass, maybe not the end.
     """
-    if file.exists():
-        kept = [line for line, event in _lines(file) if _before(event, rows)]
-        write_file(file, b"".join(kept))
-
-
-def _before(event: Mapping[str, Any], rows: int) -> bool:
-    before = event["rows"] < rows or (event["rows"] == rows and event["event"] != "start")
-    return bool(before and event["event"] != "end")
+    if not file.exists():
+        return
+    kept = []
+    for line, event in _lines(file):
+        kind = event["event"]
+        if kind != "end" and (event["rows"] < rows or (event["rows"] == rows and kind != "start")):
+            kept.append(line)
+        if kind == "checkpoint" and event.get("checkpoint") == after:
+            break
+    write_file(file, b"".join(kept))
