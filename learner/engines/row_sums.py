@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -64,27 +66,34 @@ def merge(
     def part(i: int, thread: int) -> None:
         work, lacks = np.empty((3, rows.shape[1])), np.empty(len(before), np.int64)
         some, few = numbers[cuts[i] : cuts[i + 1]], keys[key_cuts[i] : key_cuts[i + 1]]
-        _merge(some, few, nexts[i].copy(), rows, kinds, before, means, lacks, work)
+        _merge(some, Given(few, nexts[i].copy(), rows, kinds, before, lacks, work), means)
 
     pool.run(part, parts)
     heads[: kinds.size] = nexts[-1]
 
 
+class Given(NamedTuple):
+    """What workers have given of some rows: see `merge`.
+
+    lacks: [kinds], work: [3 x columns], memory to work in.
+    """
+
+    keys: Keys
+    heads: Bounds
+    rows: Table
+    kinds: Bounds
+    before: Table
+    lacks: Bounds
+    work: NDArray[np.float64]
+
+
 @_kernel
-def _merge(
-    numbers: Ids,
-    keys: Keys,
-    heads: Bounds,
-    rows: Table,
-    kinds: Bounds,
-    before: Table,
-    means: int,
-    lacks: Bounds,
-    work: NDArray[np.float64],
-) -> None:
-    """Do what `merge` does. lacks: [kinds], work: [3 x columns], memory to work in."""
-    workers, width, end = kinds.size, np.uint64(means), np.uint64(rows.shape[1])
-    stop, factor, own = 0, 1.0 / workers, before[0]
+def _merge(numbers: Ids, given: Given, means: int) -> None:
+    """Do what `merge` does."""
+    keys, before, lacks, work = given.keys, given.before, given.lacks, given.work
+    width, end = np.uint64(means), np.uint64(given.rows.shape[1])
+    workers, own = given.kinds.size, before[0]
+    stop, factor = 0, 1.0 / workers
     for i in range(numbers.size):
         if width < NARROW:
             fetch(own, numbers[min(i + FAR, numbers.size - 1)], 0)
@@ -93,29 +102,30 @@ def _merge(
             stop += 1
         exact = AT_ONCE * (stop - first + lacks.size) < workers
         if exact:
-            _count_lacks(keys, first, stop, kinds, lacks)
+            _count_lacks(given, first, stop)
         if exact and width < NARROW:  # here, for a call costs as much as these sums
             for c in range(width):
-                total, fits = _add_column(keys, first, stop, heads, rows, before, place, lacks, c)
+                total, fits = _add_column(given, first, stop, place, c)
                 work[0, c] = total
                 exact &= fits
         elif exact:
-            exact = _add_at_once(keys, first, stop, heads, rows, before, place, width, lacks, work)
+            exact = _add_at_once(given, first, stop, place, width)
         if not exact:
-            _add_in_order(keys, first, stop, heads, rows, kinds, before, place, width, work)
+            _add_in_order(given, first, stop, place, width)
         if width < end:
-            _add_growth(keys, first, stop, heads, rows, own[place], width, work[0])
+            _add_growth(given, first, stop, place, width)
             for c in range(width, end):
                 own[place, c] = work[0, c]
         for key in range(first, stop):
-            heads[keys[key] & LOW] += 1
+            given.heads[keys[key] & LOW] += 1
         for c in range(width):
             before[0, place, c] = factor * work[0, c]
 
 
 @_helper
-def _count_lacks(keys: Keys, first: int, stop: int, kinds: Bounds, lacks: Bounds) -> None:
+def _count_lacks(given: Given, first: int, stop: int) -> None:
     """Count how many workers of each kind have not read a row."""
+    keys, kinds, lacks = given.keys, given.kinds, given.lacks
     if lacks.size == 1:
         lacks[0] = kinds.size - (stop - first)
         return
@@ -128,23 +138,13 @@ def _count_lacks(keys: Keys, first: int, stop: int, kinds: Bounds, lacks: Bounds
 
 
 @_helper
-def _add_in_order(
-    keys: Keys,
-    first: int,
-    stop: int,
-    heads: Bounds,
-    rows: Table,
-    kinds: Bounds,
-    before: Table,
-    place: int,
-    width: int,
-    work: NDArray[np.float64],
-) -> None:
+def _add_in_order(given: Given, first: int, stop: int, place: int, width: int) -> None:
     """Add up `width` columns of a row in work[0], worker by worker."""
-    for worker in range(kinds.size):
+    keys, rows, before, work = given.keys, given.rows, given.before, given.work
+    for worker in range(given.kinds.size):
         read = first < stop and keys[first] & LOW == worker
-        row = np.uint64(heads[worker]) if read else np.uint64(0)
-        kind = kinds[worker]
+        row = np.uint64(given.heads[worker]) if read else np.uint64(0)
+        kind = given.kinds[worker]
         if worker == 0:
             for c in range(width):
                 work[0, c] = np.float64(rows[row, c]) if read else before[kind, place, c]
@@ -158,24 +158,13 @@ def _add_in_order(
 
 
 @_helper
-def _add_at_once(
-    keys: Keys,
-    first: int,
-    stop: int,
-    heads: Bounds,
-    rows: Table,
-    before: Table,
-    place: int,
-    width: int,
-    lacks: Bounds,
-    work: NDArray[np.float64],
-) -> bool:
+def _add_at_once(given: Given, first: int, stop: int, place: int, width: int) -> bool:
     """Add them up in any order, and return whether all sums are exact: then they are those above.
 
     All float32 are multiples of the last digit of the smallest that is not 0. If the largest is at
     most 2^29 / workers times this one, no sum of them needs more than the 53 digits of float64.
     """
-    workers = stop - first
+    lacks, work, workers = given.lacks, given.work, stop - first
     for c in range(width):
         work[0, c] = -0.0
         work[1, c] = 0.0
@@ -183,16 +172,16 @@ def _add_at_once(
     for kind in range(lacks.size):
         workers += lacks[kind]
         for c in range(width):
-            value = np.float64(before[kind, place, c])
+            value = np.float64(given.before[kind, place, c])
             size = np.abs(value)
             work[0, c] += lacks[kind] * value if lacks[kind] else -0.0
             work[1, c] = size if size > work[1, c] else work[1, c]
             if 0.0 < size < work[2, c]:
                 work[2, c] = size
     for key in range(first, stop):
-        row = np.uint64(heads[keys[key] & LOW])
+        row = np.uint64(given.heads[given.keys[key] & LOW])
         for c in range(width):
-            value = np.float64(rows[row, c])
+            value = np.float64(given.rows[row, c])
             size = np.abs(value)
             work[0, c] += value
             work[1, c] = size if size > work[1, c] else work[1, c]
@@ -205,49 +194,32 @@ def _add_at_once(
 
 
 @_helper
-def _add_growth(
-    keys: Keys,
-    first: int,
-    stop: int,
-    heads: Bounds,
-    rows: Table,
-    before: NDArray[np.float32],
-    start: int,
-    total: NDArray[np.float64],
-) -> None:
+def _add_growth(given: Given, first: int, stop: int, place: int, start: int) -> None:
     """Add to the columns of a row, from `start` on, how much they have grown for each worker."""
-    for c in range(start, np.uint64(rows.shape[1])):
+    before, total = given.before[0, place], given.work[0]
+    for c in range(start, np.uint64(before.size)):
         total[c] = before[c]
     for key in range(first, stop):
-        row = np.uint64(heads[keys[key] & LOW])
-        for c in range(start, np.uint64(rows.shape[1])):
-            total[c] += np.float64(rows[row, c]) - np.float64(before[c])
+        row = np.uint64(given.heads[given.keys[key] & LOW])
+        for c in range(start, np.uint64(before.size)):
+            total[c] += np.float64(given.rows[row, c]) - np.float64(before[c])
 
 
 @_helper
-def _add_column(
-    keys: Keys,
-    first: int,
-    stop: int,
-    heads: Bounds,
-    rows: Table,
-    before: Table,
-    place: int,
-    lacks: Bounds,
-    c: int,
-) -> tuple[float, bool]:
+def _add_column(given: Given, first: int, stop: int, place: int, c: int) -> tuple[float, bool]:
     """Return the sum of one column, and whether it is exact: see `_add_at_once`."""
     total, largest, smallest, workers = -0.0, 0.0, np.inf, stop - first
-    for kind in range(lacks.size):
-        if lacks[kind]:
-            value = np.float64(before[kind, place, c])
+    for kind in range(given.lacks.size):
+        lacks = given.lacks[kind]
+        if lacks:
+            value = np.float64(given.before[kind, place, c])
             size = np.abs(value)
-            workers += lacks[kind]
-            total += lacks[kind] * value
+            workers += lacks
+            total += lacks * value
             largest = size if size > largest else largest
             smallest = size if 0.0 < size < smallest else smallest
     for key in range(first, stop):
-        value = np.float64(rows[np.uint64(heads[keys[key] & LOW]), c])
+        value = np.float64(given.rows[np.uint64(given.heads[given.keys[key] & LOW]), c])
         size = np.abs(value)
         total += value
         largest = size if size > largest else largest
