@@ -6,10 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blocklearn.matcache import Mat
+from blocklearn.optimizers import AtRest
 
 
-class ScaledRows:
-    """The part of `AtRest` that follows from the factors: a row is exact when it is multiplied.
+class ScaledRows(AtRest):
+    """A table whose rows are exact when they are multiplied by its factors.
 
     scales: [1 x 1], or one for each column.
     """

@@ -37,18 +37,17 @@ class OwnRows(Protocol):
         """Those of the present block [block rows x columns], to be read and assigned."""
 
 
-class AtRest(Protocol):
+class AtRest:
     """A parameter whose rows rest, so that copies of them can be brought up to date elsewhere.
+
+    As it stands here, no row is ever behind: blocks change only what they read.
 
     sums: [1 x columns], the column sums of `terms`, which follow from all rows.
     known: whether `sums` are right. They are not where the rows lie elsewhere, until they are set.
     """
 
+    sums: Mat
     known: bool
-
-    @property
-    def sums(self) -> Mat:
-        """See above."""
 
     @property
     def clock(self) -> NDArray[np.float64]:
@@ -56,6 +55,7 @@ class AtRest(Protocol):
 
         Empty: no row is ever behind.
         """
+        return np.empty(0)
 
     def settle_elsewhere(
         self, at: NDArray[np.int32], rows: NDArray[Any], clock: NDArray[np.float64]
@@ -78,7 +78,8 @@ class AtRest(Protocol):
         """
 
     def terms(self, rows: NDArray[Any]) -> NDArray[np.float32]:
-        """Return what `sums` adds up, of copies of rows."""
+        """Return what `sums` adds up, of copies of rows: these themselves, by default."""
+        return rows
 
 
 class Optimizer(Fields):

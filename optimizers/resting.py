@@ -28,19 +28,19 @@ from blocklearn.matcache import (
     scalar,
 )
 
+from .base import AtRest
 from .updates import SparseEstimate
 
 ROOM = 2**19  # numbers
 
 
-class Resting:
+class Resting(AtRest):
     """A parameter whose rows rest.
 
     w: [features x columns].
     rest: [features x 1 or columns], the estimate of a row whose feature does not occur.
     seen: float64 [features x 1], time of the clock when a row was last exact.
     sums: [1 x columns], column sums of w, all rows up to date.
-    known: see `AtRest`.
     """
 
     def __init__(self, name: str, w: Mat, rest: Mat, now: Mat, *, elsewhere: bool = False) -> None:
@@ -73,10 +73,6 @@ class Resting:
     def clock(self) -> NDArray[np.float64]:
         """See `AtRest`."""
         return np.array(self._now.shown()[0], np.float64)
-
-    def terms(self, rows: NDArray[Any]) -> NDArray[np.float32]:
-        """See `AtRest`."""
-        return rows
 
     def wake_elsewhere(
         self,

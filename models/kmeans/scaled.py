@@ -25,8 +25,7 @@ LEAST = 2.0**-24  # of a factor: less of the old centre is less than the roundin
 class ScaledCentres(ScaledRows):
     """The scales and squared lengths of centres [columns x k].
 
-    scales: [1 x k]. squares: [1 x k], of `scales * centres`.
-    known: see `AtRest`.
+    scales: [1 x k]. squares: [1 x k], of `scales * centres`; these are the `sums`.
     """
 
     def __init__(self, model: Model, centres: Mat) -> None:
@@ -36,6 +35,7 @@ class ScaledCentres(ScaledRows):
         self._settled = -1  # the version of the scales when they were last 1
         self.scales = model.parameter("scales", 1, k, 1.0, merge="same", saved=False)
         self.squares = model.parameter("squares", 1, k, merge="same", saved=False)
+        self.sums = self.squares
         self.measure()
 
     def products(self, X: Matrix) -> Mat:
@@ -79,11 +79,6 @@ class ScaledCentres(ScaledRows):
         self.known = not self._elsewhere
         if self.known:
             self.squares <<= colsum(self._centres * self._centres)
-
-    @property
-    def sums(self) -> Mat:
-        """See `AtRest`."""
-        return self.squares
 
     def terms(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return squares, with the bits of `measure`."""

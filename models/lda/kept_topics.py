@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from blocklearn.matcache import (
     Mat,
@@ -28,6 +27,7 @@ from blocklearn.matcache import (
 )
 from blocklearn.matcache.operations.kept_topics import redraw_topics, type_of_topics
 from blocklearn.matcache.operations.local import local, local_table
+from blocklearn.optimizers import AtRest
 
 from ..base import Model
 from ..errors import ModelConfigError
@@ -71,34 +71,16 @@ def topic_words(XT: Sparse, phi: Rows, counts: Rows, prior: Prior, one: Row) -> 
     phi <<= maximum((counts + prior.rest * prior.lam + (1.0 - prior.rest) * prior.eta) * one, FLOOR)
 
 
-class Still:
-    """A table that blocks only read: see `AtRest`. The end of a pass changes it.
-
-    sums: [1 x K], its column sums, where its rows lie elsewhere.
-    """
+class Still(AtRest):
+    """A table [V x K] that blocks only read, and whose rows lie elsewhere."""
 
     def __init__(self, table: Mat) -> None:
         self.sums = named(table.cache, "sums of lambda", (1, table.shape[1]))
         self.known = False
 
     def forget(self) -> None:
-        """Note that the table has changed."""
+        """Note that the table has changed, at the end of a pass."""
         self.known = False
-
-    @property
-    def clock(self) -> NDArray[np.float64]:
-        """See `AtRest`: rows are never behind."""
-        return np.empty(0)
-
-    def settle_elsewhere(self, *_: object) -> None:
-        """Leave rows as they are."""
-
-    def wake_elsewhere(self, *_: object) -> None:
-        """Leave rows as they are."""
-
-    def terms(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        """See `AtRest`."""
-        return rows
 
 
 class KeptTopics:

@@ -7,9 +7,6 @@ apart: the sum is `scale * pull`. Column sums of H follow from those of `pull`.
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from blocklearn.matcache import (
     Mat,
     Matrix,
@@ -52,7 +49,6 @@ class RestingParts(ScaledRows):
 
     blocks: since H was exact.
     sums: [1 x K], column sums of `scale * pull`.
-    known: see `AtRest`.
     """
 
     def __init__(self, model: Model, H: Mat, pull: Mat) -> None:
@@ -116,7 +112,3 @@ class RestingParts(ScaledRows):
         """Note that all rows are exact."""
         self.scales <<= 1.0
         self._blocks <<= 0.0
-
-    def terms(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        """See `AtRest`."""
-        return rows
