@@ -65,6 +65,7 @@ class RowSums(ABC):
                 Y = Y.copy()
                 Y.sum_duplicates()
         self._Y = Y
+        self._kept: Array | None = None  # sparse Y, once it is read as a whole
         self.rows, self.features, self.targets = (int(n) for n in (*shape, Y.shape[1]))
         self.total = float(self.rows if weights is None else weights.sum())
 
@@ -138,11 +139,15 @@ class RowSums(ABC):
             return np.asarray(self._Y[part], np.float64)
         if step > 1:
             return np.asarray(self._Y[part].toarray(), np.float64)
+        if self._kept is not None:
+            return self._kept[first:stop]
         starts = self._Y.indptr[first : stop + 1]
         entries = slice(starts[0], starts[-1])
         y = np.zeros((self.targets, stop - first))
         rows = np.repeat(np.arange(stop - first), np.diff(starts))
         y[self._Y.indices[entries], rows] = self._Y.data[entries]
+        if stop - first == self.rows:
+            self._kept = y.T
         return y.T
 
     def _summed(
@@ -175,6 +180,11 @@ def summed(
     add: takes rows, room [at least rows x width], and what to add to.
     """
     rows, size, numbers, width = chunks
+    if rows <= size:
+        found = [np.zeros(shape) for shape in shapes]
+        with one_thread, np.errstate(all="ignore"):
+            add(slice(0, rows), np.empty((rows, width)), found)
+        return found
     room_for = MOST_SUMS // max(1, sum(math.prod(shape) for shape in shapes))
     stripes = max(1, min(STRIPES, 1 + numbers // WORTH, -(-rows // size), room_for))
     each = -(-rows // (stripes * size)) * size  # rows of a stripe
