@@ -39,20 +39,30 @@ class Start(NamedTuple):
     first: float
 
 
+class Step(NamedTuple):
+    """What all directions of a step share.
+
+    ratios: u / (up - a) and v / (down + a) [2 x rows]. q: 1 / their sum. factor: of the Hessian.
+    """
+
+    ratios: Array
+    q: Array
+    factor: Factor | RowFactor
+
+
 class Moves(NamedTuple):
-    """A direction: how theta, scores, a, u and v change along it."""
+    """A direction: how theta, scores and `Column._places` change along it."""
 
     theta: Array
     scores: Array
-    a: Array
-    u: Array
-    v: Array
+    places: Array
 
 
 class Column:
     """One column of W and b: theta [features + 1], or some of its rows.
 
-    Vectors by row are those of the rows of X and then, with an L1 penalty, of each weight.
+    Vectors by row are those of the rows of X and then, with an L1 penalty, of each weight. The
+    distances of a row from its bounds are u, v, up - a and down + a: `_places` [4 x rows].
     """
 
     def __init__(
@@ -73,9 +83,9 @@ class Column:
         self._errors = np.concatenate([errors, more])
         up, down = (np.append(line, np.full(more.size, self._l1)) for line in (up, down))
         self._a = 0.5 * (up - down)
-        self._to_up = self._to_down = 0.5 * (up + down)  # up - a, and down + a
-        self._u = np.maximum(self._errors, 0.0) + size / (up + down)
-        self._v = np.maximum(-self._errors, 0.0) + size / (up + down)
+        least, half = size / (up + down), 0.5 * (up + down)
+        u, v = np.maximum(self._errors, 0.0) + least, np.maximum(-self._errors, 0.0) + least
+        self._places = np.stack([u, v, half, half])
         self._lacks = 1.0  # share of the start's distance of X'a from l2 W
         self.converged = self._first == 0.0
 
@@ -83,7 +93,7 @@ class Column:
         """Return theta, with the weights that an L1 penalty makes 0. sizes: of columns."""
         found = self.theta.copy()
         if self._l1:
-            inside = np.minimum(self._to_up, self._to_down)[self._rows.count :]
+            inside = self._places[2:, self._rows.count :].min(axis=0)
             unfelt = sizes * abs(found[:-1]) <= UNFELT * self._first
             found[:-1][unfelt & (inside > ZERO * self._l1)] = 0.0
         return found
@@ -93,45 +103,39 @@ class Column:
 
         silent: which numbers of theta stay as they are.
         """
-        u, v, to_up, to_down = self._u, self._v, self._to_up, self._to_down
-        q = 1.0 / (u / to_up + v / to_down)
-        factor = self._factor(q, silent, pool)
-        first = self._moves(q, factor, silent, np.zeros(1), np.zeros(1), pool)
-        share, gap = min(1.0, self._room(first)), self._gap
-        wanted = (self._ahead(first, share) / gap) ** 3 * gap / (2 * len(u))
-        cu, cv = (wanted + first.u * first.a) / to_up, (wanted - first.v * first.a) / to_down
-        moves = self._moves(q, factor, silent, cu, cv, pool)
+        places, free = self._places, self._places[2:]
+        ratios = places[:2] / free
+        q = 1.0 / (ratios[0] + ratios[1])
+        step = Step(ratios, q, self._factor(q, silent, pool))
+        first = self._moves(step, np.zeros((2, 1)), silent, pool)
+        share, gap = min(1.0, self._room(first)), gap_of(places)
+        wanted = (self._ahead(first, share) / gap) ** 3 * gap / places[:2].size
+        corrected = (wanted - first.places[:2] * first.places[2:]) / free
+        moves = self._moves(step, corrected, silent, pool)
         share = min(1.0, INSIDE * self._room(moves))
         if self._ahead(moves, share) > gap:  # else steps may end in a circle (Cartis, 2009)
-            centre = CENTRING * gap / (2 * len(u))
-            moves = self._moves(q, factor, silent, centre / to_up, centre / to_down, pool)
+            centre = CENTRING * gap / places[:2].size
+            moves = self._moves(step, centre / free, silent, pool)
             share = min(1.0, INSIDE * self._room(moves))
             fall = (1.0 - CENTRING) * share * gap
             rise = self._ahead(moves, share) - gap + fall  # grows with the square of the share
             share *= min(1.0, 0.5 * fall / max(rise, 1e-300))
         self.theta = self.theta + share * moves.theta
         self._errors = self._errors - share * moves.scores
-        self._u, self._v = u + share * moves.u, v + share * moves.v
-        self._a = self._a + share * moves.a
-        self._to_up, self._to_down = to_up - share * moves.a, to_down + share * moves.a
+        self._a = self._a + share * moves.places[3]
+        self._places = places + share * moves.places
         self._lacks *= 1.0 - share
         least = max((NEARER * tolerance) ** 2, LEAST) * self._first
-        near = self._gap <= least and self._lacks <= tolerance
+        near = gap_of(self._places) <= least and self._lacks <= tolerance
         self.converged = bool(near or not share > STUCK)
 
     def rest(self, pool: Pool, silent: NDArray[np.bool_]) -> Array:
         """Return (X, 1)'a less l2 W, with that of further rows, which is 0 at the optimum."""
         return self._rest(self._a, silent, pool)
 
-    @property
-    def _gap(self) -> float:
-        """The sum of products, which is how far the objective is above its dual."""
-        return float(self._u @ self._to_up + self._v @ self._to_down)
-
     def _ahead(self, moves: Moves, share: float) -> float:
         """Return what the gap would be after a share of a step."""
-        above = (self._u + share * moves.u) @ (self._to_up - share * moves.a)
-        return float(above + (self._v + share * moves.v) @ (self._to_down + share * moves.a))
+        return gap_of(self._places + share * moves.places)
 
     def _factor(self, q: Array, silent: NDArray[np.bool_], pool: Pool) -> Factor | RowFactor:
         rows, own = self._rows, q[self._rows.count :]
@@ -142,25 +146,22 @@ class Column:
         H[silent] = H[:, silent] = 0.0
         return Factor.of(H)
 
-    def _moves(
-        self,
-        q: Array,
-        factor: Factor | RowFactor,
-        silent: NDArray[np.bool_],
-        cu: Array,
-        cv: Array,
-        pool: Pool,
-    ) -> Moves:
-        """Return the step after which u is near cu, or a near its bound, and v likewise."""
-        errors = self._errors - (cu - cv)
-        G = self._rest(self._a + q * errors, silent, pool)
-        theta = factor.solved(G[:, None])[:, 0]
+    def _moves(self, step: Step, aims: Array, silent: NDArray[np.bool_], pool: Pool) -> Moves:
+        """Return the direction after which u and v are near their aims, or a near its bound.
+
+        aims: [2 x rows].
+        """
+        errors = self._errors - (aims[0] - aims[1])
+        G = self._rest(self._a + step.q * errors, silent, pool)
+        theta = step.factor.solved(G[:, None])[:, 0]
         scores = self._rows.scores(theta, pool)
         if self._l1:
             scores = np.concatenate([scores, theta[:-1]])
-        a = q * (errors - scores)
-        u, v = self._u, self._v
-        return Moves(theta, scores, a, cu - u + u / self._to_up * a, cv - v - v / self._to_down * a)
+        places = np.empty_like(self._places)
+        np.multiply(step.q, errors - scores, out=places[3])
+        np.negative(places[3], out=places[2])
+        places[:2] = aims - self._places[:2] - step.ratios * places[2:]
+        return Moves(theta, scores, places)
 
     def _rest(self, a: Array, silent: NDArray[np.bool_], pool: Pool) -> Array:
         count = self._rows.count
@@ -171,11 +172,10 @@ class Column:
 
     def _room(self, moves: Moves) -> float:
         """Return how many times the moves fit between here and the nearest bound."""
-        pairs = (
-            (self._u, moves.u),
-            (self._v, moves.v),
-            (self._to_up, -moves.a),
-            (self._to_down, moves.a),
-        )
-        most = max(float((-move / place).max()) for place, move in pairs)
-        return 1.0 / most if most > 0.0 else np.inf
+        least = float((moves.places / self._places).min())
+        return -1.0 / least if least < 0.0 else np.inf
+
+
+def gap_of(places: Array) -> float:
+    """Return the sum of products, which is how far the objective is above its dual."""
+    return float(places[0] @ places[2] + places[1] @ places[3])
