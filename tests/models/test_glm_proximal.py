@@ -101,6 +101,16 @@ def test_targets_are_problems_of_their_own_on_any_number_of_threads(rows: Any) -
         np.testing.assert_array_equal(one.W[:, [target]], alone.W)
 
 
+@DENSE_SPARSE
+@pytest.mark.parametrize("link", ["linear", "logistic"])
+def test_moments_of_columns_are_those_of_weighted_rows(rows: Any, link: Any) -> None:
+    found = solve(rows(X), (SCORES > 0.0)[:, None], link, weights=WEIGHTS)
+    mean = np.average(X, axis=0, weights=WEIGHTS)
+    np.testing.assert_allclose(found.mean, mean, rtol=1e-12)
+    variance = np.average((X - mean) ** 2, axis=0, weights=WEIGHTS)
+    np.testing.assert_allclose(found.variance, variance, rtol=1e-9)
+
+
 def test_a_constant_column_has_no_weight() -> None:
     x = np.column_stack([X, np.full(300, 7.0)])
     assert solve(x, SCORES[:, None]).W[-1, 0] == 0.0

@@ -171,7 +171,7 @@ class NewtonProblem:
 
     def seen(self, found: Solver) -> Seen:
         """Return what `partial_fit` needs to know of the rows."""
-        if self.weights is not self.own or isinstance(found, ProximalSolver):
+        if self.weights is not self.own:
             return Seen.of(self.X, self.Y, self.own)
         own = in_float64(self.X.shape[0], self.own)
         columns = Moments(float(own.sum()), found.mean, found.variance)

@@ -88,7 +88,7 @@ class ProximalSolver:
 
     A pass is a step of each column that has not converged.
 
-    columns: of X. shares: of rows in all weights [n].
+    columns: of X. shares: of rows in all weights [n]. mean, squares: of columns, with these.
     """
 
     def __init__(
@@ -111,6 +111,7 @@ class ProximalSolver:
         weights = np.ones(len(y)) if weights is None else weights
         total = float(weights.sum())
         self.shares = weights / total
+        self.mean, self.squares = self.columns.moments(np.arange(X.shape[1]), self.shares)
         starts: Array = np.zeros(y.shape[1])
         if loss.link == "huber":
             each = [
@@ -130,6 +131,11 @@ class ProximalSolver:
     def converged(self) -> bool:
         """Whether all columns have converged."""
         return all(problem.converged for problem in self._problems)
+
+    @property
+    def variance(self) -> Array:
+        """The variances of columns."""
+        return np.maximum(self.squares - self.mean**2, 0.0)
 
     @property
     def W(self) -> NDArray[np.float32]:
@@ -175,6 +181,7 @@ class _Problem:
         self.W, self.b = np.zeros((len(of.columns.starts) - 1, Y.shape[1])), starts.copy()
         self._eta = np.tile(self.b, (len(Y), 1))
         self._loss, self._residuals = self._at(self._eta)
+        self._same = (of.mean, of.squares) if of.loss.link == "linear" else None  # at all scores
         self._units: list[Array] = []  # of columns: the Hessian's diagonal at first
         self._bend: list[float] = []  # the same of b
         self._first, self.converged = 0.0, False
@@ -202,15 +209,19 @@ class _Problem:
         bends = self._shares * self._bends(column)
         rest, total = (float(slopes.sum()), float(bends.sum())) if self._intercept else (0.0, 0.0)
         lacks = self._subgradient(columns.turned(slopes) + l2 * w, w)
+        every = self._same
         if len(self._units) == column:
-            every = np.arange(w.size)
-            self._units.append(self._curvature(*columns.moments(every, bends), total))
+            every = every or columns.moments(np.arange(w.size), bends)
+            self._units.append(self._curvature(*every, total))
             self._bend.append(total)
         units = self._units[column]
         lacks = np.where(units > 0.0, lacks * lacks / np.where(units > 0.0, units, 1.0), 0.0)
         lack = float(lacks.sum()) + (rest * rest / self._bend[column] if rest else 0.0)
         which = _wanted(w, lacks)
-        sums, squares = columns.moments(which, bends)
+        if every is None:
+            sums, squares = columns.moments(which, bends)
+        else:
+            sums, squares = (of[which] for of in every)
         before, v = w[which], slopes.copy()
         after = before.copy()
         cpu.descend(
