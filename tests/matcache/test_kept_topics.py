@@ -91,6 +91,15 @@ def test_counts_are_those_of_the_new_topics(k: int, known: bool, lists: bool) ->
             np.testing.assert_array_equal(a, b)
 
 
+def test_more_threads_than_chunks_of_rows_draw_the_same_topics() -> None:
+    """As many tokens as 64 chunks would be worthwhile for."""
+    X = np.full((520, 1), 260)
+    args = X, np.arange(X.sum()) % 17, np.ones((1, 17)), np.full(17, 1e-3), np.full(17, 0.1)
+    one, many = (redrawn(*args, threads=threads, lists=True) for threads in (1, 64))
+    for a, b in zip(one, many, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 @pytest.mark.parametrize("lists", [True, False])
 def test_numbers_of_many_topics_have_four_bytes(lists: bool) -> None:
     """All tokens go to three topics, one of which has the number that two bytes keep for none."""

@@ -88,8 +88,9 @@ def row_bounds(
     """Return bounds of chunks of rows with about equal work.
 
     work: None: as many chunks as the rows allow.
-    most: most chunks, a power of two.
+    most: most chunks, a power of two; there are ROW_CHUNKS at most.
     """
+    most = min(most, ROW_CHUNKS)
     while most > 1 and rows < 8 * most:
         most //= 2
     if pattern is None:
