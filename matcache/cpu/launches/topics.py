@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...containers.cache import MatCache
-from ...containers.chunks import turned, worthwhile
+from ...containers.chunks import ROW_CHUNKS, turned, worthwhile
 from ...containers.dispatch import launches
 from ...containers.local import LocalPattern
 from ...containers.slots import PatternSlot, Slot
@@ -29,6 +29,7 @@ from ..topics.tokens import MOVED, Phi, Tokens, Uniform, add_moved, count_tokens
 from ..topics.vectors import LANES, padded
 
 EACH = 64  # numbers that the sampler of lists reads for a token, about
+ENOUGH = 16 * CHAINS  # rows of a chunk, of which the last do not take turns
 EACH_MOVE = 8  # numbers that the move of a token reads, about
 
 
@@ -69,7 +70,8 @@ def _sample_topics(cache: MatCache, draws: Draws) -> None:
     call += [work, _sweep(cache, vectors, 0)]
     call += [counts.data(), state.data().reshape(threads, 5, -1)]
     cache.backend.call(count_particles, *particles)
-    cache.backend.run(sample_rows, row_bounds(cache, X.shape[0], pattern), *call)
+    bounds = row_bounds(cache, X.shape[0], pattern, most=_chunks(X.shape[0], threads))
+    cache.backend.run(sample_rows, bounds, *call)
     cache.backend.call(count_draws, *particles, draws.flops_each, cache.backend.operations)
 
 
@@ -111,7 +113,8 @@ def _redraw_topics(cache: MatCache, draws: Redraws) -> None:
     call += [draws.sweeps, draws.again, _sweep(cache, vectors, bits)]
     call += [counts.data(), state.data().reshape(backend.threads, 4, -1)]
     work = Work(fixed=draws.topics.shape[1] * k)
-    backend.run(redraw_rows, row_bounds(cache, rows, X.pattern, work), *call)
+    chunks = _chunks(rows, backend.threads)
+    backend.run(redraw_rows, row_bounds(cache, rows, X.pattern, work, chunks), *call)
 
 
 @launches("redraw_lists", "cpu", only_calls=True)
@@ -132,6 +135,18 @@ def _redraw_lists(cache: MatCache, draws: Redraws) -> None:
     work = Work(fixed=draws.topics.shape[1] * EACH)
     chunks = 1 << (backend.threads - 1).bit_length()  # more of them would share fewer words
     backend.run(redraw_lists, row_bounds(cache, rows, X.pattern, work, chunks), *call)
+
+
+def _chunks(rows: int, threads: int) -> int:
+    """Return the most chunks of rows for a sampler, a power of two.
+
+    The last rows of a chunk do not take turns, which takes twice as long a draw. So one thread has
+    one chunk, and several have chunks of ENOUGH rows where they can.
+    """
+    chunks = 1 << (threads - 1).bit_length()
+    while 1 < threads and chunks < ROW_CHUNKS and 2 * chunks * ENOUGH <= rows:
+        chunks *= 2
+    return chunks
 
 
 def _sweep(cache: MatCache, vectors: int, bits: int) -> int:
