@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from blocklearn.datasources import (
     DataError,
     DataSource,
+    Holdout,
     Ids,
     MatrixSource,
     Reading,
@@ -173,7 +174,10 @@ def training_data(learner: Learner, run: Path) -> DataSource:
     factors, config = factors_of(learner), config_of(run)
     if config is None:
         raise DataError(f"{run}: no configuration says what the model was trained on.")
-    train, _ = open_data(config)
+    data = config.data
+    if not isinstance(data.eval, Holdout):
+        data = data.model_copy(update={"eval": None})
+    train, _ = open_data(config.model_copy(update={"data": data}))
     shape = (len(factors.users), len(factors.items))
     same = (train.shape.total_rows, train.shape.columns) == shape
     for ours, theirs in ((factors.user_ids, row_names(train)), (factors.item_ids, train.names)):

@@ -250,6 +250,11 @@ def test_training_data_that_are_gone_or_changed(
     assert "are gone; --seen FILE" in capsys.readouterr().err
     assert learn("recommend", copy, "--include-seen", "--top", 1) == 0
 
+    write_ratings(tmp_path / "ratings.csv")
+    held_out = f"  eval: {{kind: ratings, path: {tmp_path}/gone.csv}}\n"
+    (copy / "config.yaml").write_text(re.sub(r"  eval:\n(    .*\n)+", held_out, config))
+    assert learn("recommend", copy, "--top", 1) == 0  # it does not read the held-out data
+
     write_ratings(tmp_path / "ratings.csv", users=31)
     capsys.readouterr()
     assert learn("recommend", copy) == 65
