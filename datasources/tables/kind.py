@@ -19,6 +19,7 @@ from ..listing import identity_of
 from ..memory.batches import categories, numbers
 from ..memory.iterable import IterableSource
 from ..source import DataSource
+from .alike import check_alike
 from .read_numbers import read_numbers
 from .read_table import read_table
 from .records import table_of
@@ -135,11 +136,8 @@ class TableData(MemoryKind):
     def settled(self, train: DataKind | None = None) -> Self:
         """Return a copy with the numbers and names that `standardize` and `classes: true` mean."""
         of_train = train if isinstance(train, TableData) else None
-        if of_train is not None and of_train.standardize and self.numeric and not self.standardize:
-            raise DataError(
-                "data.eval: standardize: false, but data.train has standardize: true: must be the "
-                "same. Add standardize: true, which takes the means of data.train."
-            )
+        if of_train is not None:
+            check_alike(self, of_train)
         found: dict[str, Any] = {}
         if self.standardize is True:
             known = of_train is not None and of_train.numeric == self.numeric

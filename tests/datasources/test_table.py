@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,13 @@ from blocklearn.datasources import (
     DataSource,
     HashedWords,
     HostBlock,
+    Ids,
     Reading,
     TableData,
     hash_features,
     target_names,
 )
+from blocklearn.datasources.arrays.same_names import check_names
 from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.exit_codes import ExitCode
 
@@ -332,13 +334,32 @@ def test_mistakes_in_the_configuration_have_their_place(learn: Learn) -> None:
     assert code == ExitCode.NO_INPUT and "none.csv" in err
 
 
+def test_equal_names_are_compared_at_once() -> None:
+    class Whole(Ids):
+        def __iter__(self) -> Iterator[str]:
+            raise AssertionError("names are looked at one by one")
+
+    names = [f"column {i}" for i in range(5)]
+    check_names("data", Whole(names), Whole(names))
+    with pytest.raises(DataError, match="data: column 4 is 'x', but in the training data it is 'c"):
+        check_names("data", Ids([*names[:4], "x"]), Ids(names))
+
+
 def test_data_to_evaluate_have_the_same_columns(learn: Learn) -> None:
-    other = "{kind: table, path: clicks.csv, targets: [click], categorical: [ad], numeric: [price]"
+    other = "{kind: table, path: clicks.csv, targets: [click], categorical: [ad, country]"
+    other += ", numeric: [price]"
     code, _, err = learn("--config", "ads.yaml", "--set", f"data.eval={other}, hash_bits: 10}}")
     assert code == ExitCode.DATA
     assert "data.eval has 1,025 columns, but data.train has 16,385" in err
     code, _, err = learn("--config", "ads.yaml", "--set", f"data.eval={other}, hash_bits: 14}}")
     assert code == ExitCode.DONE, err
+    for categories, fault in [
+        ("ad", "data.eval: column 'country' is categorical in data.train alone: must be so in"),
+        ("ad, country, note", "data.train: column 'note' is categorical in data.eval alone"),
+    ]:
+        given = f"data.eval={other}, hash_bits: 14}}".replace("ad, country", categories)
+        code, _, err = learn("--config", "ads.yaml", "--set", given, "--overwrite")
+        assert code == ExitCode.DATA and fault in err, err
 
 
 def test_data_to_evaluate_have_columns_of_the_same_names(learn: Learn) -> None:
