@@ -55,16 +55,17 @@ def dense_scores(
 def products(X: Array, W: Array, take: Take, threads: int, centre: Array | None = None) -> None:
     """Let `take` have (X - centre) @ W, a part of the rows at a time: see `dense_scores`.
 
-    BLAS gets chunks of equally many rows, so the bits of a row do not depend on the others.
+    They are as precise as W. BLAS gets chunks of equally many rows, so the bits of a row do not
+    depend on the others.
     """
     (rows, columns), k = X.shape, W.shape[1]
     each = min(max(1, AT_ONCE // (CHUNK_ROWS * columns)), -(-rows // CHUNK_ROWS))  # chunks
-    plain = X.dtype == np.float32 and X.flags.c_contiguous and X.flags.aligned and centre is None
+    plain = X.dtype == W.dtype and X.flags.c_contiguous and X.flags.aligned and centre is None
     whole = rows - rows % CHUNK_ROWS if plain else rows  # rows that are multiplied where they lie
     size = each * CHUNK_ROWS
     shift = None if centre is None else np.tile(centre, CHUNK_ROWS)  # of a chunk: long rows
-    rooms = [np.empty((size, columns), np.float32) for _ in range(threads)]
-    results = [np.empty((each, CHUNK_ROWS, k), np.float32) for _ in range(threads)]
+    rooms = [np.empty((size, columns), W.dtype) for _ in range(threads)]
+    results = [np.empty((each, CHUNK_ROWS, k), W.dtype) for _ in range(threads)]
 
     def multiply(number: int, thread: int) -> None:
         one_thread.lower_here()

@@ -54,8 +54,8 @@ def has_callbacks(estimator: Any) -> bool:
     return HAS_CALLBACKS and bool(getattr(estimator, "_skl_callbacks", ()))
 
 
-def distances(X: Any, centres: Any, *, cosine: bool) -> Any:
-    """Return the distances of rows from centres [n x centres]: 1 - cosine, or Euclidean."""
+def sparse_distances(X: Any, centres: Any, *, cosine: bool) -> Any:
+    """Return the distances of sparse rows from centres [n x centres]: 1 - cosine, or Euclidean."""
     from sklearn.metrics import pairwise  # imports 48 modules, which other estimators do not need
 
     return (pairwise.cosine_distances if cosine else pairwise.euclidean_distances)(X, centres)

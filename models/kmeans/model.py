@@ -245,7 +245,9 @@ class KMeans(Model):
         (Z, C), weights = self.centred(block.X), block.weights
         _, _, best = self.nearest(Z, C, weights)
         if self.spherical:
-            far, name = 1.0 - best / self.lengths(Z), "mean_cosine_distance"
+            lengths = self.lengths(Z)
+            cosine = best / lengths * (lengths > TINY)  # 0 for rows without a direction
+            far, name = 1.0 - cosine, "mean_cosine_distance"
         else:
             far, name = maximum(rowsum(Z * Z) - 2.0 * best, 0.0), "mean_squared_distance"
         return {name: Sum(total(weights * far), total(weights))}

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.datasources import DataError
 from blocklearn.learner.estimators import dense_scores as module
 from blocklearn.learner.estimators.dense_scores import dense_scores
-from blocklearn.learner.estimators.unsupervised.nearest import nearest
+from blocklearn.learner.estimators.unsupervised.nearest import distances, nearest
 from tests.support.often import first_often, paired
 
 Array = np.ndarray[Any, Any]
@@ -131,3 +132,27 @@ def test_angles_of_a_row_have_the_same_bits_among_others() -> None:
     cosines = X / np.where(lengths, lengths, 1.0) @ found.cluster_centers_.T.astype(np.float64)
     np.testing.assert_allclose(whole, 1.0 - cosines, atol=1e-6)
     assert whole[1].tolist() == [1.0] * 8 and whole.min() >= 0.0
+
+
+def test_distances_of_a_row_have_the_same_bits_among_others() -> None:
+    rng = np.random.default_rng(0)
+    X = (100 + rng.normal(size=(400, 200))).astype(np.float32)
+    centres = X[:100].copy()
+    found = distances(X, centres, 1)
+    wide = X.astype(np.float64)
+    wanted = np.sqrt(((wide[:, None] - wide[None, :100]) ** 2).sum(axis=2))
+    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-5)
+    for first, count in ((0, 1), (3, 7), (390, 10)):
+        part = slice(first, first + count)
+        assert distances(X[part], centres, 3).tobytes() == found[part].tobytes()
+
+
+def test_short_sparse_rows_have_the_distances_of_long_ones() -> None:
+    rng = np.random.default_rng(0)
+    X = sp.csr_array(np.abs(rng.normal(size=(30, 6))).astype(np.float32))
+    means = bl.KMeans(n_clusters=2, spherical=True, max_iter=1, random_state=0, n_jobs=1).fit(X)
+    short = X.copy()
+    short.data[: short.indptr[15]] *= np.float32(1e-25)  # whose squares are 0
+    np.testing.assert_allclose(means.transform(short), means.transform(X), atol=1e-6)
+    assert means.transform(short)[15:].tobytes() == means.transform(X)[15:].tobytes()
+    assert -1.0 <= means.score(short) <= 0.0

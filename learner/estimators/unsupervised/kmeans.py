@@ -17,10 +17,10 @@ from ..constraints import check_parameters
 from ..constructor import estimator
 from ..parameters import configured
 from ..parts import threads_for
-from ..scikit import ClusterMixin, check_is_fitted, distances, with_callbacks
+from ..scikit import ClusterMixin, check_is_fitted, sparse_distances, with_callbacks
 from ..transformer import Transformer
 from ..validation import validated
-from .nearest import cosine_distances, nearest
+from .nearest import cosine_distances, distances, lengthened, nearest
 
 
 @estimator
@@ -87,9 +87,12 @@ class KMeans(Transformer, ClusterMixin, LearnerEstimator):
         check_is_fitted(self)
         X = self._check(X, reset=False)
         centres = np.asarray(self.cluster_centers_, np.float32)
-        if self.spherical and not sp.issparse(X):
-            return cosine_distances(X, centres, threads_for(X.size, self.n_jobs))
-        return np.asarray(distances(X, centres, cosine=self.spherical), np.float32)
+        if not sp.issparse(X):
+            of_dense = cosine_distances if self.spherical else distances
+            return of_dense(X, centres, threads_for(X.size, self.n_jobs))
+        if self.spherical:
+            X = lengthened(X)
+        return np.asarray(sparse_distances(X, centres, cosine=self.spherical), np.float32)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return minus the mean squared distance of rows from their centres, or of 1 - cosine."""

@@ -1,4 +1,4 @@
-"""The nearest centres of dense rows in memory, and angles between both, without a learner."""
+"""The nearest centres of dense rows in memory, and distances between both, without a learner."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from blocklearn.matcache import cpu
 
 from ..base import Array
 from ..dense_scores import products
+
+SHORT = 1e-12  # numbers whose squares lose digits in float32
 
 
 def nearest(X: Any, centres: Array, threads: int, *, directions: bool) -> Array:
@@ -37,6 +39,28 @@ def nearest(X: Any, centres: Array, threads: int, *, directions: bool) -> Array:
     return found
 
 
+def distances(X: Any, centres: Array, threads: int) -> Array:
+    """Return the distances of rows from centres, float32 [n x k]; see `cosine_distances`.
+
+    Squares and their differences are float64: rows may be near a centre, and far from 0.
+    """
+    found = np.empty((len(X), len(centres)), np.float32)
+    origin = centres.mean(axis=0, dtype=np.float64)
+    moved = centres - origin
+    squares = np.einsum("kd,kd->k", moved, moved)
+
+    def keep(first: int, scores: Array) -> None:
+        part = slice(first, first + len(scores))
+        rows = X[part] - origin
+        scores *= -2.0
+        scores += squares
+        scores += np.einsum("nd,nd->n", rows, rows)[:, None]
+        found[part] = np.sqrt(np.maximum(scores, 0.0, out=scores), out=scores)
+
+    products(X, np.ascontiguousarray(moved.T), keep, threads, origin)
+    return found
+
+
 def cosine_distances(X: Any, centres: Array, threads: int) -> Array:
     """Return 1 - cosine of the angles of rows and centres, float32 [n x k].
 
@@ -59,3 +83,14 @@ def unit_rows(X: Array) -> Array:
     lengths = np.sqrt(np.einsum("nd,nd->n", X, X))[:, None]
     found: Array = X / np.where(lengths > 0.0, lengths, np.float32(1.0))
     return found
+
+
+def lengthened(X: Any) -> Any:
+    """Return sparse rows (CSR, float32) of which those whose squares would be 0 are longer."""
+    largest = abs(X).max(axis=1).toarray().ravel()
+    short = (largest > 0.0) & (largest < SHORT)
+    if not short.any():
+        return X
+    by = np.where(short, largest, np.float32(1.0))
+    data = X.data / np.repeat(by, np.diff(X.indptr))
+    return type(X)((data, X.indices, X.indptr), shape=X.shape)
