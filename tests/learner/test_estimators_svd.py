@@ -92,6 +92,15 @@ def test_exact_components_of_rows_far_from_0() -> None:
     np.testing.assert_allclose(ours.explained_variance_, theirs.explained_variance_, rtol=1e-3)
 
 
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_shares_of_variance_of_rows_far_from_0(kind: Any) -> None:
+    far = (X + 300.0).astype(np.float32)
+    ours = bl.TruncatedSVD(3, random_state=0, n_jobs=1).fit(kind(far))
+    theirs = decomposition.TruncatedSVD(3, algorithm="arpack").fit(far.astype(np.float64))
+    for name in ("explained_variance_", "explained_variance_ratio_"):
+        np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=1e-3)
+
+
 def test_sparse_rows_far_from_0_are_warned_of() -> None:
     with pytest.warns(UserWarning, match="Sparse rows are not centred"):
         bl.PCA(3, random_state=0).fit(sp.csr_array(X + 1e4))

@@ -23,6 +23,7 @@ from ..callbacks import telling
 from ..constraints import COUNT, Rule, check_parameters
 from ..constructor import estimator
 from ..dense_scores import dense_scores
+from ..linear.moments import Moments
 from ..linear.passes import Progress
 from ..parameters import configured, seed_of, whole
 from ..parts import threads_for
@@ -32,6 +33,7 @@ from ..transformer import Transformer
 from ..validation import validated
 from .gram import directions, worth_gram
 
+NEAR = 10.0  # times the variance, squares of means that leave float32 most digits of it
 FAR = 1e4  # times the variance, squares of means that leave float32 three digits of it
 SUMS = ("means", "sum_of_squares", "rows")
 
@@ -172,6 +174,18 @@ class TruncatedSVD(Directions):
     n_oversamples: int = 10
     exact: bool = False
     max_iter: int = 8
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Train on X; y is ignored. Variances are measured again if means are far from 0."""
+        super().fit(X)
+        sums, mean = self._sums, self._sums["means"][:, 0].astype(np.float64)
+        if mean @ mean > NEAR * (sums["sum_of_squares"] / sums["rows"] - mean @ mean).item():
+            X = self._check(X, reset=False)
+            ones = np.ones(X.shape[0])
+            self.explained_variance_ = Moments.of(self.transform(X), ones).variance
+            whole = max(float(Moments.of(X, ones).variance.sum()), np.finfo(np.float64).tiny)
+            self.explained_variance_ratio_ = self.explained_variance_ / whole
+        return self
 
     def inverse_transform(self, X: Any) -> Array:
         """Return X @ components_, [n x features], from coordinates X [n x components]."""
