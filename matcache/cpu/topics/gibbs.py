@@ -16,8 +16,8 @@ import numpy as np
 
 from ...operations.sampling import CAP
 from ..compiling.jit import helper, kernel
+from .chains import AT, ROW, START, STOP, SWEEP, begin_chains, run_chains
 from .numbers import begin_counts, grid_of, power_up_to, sum_of, uniforms
-from .row_vectors import run_sweep
 from .vectors import LANES
 
 _f, _i32 = np.float32, np.int32
@@ -145,9 +145,6 @@ def prepare(d, n, at, indptr, indices, values, first, alpha, alpha_sum, work):
     return start, start + size
 
 
-AT, START, STOP, ROW, SWEEP = range(5)  # of a chain: its next particle, its row's, row and sweep
-
-
 @kernel(places=True)
 def sample_rows(
     chunk, thread, bounds, indptr, indices, values, first, row_ids, key, phi, alpha, burn, save, z,
@@ -165,25 +162,19 @@ def sample_rows(
     work: a record.
     sweep_at: the address of a kernel of `sweep_of`, for the number of topics.
     scratch: float32 [threads x PARTS x padded(k)], see `run_sweep`.
-    state: scratch int64 [threads x 5 x chains], of the rows in work.
-
-    Some rows take turns, since one alone waits for itself. At the end of a row, its chain takes the
-    next one. Where none is left, the rows in work are finished one by one.
+    state: scratch int64 [threads x 5 x chains], see `chains.py`.
 
     The first sweep draws each particle given those before it. alpha and weights are rounded to a
     grid of 2^-22 of the row's total. float32 sums on this grid are exact, so they do not drift.
     """
     own, chains, k = scratch[thread], state[thread], phi.shape[1]
-    width, many = (k + LANES - 1) // LANES * LANES, chains.shape[1]
+    width = (k + LANES - 1) // LANES * LANES
     arrays = work.words, work.topics, work.weights, work.u, phi
-    for c in range(many):
-        chains[AT, c] = chains[STOP, c] = 0
-        chains[ROW, c] = -1
+    begin_chains(chains)
     alpha_sum = sum_of(alpha)
     row, end, live = bounds[chunk], bounds[chunk + 1], 1
     while live > 0:
-        live, steps = 0, np.int64(2**62)
-        for c in range(many):
+        for c in range(chains.shape[1]):
             if chains[AT, c] == chains[STOP, c]:
                 d, sweep, start, stop = (
                     chains[ROW, c], chains[SWEEP, c], chains[START, c], chains[STOP, c]
@@ -200,17 +191,9 @@ def sample_rows(
                     d, sweep, start, stop = -1, 0, np.int64(0), np.int64(0)
                     while start == stop and row < end:
                         start, stop = prepare(
-                            row,
-                            own,
-                            (1 + c) * width,
-                            indptr,
-                            indices,
-                            values,
-                            first,
-                            alpha,
-                            alpha_sum,
-                            work,
-                        )
+                            row, own, (1 + c) * width, indptr, indices, values, first, alpha,
+                            alpha_sum, work,
+                        )  # fmt: skip
                         if summed:
                             for j in range(k):
                                 theta[row, j] = _f(0) if start < stop else alpha[0, j]
@@ -220,16 +203,4 @@ def sample_rows(
                     uniforms(work.u, start, stop - start, sweep, row_ids[d, 0], key)
                 chains[ROW, c], chains[SWEEP, c], chains[AT, c] = d, sweep, start
                 chains[START, c], chains[STOP, c] = start, stop
-            if chains[ROW, c] >= 0:
-                live += 1
-                steps = min(steps, chains[STOP, c] - chains[AT, c])
-        if live == many:
-            run_sweep(sweep_at, 0, 0, steps, chains[AT], own, width, k, arrays)
-            for c in range(many):
-                chains[AT, c] += steps
-        else:
-            for c in range(many):
-                steps = chains[STOP, c] - chains[AT, c]
-                if chains[ROW, c] >= 0:
-                    run_sweep(sweep_at, 1, c, steps, chains[AT], own, width, k, arrays)
-                    chains[AT, c] += steps
+        live = run_chains(sweep_at, chains, own, width, k, arrays)

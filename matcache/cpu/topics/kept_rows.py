@@ -11,15 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..compiling.jit import helper, kernel
+from .chains import AT, ROW, STOP, SWEEP, begin_chains, run_chains
 from .numbers import begin_counts, grid_of, sum_of, uniforms
-from .row_vectors import run_sweep
 from .tokens import tokens_of
 from .vectors import LANES, fetch_line
 
 _f, _i32 = np.float32, np.int32
 _plain = helper(places=True)
-
-AT, STOP, ROW, SWEEP = range(4)  # of a chain: its next token, their end, its row and sweep
 
 
 @_plain
@@ -81,26 +79,20 @@ def redraw_rows(chunk, thread, bounds, tokens, indices, phi, uniform, work, swee
     tokens, phi, uniform, work: records.
     sweep_at: the address of a kernel of `sweep_of`, for the number of topics.
     scratch: float32 [threads x PARTS x padded(k)], see `run_sweep`.
-    state: scratch int64 [threads x 4 x chains], of the rows in work.
-
-    Some rows take turns, since one alone waits for itself. At the end of a row, its chain takes
-    the next one. Where none is left, the rows in work are finished one by one.
+    state: scratch int64 [threads x 4 x chains], see `chains.py`.
     """
     own, chains, k = scratch[thread], state[thread], phi.alpha.shape[1]
-    width, many = (k + LANES - 1) // LANES * LANES, chains.shape[1]
+    width = (k + LANES - 1) // LANES * LANES
     arrays = (
         work.words, work.now, work.shares, uniform.u, phi.table, phi.extra, tokens.old, phi.counted,
     )  # fmt: skip
     for j in range(width):
         own[j] = (phi.one[0, j] if phi.counted else _f(1)) if j < k else _f(0)
-    for c in range(many):
-        chains[AT, c] = chains[STOP, c] = 0
-        chains[ROW, c] = -1
+    begin_chains(chains)
     alpha_sum = sum_of(phi.alpha)
     row, end, live = bounds[chunk], bounds[chunk + 1], 1
     while live > 0:
-        live, steps = 0, np.int64(2**62)
-        for c in range(many):
+        for c in range(chains.shape[1]):
             if chains[AT, c] == chains[STOP, c]:
                 d, sweep = chains[ROW, c], chains[SWEEP, c] + 1
                 if d >= 0:
@@ -121,16 +113,4 @@ def redraw_rows(chunk, thread, bounds, tokens, indices, phi, uniform, work, swee
                 if d >= 0:
                     uniforms(uniform.u, start, size, sweep, uniform.row_ids[d, 0], uniform.key)
                     chains[AT, c], chains[STOP, c] = start, start + size
-            if chains[ROW, c] >= 0:
-                live += 1
-                steps = min(steps, chains[STOP, c] - chains[AT, c])
-        if live == many:
-            run_sweep(sweep_at, 0, 0, steps, chains[AT], own, width, k, arrays)
-            for c in range(many):
-                chains[AT, c] += steps
-        else:
-            for c in range(many):
-                steps = chains[STOP, c] - chains[AT, c]
-                if chains[ROW, c] >= 0:
-                    run_sweep(sweep_at, 1, c, steps, chains[AT], own, width, k, arrays)
-                    chains[AT, c] += steps
+        live = run_chains(sweep_at, chains, own, width, k, arrays)
