@@ -46,8 +46,7 @@ def exchange_lines(learner: Learner, workers: int) -> Iterator[str]:
         f"{duration(sparse)}"
         + (f", in layers of {' x '.join(map(str, layers))} workers" if len(layers) > 1 else "")
     )
-    alone = execution.replicas == 1 and execution.sync_weight == 1.0
-    needs = needs_of(first, workers, execution.sync_every) if alone else None
+    needs = needs_of(first, execution, workers)
     if needs is not None:
         needed = needed_seconds(needs, network)
         yield (

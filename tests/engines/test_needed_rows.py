@@ -21,7 +21,7 @@ from blocklearn.learner.engines.errands import one_ahead
 from blocklearn.learner.engines.exchange import Exchange
 from blocklearn.learner.engines.given_rows import KeptRows
 from blocklearn.learner.engines.needed_rows import NeededRows
-from blocklearn.learner.training.teams import needed_tables, needs
+from blocklearn.learner.training.teams import needed_tables, needs, team
 from blocklearn.learner.training.teams.lane import Lane
 from blocklearn.matcache.cpu.pool import Pool
 from blocklearn.models import FM, GLM, LDA, Model
@@ -302,7 +302,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(needs, "FEW", 0)
     monkeypatch.setattr(given_rows, "piece_of", lambda workers: 100)
     monkeypatch.setattr(needs, "needed_seconds", lambda _: 0.0)
-    monkeypatch.setattr(needed_tables, "NeededTables", Noted)
+    monkeypatch.setattr(team, "NeededTables", Noted)
     return found
 
 

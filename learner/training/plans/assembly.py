@@ -108,8 +108,7 @@ class Assembly:
                 self._replica(parts, number, shape, side, restored)
                 for number, parts in enumerate([self.parts, *others])
             ]
-            every, weight = self.execution.sync_every, self.execution.sync_weight
-            return Team(replicas, sync_every=every, sync_weight=weight, crew=crew)
+            return Team(replicas, self.execution, crew)
         except BaseException:
             if self.files is not None:
                 self.files.release()

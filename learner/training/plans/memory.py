@@ -212,8 +212,7 @@ def _on_their_way(replica: Replica, state: RowState, workers: int) -> Iterator[P
 
 def _of_owner(replica: Replica, execution: Execution, workers: int) -> Iterator[Planned]:
     """Plan the rows of tables that a worker owns: see `NeededRows`."""
-    every, weight = execution.sync_every, execution.sync_weight
-    needs = chosen_needs(replica, len(execution.devices), workers, every, weight)
+    needs = chosen_needs(replica, execution, workers)
     if needs is not None:
         shape = -(-replica.shapes.columns // workers), needs.row_bytes // 4
         yield Planned("own rows of tables, as merged", shape, "float32", 4 * shape[0] * shape[1])

@@ -25,17 +25,9 @@ from ..replicas.names import OPTIMIZER
 from ..replicas.paged_tables import Pages
 from ..replicas.replica import Replica
 from .lane import Lane
-from .needs import at_rest_of, chosen_needs, means_of, merged_tables
+from .needs import at_rest_of, means_of, merged_tables
 
 Ids = NDArray[np.int32]
-
-
-def needed_tables(
-    replicas: Sequence[Replica], crew: Crew, sync_every: int, sync_weight: float
-) -> NeededTables | None:
-    """Return the tables whose rows travel where blocks need them; None: there are none."""
-    needs = chosen_needs(replicas[0], len(replicas), crew.size, sync_every, sync_weight)
-    return None if needs is None else NeededTables(replicas[0], crew, needs)
 
 
 class Resting:

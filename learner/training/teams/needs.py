@@ -15,18 +15,19 @@ from ...engines.cost import Needs, dense_seconds, needed_seconds, sparse_seconds
 from ...files.table_files import TableFiles
 from ..replicas.paged_tables import tables_of
 from ..replicas.replica import Replica
+from ..settings.execution import Execution
 from .merged_sizes import sizes_of
 
 RULES = ("mean", "sum")
 """Of merges of rows."""
 
 
-def needs_of(replica: Replica, workers: int, sync_every: int) -> Needs | None:
-    """Return what workers of one replica each would exchange; None: they cannot do so.
+def needs_of(replica: Replica, execution: Execution, workers: int) -> Needs | None:
+    """Return what workers would exchange; None: they cannot do so.
 
-    Training must read and change those rows of tables only that occur in a block. Merges must take
-    the mean of float32, or add up by how much it has grown: then a row that no block has read stays
-    as it is, or rests `at_rest`.
+    Each must have one replica, which merges make equal to the others. Training must read and change
+    those rows of tables only that occur in a block. Merges must take the mean of float32, or add up
+    by how much it has grown: then a row that no block has read stays as it is, or rests `at_rest`.
     """
     if not vars(type(replica.model)).get("reads_occurring") or replica.mixins:
         return None
@@ -35,7 +36,9 @@ def needs_of(replica: Replica, workers: int, sync_every: int) -> Needs | None:
     in_files = isinstance(replica.files, TableFiles)
     rests = model.at_rest or (optimizer is not None and optimizer.rests)
     if (
-        replica.cache.backend.kind != "cpu"
+        execution.replicas > 1
+        or execution.sync_weight < 1.0
+        or replica.cache.backend.kind != "cpu"
         or replica.shapes.sides > 1
         or not {"mean"} <= rules <= set(RULES)
         or {mat.dtype.str for mat in merged.values()} != {np.dtype(np.float32).str}
@@ -46,8 +49,9 @@ def needs_of(replica: Replica, workers: int, sync_every: int) -> Needs | None:
         or (in_files and not model.rests_alike)
     ):
         return None
-    touched = min(replica.shapes.columns, sync_every * replica.intakes[0].shape.nnz)
-    return Needs(workers, sync_every, touched, sum(4 * mat.shape[1] for mat in merged.values()))
+    rounds = execution.sync_every
+    touched = min(replica.shapes.columns, rounds * replica.intakes[0].shape.nnz)
+    return Needs(workers, rounds, touched, sum(4 * mat.shape[1] for mat in merged.values()))
 
 
 def merged_tables(replica: Replica) -> dict[str, Mat]:
@@ -62,28 +66,23 @@ def means_of(replica: Replica, tables: Iterable[str]) -> set[str]:
     return {name for name in tables if replica.learned.rule(name) == RULES[0]}
 
 
-def chosen_needs(
-    replica: Replica, replicas: int, workers: int, sync_every: int, sync_weight: float
-) -> Needs | None:
+def chosen_needs(replica: Replica, execution: Execution, workers: int) -> Needs | None:
     """Return what workers exchange if rows travel where blocks need them; None: all that differ do.
 
     It is decided by sizes, so all workers decide the same. Rows of tables in files always do.
-
-    replicas: of each worker.
 
     Raises CombinationError if tables lie in files, and their rows cannot travel so.
     """
     if workers == 1:
         return None
-    alone = replicas == 1 and sync_weight == 1.0
-    needs = needs_of(replica, workers, sync_every) if alone else None
+    needs = needs_of(replica, execution, workers)
     if isinstance(replica.files, TableFiles):
         if needs is None:
             raise _refusal(replica, replica.files.setting)
         return needs
     if needs is None or sum(prod(mat.shape) for mat in merged_tables(replica).values()) < FEW:
         return None
-    sizes = sizes_of(replica, workers, sync_every)
+    sizes = sizes_of(replica, workers, execution.sync_every)
     if needed_seconds(needs) >= min(sparse_seconds(sizes), dense_seconds(sizes)):
         return None
     return needs

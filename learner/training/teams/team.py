@@ -28,10 +28,12 @@ from ..replicas.block_input import TRAINED_AHEAD
 from ..replicas.paged_tables import Pages
 from ..replicas.program import Look
 from ..replicas.replica import Replica
+from ..settings.execution import Execution
 from ..settings.work import Counter, Work, counted
 from .lane import Lane, Piece
 from .needed_states import NeededStates, sum_tokens, sum_up
-from .needed_tables import NeededTables, needed_tables
+from .needed_tables import NeededTables
+from .needs import chosen_needs
 from .trained_rows import TrainedRows
 
 Result = TypeVar("Result")
@@ -40,29 +42,19 @@ Result = TypeVar("Result")
 class Team:
     """Replicas; if there are several, each has a thread of its own.
 
-    sync_every: rounds (a block for each replica) between merges.
-    sync_weight: in (0, 1], how far a merge moves a replica towards the mean of all. At the end of a
-        pass it is 1.
-    crew: the workers of the run, each with as many replicas; None: there is one.
+    execution: of each worker, such as how many blocks lie between merges.
+    crew: the workers of the run, each with as many replicas.
 
     total: the number of replicas of all workers.
     stretch: blocks of all replicas from one merge to the next.
     """
 
-    def __init__(
-        self,
-        replicas: Sequence[Replica],
-        *,
-        sync_every: int = 1,
-        sync_weight: float = 1.0,
-        crew: Crew | None = None,
-    ) -> None:
+    def __init__(self, replicas: Sequence[Replica], execution: Execution, crew: Crew) -> None:
         """Make the team. Its threads start with the first work."""
-        self.replicas = list(replicas)
-        self.crew = crew = Crew() if crew is None else crew
+        self.replicas, self.crew = replicas, crew
         self.total = len(replicas) * crew.size
-        self.sync_weight = sync_weight
-        self.stretch = 1 if self.total == 1 else sync_every * self.total
+        self._weight = execution.sync_weight
+        self.stretch = 1 if self.total == 1 else execution.sync_every * self.total
         self._trained = TrainedRows(crew)  # of states that all workers read
         self._paused: list[Mapping[str, Any]] = []  # of all workers, since `meet`
         lanes = len(replicas) if len(replicas) > 1 else 0
@@ -71,7 +63,8 @@ class Team:
         self.counter = Counter() if self._lanes else self.first.counter  # of the calling thread
         self._counters = [replica.counter for replica in replicas]
         self._merger: Merger | None = None
-        self._needed = needed_tables(replicas, crew, sync_every, sync_weight)
+        needs = chosen_needs(self.first, execution, crew.size)
+        self._needed = None if needs is None else NeededTables(self.first, crew, needs)
         sides = range(len(self.first.trained) if crew.size > 1 else 0)
         self._needed_states = [NeededStates(self.first, crew, side) for side in sides]
         self._tally, self._rows_scored = Tally({}), -1
@@ -211,7 +204,7 @@ class Team:
             self.each(Replica.finish)
 
     def merge(self, *, complete: bool) -> None:
-        """Merge the replicas. complete: until they are equal, whatever the `sync_weight`.
+        """Merge the replicas. complete: until they are equal, whatever the `sync_weight` is.
 
         After a complete merge, all workers have the states of rows that are read as tables.
         """
@@ -224,7 +217,7 @@ class Team:
         else:
             self._needed.merge()
         paused = [replica.learned.pause() for replica in self.replicas]
-        weight = 1.0 if complete else self.sync_weight
+        weight = 1.0 if complete else self._weight
         self._merging().merge(self._learned(), weight)
         for replica, numbers in zip(self.replicas, paused, strict=True):
             replica.learned.resume(numbers)
