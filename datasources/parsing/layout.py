@@ -206,9 +206,7 @@ def checked_csr(
     return Sparse(indptr, kept, single)
 
 
-def check_finite(
-    values: npt.NDArray[Any], name: str, row: int = 0, columns: Sequence[str] | None = None
-) -> npt.NDArray[np.float32]:
+def check_finite(values: npt.NDArray[Any], name: str, row: int = 0) -> npt.NDArray[np.float32]:
     """Return a table [n, T] or a list [n] of numbers as float32.
 
     row: number of the first row in messages. Raises `DataError` naming the first row with a number
@@ -220,8 +218,6 @@ def check_finite(
     if len(bad):
         place = tuple(bad[0])
         column = "" if len(place) == 1 else f", column {place[1]}"
-        if columns is not None and len(place) > 1:
-            column = f", column {columns[place[1]]!r}"
         raise DataError(
             f"{name}: row {row + place[0]}{column} is {values[place]}, but every number must be a "
             "finite float32; clean or rescale the data."

@@ -24,25 +24,20 @@ class Crew:
     """All workers of a run.
 
     - exchange: the connection of this worker; None: it works alone.
-    - wish: returns what this worker asks the leader for, such as the name of a signal that it
-      received; None: nothing.
     - followed: whether the others always `follow` this one, so that it orders what they take part
       in; False: they do so in `lead` and `leading` only.
 
+    wish: returns what this worker asks the leader for, such as the name of a signal that it
+        received; None: nothing. It may be set.
     asked: what any worker asked for, when all met the last time.
     repeats: whether this worker has failed with the error of the leader, which says it.
     """
 
-    def __init__(
-        self,
-        exchange: Exchange | None = None,
-        wish: Callable[[], str | None] = lambda: None,
-        *,
-        followed: bool = False,
-    ) -> None:
+    def __init__(self, exchange: Exchange | None = None, *, followed: bool = False) -> None:
         self.exchange = Alone() if exchange is None else exchange
         self.rank = self.exchange.rank
-        self.wish, self.asked = wish, wish()
+        self.wish: Callable[[], str | None] = lambda: None
+        self.asked: str | None = None
         self._leading = followed and self.size > 1
         self._in_step = True  # whether all orders were carried out
         self.repeats = False
