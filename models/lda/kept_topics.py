@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -29,9 +29,11 @@ from blocklearn.matcache.operations.kept_topics import redraw_topics, type_of_to
 from blocklearn.matcache.operations.local import local, local_table
 from blocklearn.optimizers import AtRest
 
-from ..base import Model
 from ..errors import ModelConfigError
 from ..inputs import Block, Shapes
+
+if TYPE_CHECKING:
+    from .settings import LDASettings
 
 FLOOR = 1e-15  # of phi
 WEIGHT = 2.0  # of late passes: the mean weighs pass t by about t^WEIGHT, after many passes
@@ -98,18 +100,13 @@ class KeptTopics:
     """
 
     def __init__(
-        self,
-        model: Model,
-        shapes: Shapes,
-        K: int,
-        before: tuple[int, int],
-        sweeps: int,
+        self, model: LDASettings, shapes: Shapes, before: tuple[int, int], sweeps: int
     ) -> None:
         """Make the state and the counts, as the model's.
 
         before: passes before these topics: of cvb0, and with topics that are drawn afresh.
         """
-        V = shapes.columns
+        V, K = shapes.columns, model.topics
         self.topics = model.token_state("assignments", shapes, type_of_topics(K))
         self.counts = model.statistic("counts", V, K)
         self.totals = model.statistic("totals", 1, K, np.float64)
@@ -181,23 +178,15 @@ def most_kept(wanted: Literal["kept", "auto"], K: int) -> int:
     return sys.maxsize if wanted == "kept" else MOST_BYTES // np.dtype(type_of_topics(K)).itemsize
 
 
-def kept_topics(
-    model: Model,
-    wanted: str,
-    shapes: Shapes,
-    K: int,
-    before: tuple[int, int],
-    sweeps: int | Literal["auto"],
-) -> KeptTopics | None:
+def kept_topics(model: LDASettings, shapes: Shapes, before: tuple[int, int]) -> KeptTopics | None:
     """Return the kept topics of a model, or None where topics are drawn afresh.
 
-    wanted: "auto", "kept" or "fresh".
     before: see `KeptTopics`.
-    sweeps: of a pass, over tokens that have topics.
 
     Raises ModelConfigError if they must be kept, and cannot be.
     """
-    why = shapes.why_no_tokens
+    wanted = model.assignments if model.needs.tokens else "fresh"
+    K, sweeps, why = model.topics, model.kept_sweeps, shapes.why_no_tokens
     if wanted == "kept" and why and shapes.of_rows is None:
         raise ModelConfigError(f"LDA: assignments=kept: must be fresh or auto: {why}.")
     if wanted != "fresh" and why and K > MOST_FRESH:
@@ -216,7 +205,7 @@ def kept_topics(
             f"topics of tokens are kept from pass {sum(before) + 1} on, and each later pass makes "
             f"{sweeps} sweeps: see `kept_sweeps`"
         )
-    return KeptTopics(model, shapes, K, before, sweeps)
+    return KeptTopics(model, shapes, before, sweeps)
 
 
 def sweeps_for(tokens: float, words: int, K: int) -> int:

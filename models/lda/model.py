@@ -50,9 +50,8 @@ from .inference import (
 )
 from .kept_topics import Still, kept_topics
 from .long_documents import fresh_topics
-from .seeds import seed_table
 from .settings import LDASettings
-from .topic_priors import Given, TopicPriors
+from .topic_priors import TopicPriors
 
 FIRST_TOKENS = 0.01  # of a word in a topic, before any data
 
@@ -102,20 +101,12 @@ class LDA(LDASettings):
         V, K = shapes.columns, self.topics
         by_block = self.inference != "gibbs"
         self.warm = 0 if by_block or not self.warm_up else self.warm_of(shapes.passes)
-        wanted = self.assignments if self.needs.tokens else "fresh"
-        before = (self.warm, self.fresh_passes)
-        self.kept = kept_topics(self, wanted, shapes, K, before, self.kept_sweeps)
+        self.kept = kept_topics(self, shapes, (self.warm, self.fresh_passes))
         self.fresh = fresh_topics(self, self.kept, shapes.total_rows)
         level = 1.0 if self.kept is None or self.kept.start else FIRST_TOKENS
         drawn = rng.drawn(V, K, lambda uniform: level * (0.8 + 0.4 * uniform), fused=True)
-        seeds = None
-        if self.seeds:
-            seeds = seed_table(self.seeds, shapes.names, V, K, self.seed_weight)
-        given = Given(self.alpha, self.eta, seeds)
-        self.priors = TopicPriors(self, shapes, K, given, by_block=by_block)
+        self.priors = TopicPriors(self, shapes, self.kept)
         own = self.priors.own
-        if self.kept is not None:
-            self.priors.follow(self.kept)
         self.lam = self.parameter("lambda", V, K, drawn if own is None else drawn.table + own)
         self.theta = self.scratch("theta", shapes.rows, K)
         self.scale = self.number("documents in the corpus per document of the block", 1.0)

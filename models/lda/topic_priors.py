@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from blocklearn.matcache import Mat, Number, Rows, Sparse, Table, from_array, total, where
 
-from ..base import Model
 from ..errors import ModelConfigError
 from ..inputs import Shapes
 from .kept_topics import KeptTopics
@@ -26,21 +25,13 @@ from .learned_priors import (
     terms_of_alpha,
 )
 from .prior_table import PriorTable
+from .seeds import seed_table
+
+if TYPE_CHECKING:
+    from .settings import LDASettings
 
 FLAT = 50.0  # blocks after which topics differ: flat ones make large priors, which keep them flat
 Alpha = float | list[float] | Literal["auto"]
-Eta = Alpha | PriorTable
-
-
-class Given(NamedTuple):
-    """Priors as they are set.
-
-    seeds: tokens of seed words [V x K]; None: there are none.
-    """
-
-    alpha: Alpha
-    eta: Eta
-    seeds: NDArray[np.float32] | None
 
 
 class TopicPriors:
@@ -56,28 +47,28 @@ class TopicPriors:
 
     own: Mat | None = None
 
-    def __init__(
-        self, model: Model, shapes: Shapes, topics: int, given: Given, *, by_block: bool
-    ) -> None:
-        """Make the priors as the model's.
-
-        topics: K.
-        by_block: whether each block moves what is learned, and not the end of a pass.
-        """
-        V, cache, (alpha, eta, seeds) = shapes.columns, model.cache, given
+    def __init__(self, model: LDASettings, shapes: Shapes, kept: KeptTopics | None) -> None:
+        """Make the priors as the model's. kept: see `kept_topics`."""
+        V, topics, cache = shapes.columns, model.topics, model.cache
+        alpha, eta, seeds = model.alpha, model.eta, None
+        if model.seeds:
+            seeds = seed_table(model.seeds, shapes.names, V, topics, model.seed_weight)
+        by_block = model.inference != "gibbs"  # else the end of a pass moves what is learned
         merge: Literal["mean", "same"] = "mean" if by_block else "same"
         first = prior_of_topics(alpha, topics)
         self._learns_alpha = alpha == "auto"
         self._sum = model.number("sum of alpha", float(np.sum(first)))
         if self._learns_alpha:
             self.alpha = model.parameter("alpha", 1, topics, first[None], merge=merge)
+            if kept is not None:  # the learner then adds up these terms before the end of a pass
+                kept.topics.terms = partial(terms_of_alpha, self.alpha)
         else:
             self.alpha = from_array(cache, first[None], "alpha")
         self._number: Mat | None = None
         if by_block and "auto" in (alpha, eta):
             self._blocks = model.statistic("blocks", 1, 1)
         if isinstance(eta, PriorTable):
-            self.eta = self.own = _own_prior(model, eta, seeds, shapes, topics)
+            self.eta = self.own = _own_prior(model, eta, seeds, shapes)
         elif eta == "auto":
             self._number = model.parameter("eta", 1, 1, START, merge=merge)
             self.eta = model.scratch("eta of words", V, 1)
@@ -120,11 +111,6 @@ class TopicPriors:
         begun = where(self._blocks > FLAT, 1.0, 0.0)
         return {name: now + begun * (then - now) for name, (now, then) in found.items()}
 
-    def follow(self, kept: KeptTopics) -> None:
-        """Ask for sums over topics that are kept, before the end of each pass."""
-        if self._learns_alpha:
-            kept.topics.terms = partial(terms_of_alpha, self.alpha)
-
     def end_pass(self, kept: KeptTopics) -> None:
         """Learn from topics that are kept, at the end of a pass."""
         if self._learns_alpha and kept.topics.sums is not None:  # None: memory is being planned
@@ -140,15 +126,15 @@ def prior_of_topics(alpha: Alpha, topics: int) -> NDArray[np.float32]:
 
 
 def _own_prior(
-    model: Model, prior: PriorTable, seeds: NDArray[np.float32] | None, shapes: Shapes, topics: int
+    model: LDASettings, prior: PriorTable, seeds: NDArray[np.float32] | None, shapes: Shapes
 ) -> Mat:
     """Make the parameter `eta` [V x K], which no step changes; saved models have it."""
-    V = shapes.columns
+    V, K = shapes.columns, model.topics
     if "eta" in shapes.restored:
-        return model.parameter("eta", V, topics, merge="same")
-    table = prior.numbers(shapes.names, V, topics)
+        return model.parameter("eta", V, K, merge="same")
+    table = prior.numbers(shapes.names, V, K)
     first = table if seeds is None else table + seeds
-    return model.parameter("eta", V, topics, first, merge="same")
+    return model.parameter("eta", V, K, first, merge="same")
 
 
 def vector(value: float | Sequence[float], length: int, name: str, of: str) -> NDArray[np.float32]:
