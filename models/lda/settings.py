@@ -65,7 +65,21 @@ def _samples_many(fields: Mapping[str, object]) -> bool:
 
 
 class LDASettings(Model):
-    """Settings of `LDA`, and the blocks, passes and optimizer that suit them."""
+    """Settings of `LDA`, and the blocks, passes and optimizer that suit them.
+
+    Passes of gibbs are of three kinds, in this order:
+
+    1. `warm_up` passes of cvb0, with `inner_iterations`.
+    2. Passes that draw topics afresh: `fresh_passes`, or all that are left if none are kept. Each
+       makes `burn_in + sweeps` sweeps, with an alpha that falls from `heat` times its value.
+       `fresh_counts` says which topics count; with `same`, a token has several at a time.
+    3. Passes over kept topics. In the first one tokens get their topics, in `burn_in + sweeps`
+       sweeps; each later one makes `kept_sweeps`.
+
+    What is not given is decided as soon as it can be: by the other settings (`_warm_up`,
+    `_fresh_passes`), the number of passes (`for_run`), the mean length of documents (`for_data`),
+    or the number of tokens (`kept_topics`, `fresh_topics`).
+    """
 
     block_size: ClassVar[BlockSize] = BlockSize(least=16)  # documents may be long
     kind: Literal["lda"] = "lda"
