@@ -116,7 +116,7 @@ def read_csv(path: Path, delimiter: str, names: list[str], text: set[str]) -> It
         if found is None:
             raise
         column, line, value = found.groups()
-        rule = "name columns of text in `categorical`. Targets and weights must be numbers."
+        rule = "name columns of text in `categorical`. A target of text needs `classes: true`."
         if value.lower() in MISSING:
             rule = "leave the fields of missing numbers empty, and say `nulls: zero`."
         raise DataError(

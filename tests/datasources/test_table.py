@@ -270,7 +270,7 @@ def test_blocks_of_a_file_do_not_matter(tmp_path: Path) -> None:
         (b"a,x,x,y\nr,1,2,3\n", "column 'x' is twice"),
         (
             b"a,x,y\nr,1,1\nr,one,1\n",
-            r":3: column 'x' is 'one', not a number; name columns of text",
+            "'one', not a number; name columns of text in `categorical`. A target of text needs",
         ),
         (
             b"a,x,y\nr,1,1\nr,NA,1\n",
