@@ -72,6 +72,7 @@ def index(X: Any) -> list[Any]:
 def test_split_tokens_has_the_bits_of_the_cpu(threads: int) -> None:
     X = counts(40, 30)
     indptr, values = X.indptr.astype(np.int64), X.data
+    values[:3] = 1e9, 1e20, 3e38  # more than an int64 holds
     ids = np.arange(1000, 1040)[:, None]
     key = np.array([[2**40 + 7, 3, 5]])
     seen, scored, got_seen, got_scored = (np.full(X.nnz, np.nan, np.float32) for _ in range(4))

@@ -724,6 +724,15 @@ def test_halves_of_tokens_add_up(seed: int, fractional: bool) -> None:
             np.testing.assert_array_equal(np.asarray(rowsum(seen))[:, 0], np.ceil(tokens / 2))
 
 
+def test_huge_entries_are_halved(memory: MatCache) -> None:
+    """Also those with more tokens than an int64 holds."""
+    counts = sp.csr_array(np.array([[1e9, 1e19, 3e38]], np.float32))
+    ids, key = from_array(memory, np.array([[5]])), from_array(memory, np.array([[7, 0, 0]]))
+    seen, scored = split_tokens(from_sparse(memory, counts), ids, key)
+    np.testing.assert_allclose(seen.numpy() / counts.data, 0.5, rtol=1e-6)
+    np.testing.assert_allclose(scored.numpy() / counts.data, 0.5, rtol=1e-6)
+
+
 def test_the_split_of_a_row_does_not_depend_on_its_block(memory: MatCache) -> None:
     counts = sp.csr_array(np.random.default_rng(0).poisson(1.0, (30, 12)).astype(np.float32))
     key = from_array(memory, np.array([[7, 0, 0]]))

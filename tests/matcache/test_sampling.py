@@ -55,6 +55,7 @@ def test_counts_are_the_words_of_the_columns(k: int) -> None:
     X[3] = 0
     X[4] = 1
     X[5, 6] = 50  # more than CAP: heavier particles
+    X[5, 7] = 1e20  # more than an int64 holds
     X[:, 8] = 0
     X *= 0.75
     z, counts = draw(X, rng.uniform(0.1, 1, (31, k)), np.full(k, 0.1))

@@ -24,6 +24,8 @@ from .top import top_products
 _kernel = kernel("contract", "reassoc", "nsz", "arcp")
 _ordered = kernel("contract", "nsz")
 
+MOST_TOKENS = 2.0**62  # of an entry: an int64 holds them
+
 
 @helper("contract", "reassoc", "nsz", "arcp", inline=True)
 def _sum_column(a, starts, t_rows, t_pos, values, table, out, place):
@@ -191,6 +193,12 @@ def round_table(chunk, thread, bounds, source, out):
 
 
 @helper("contract", "reassoc", "nsz", "arcp")
+def tokens_of(value):
+    """Return how many tokens an entry counts as."""
+    return int(math.ceil(min(value, MOST_TOKENS)))
+
+
+@helper("contract", "reassoc", "nsz", "arcp")
 def drawn_tokens(count):
     """Return how many of `count` tokens are dealt by drawing; the rest is even."""
     return count if count <= 64 else 64 + count % 2
@@ -207,11 +215,11 @@ def split_tokens(chunk, thread, bounds, indptr, values, row_ids, key, seen, scor
     for i in range(bounds[chunk], bounds[chunk + 1]):
         left = 0
         for j in range(indptr[i], indptr[i + 1]):
-            left += drawn_tokens(int(math.ceil(values[j])))
+            left += drawn_tokens(tokens_of(values[j]))
         need = (left + 1) // 2
         token = 0
         for j in range(indptr[i], indptr[i + 1]):
-            count = int(math.ceil(values[j]))
+            count = tokens_of(values[j])
             drawn = drawn_tokens(count)
             taken = (count - drawn) // 2
             for _ in range(drawn):

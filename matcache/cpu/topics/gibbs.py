@@ -27,7 +27,7 @@ _plain = helper(places=True)
 @_plain
 def particles(x):
     """Return how many equal particles an entry of weight x has; 0 if x <= 0 or NaN."""
-    return min(np.int64(np.ceil(x)), np.int64(CAP)) if x > 0 else np.int64(0)
+    return np.int64(np.ceil(min(x, _f(CAP)))) if x > 0 else np.int64(0)
 
 
 @kernel(places=True)
