@@ -6,7 +6,7 @@ from functools import partial
 
 from ..checkpoints.parts import CHECK, check_parts
 from ..configuration.config import RunConfig
-from ..engines.alike import check_alike
+from ..engines.alike import check_same_data
 from ..engines.crew import Crew
 from ..watch.watchdog import watching
 from .build import build, state_files_of
@@ -22,7 +22,7 @@ def assist(config: RunConfig, requests: Requests, crew: Crew) -> None:
     config, (train_data, eval_data) = open_together(config, crew)
     config = sized(config, train_data)
     files = state_files_of(config, crew)
-    check_alike(crew, fingerprints(train_data, eval_data))
+    check_same_data(crew, fingerprints(train_data, eval_data))
     checked_plan(build(planned(config), train_data, eval_data, [], files, crew), config)
     crew.follow({CHECK: partial(check_parts, crew)})
     model = crew.told()

@@ -19,7 +19,7 @@ from ..checkpoints.saving import SaveCheckpoints, choose_model
 from ..checkpoints.stored_checkpoints import stored
 from ..configuration.config import RunConfig, renamed
 from ..configuration.yaml_config import to_yaml
-from ..engines.alike import check_alike
+from ..engines.alike import check_same_data
 from ..engines.crew import Crew
 from ..errors import ModelFolderError, ModelMissingError
 from ..exit_codes import exit_code
@@ -133,7 +133,7 @@ def _train(
     config = sized(config, train_data, begun)
     files = state_files_of(config, crew)
     prints = fingerprints(train_data, eval_data)
-    check_alike(crew, prints)
+    check_same_data(crew, prints)
     # before any file is written
     plan = checked_plan(build(planned(config), train_data, eval_data, [], files, crew), config)
     files.check(plan)

@@ -212,6 +212,20 @@ def test_workers_that_differ_are_refused_by_all() -> None:
         assert str(error).startswith("seed=4 on worker 1, but 0 on worker 0: must be the same")
 
 
+def test_workers_whose_models_differ_are_told_in_which_setting() -> None:
+    X = np.ones((40, 3), np.float32)
+
+    def work(own: Exchange) -> None:
+        model = bl.models.NMF(components=2 + own.rank)
+        bl.Learner(model, X, block_rows=10, engine=own, verbose=False).fit()
+
+    for error in as_workers(2, work):
+        assert isinstance(error, ConfigError)
+        assert [text.split(":")[0] for text in error.problems] == [
+            "model.components=3 on worker 1, but 2 on worker 0"
+        ]
+
+
 def test_more_workers_than_blocks_are_refused() -> None:
     X = np.ones((20, 3), np.float32)
 
