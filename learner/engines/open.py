@@ -16,6 +16,9 @@ EngineName = Literal["local", "auto", "mpi", "ray"]
 SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
 """Variables in which launchers of MPI tell a process how many were started."""
 
+TASKS = "SLURM_STEP_NUM_TASKS"
+"""Variable in which `srun` tells so, also where its tasks do not speak by MPI."""
+
 
 def opened(
     engine: EngineName | Exchange,
@@ -35,7 +38,7 @@ def opened(
     - address: of the cluster for these; None: that of RAY_ADDRESS, or else of this machine.
 
     Raises:
-        ConfigError: the engine is unknown, or there are other workers.
+        ConfigError: the engine is unknown, there are other workers, or MPI does not find them.
         ModuleNotFoundError: its package is missing.
     """
     name = engine if isinstance(engine, Exchange) else chosen(engine, workers, os.environ)
@@ -53,6 +56,7 @@ def opened(
         from .mpi import connect  # MPI starts when it is imported
 
         found = connect(patience)
+        check_started_together(found.size, os.environ)
     check_count(engine, workers, 1 if found is None else found.size)
     return found
 
@@ -105,11 +109,35 @@ def check_count(engine: str | Exchange, workers: int | None, found: int) -> None
     )
 
 
+def check_started_together(found: int, environment: Mapping[str, str]) -> None:
+    """Raise ConfigError if a launcher has started others, but MPI does not find them.
+
+    Each would train alone, and write the same files.
+
+    found: how many workers MPI finds.
+    """
+    for name in (*SIZES, TASKS) if found == 1 else ():
+        if _count(environment, name) > 1:
+            raise ConfigError(
+                [
+                    f"engine=mpi: {name}={environment[name]} processes were started together, but "
+                    "each finds only itself by MPI. Start them with the mpirun of the library "
+                    "that mpi4py uses, or with `srun --mpi=pmi2`; or build mpi4py with the "
+                    "library of this launcher: pip install --no-binary mpi4py mpi4py."
+                ]
+            )
+
+
 def started_together(environment: Mapping[str, str]) -> bool:
     """Return whether a launcher of MPI has started this process with others.
 
     >>> started_together({"PMI_SIZE": "4"}), started_together({"PMI_SIZE": "1"})
     (True, False)
     """
-    sizes = [environment.get(name, "1") for name in SIZES]
-    return any(size.isdecimal() and int(size) > 1 for size in sizes)
+    return any(_count(environment, name) > 1 for name in SIZES)
+
+
+def _count(environment: Mapping[str, str], name: str) -> int:
+    """Return the number in a variable; 1: it has none."""
+    text = environment.get(name, "1")
+    return int(text) if text.isdecimal() else 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import blocklearn as bl
 from blocklearn.learner.command_line.launching import launched, mpiexec
 from blocklearn.learner.engines import choice, merging
 from blocklearn.learner.engines.crew import Crew
-from blocklearn.learner.engines.exchange import Exchange
+from blocklearn.learner.engines.exchange import Alone, Exchange
 from blocklearn.learner.engines.merging import CrewMerger
 from blocklearn.learner.engines.open import chosen, opened, started_together
 from blocklearn.learner.errors import ConfigError, DivergedError, WorkerError, WorkerLostError
@@ -248,6 +249,27 @@ def test_the_engine_is_local_unless_the_environment_says_otherwise() -> None:
     assert chosen("auto", 2, joined) == chosen("ray", 2, {}) == "ray"
     with pytest.raises(ConfigError, match="engine='mpj': must be one of local, auto, mpi, ray"):
         opened("mpj", task=nothing)  # type: ignore[arg-type]
+
+
+LAUNCHED = ["PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"]
+
+
+@pytest.mark.parametrize("name", LAUNCHED)
+def test_processes_that_mpi_does_not_bring_together_are_refused(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the launcher is that of another library: each would write the same files."""
+    found = Alone()
+    module: Any = SimpleNamespace(connect=lambda patience: found)
+    monkeypatch.setitem(sys.modules, "blocklearn.learner.engines.mpi", module)
+    for each in LAUNCHED:
+        monkeypatch.delenv(each, raising=False)
+    assert opened("mpi", task=nothing) is found
+    monkeypatch.setenv(name, "2")
+    with pytest.raises(ConfigError, match=f"{name}=2 processes were started together, but each"):
+        opened("mpi", task=nothing)
+    found.size = 2
+    assert opened("mpi", task=nothing) is found
 
 
 @pytest.mark.parametrize("engine", ["local", "auto"])
