@@ -7,7 +7,8 @@ import faulthandler
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,9 @@ share cores leave them to each other."""
 LONGEST = 1e6  # seconds: a timer counts microseconds in 64 bits
 
 ALIGNED = 64  # bytes: parts begin at multiples of it, so that they hold any dtype
+
+SHARED = "/dev/shm/mpich_"
+"""How names of MPICH's files in shared memory begin."""
 
 
 def connect(patience: float) -> Exchange:
@@ -58,6 +62,17 @@ def _deadline(seconds: float) -> Iterator[None]:
         faulthandler.cancel_dump_traceback_later()
 
 
+def _forget_names() -> None:
+    """Remove the names of shared memory that this process has opened, and goes on using.
+
+    MPICH removes them at the end, so a killed worker would leave them.
+    """
+    with suppress(OSError):
+        lines = Path("/proc/self/maps").read_text().splitlines()
+        for name in {line.split()[-1] for line in lines if SHARED in line}:
+            Path(name).unlink(missing_ok=True)
+
+
 class MPIExchange(Exchange):
     """The connection of a process of MPI, through a communicator of its own."""
 
@@ -66,6 +81,7 @@ class MPIExchange(Exchange):
     def __init__(self, mpi: Any, patience: float) -> None:
         """mpi: the module `mpi4py.MPI`."""
         self._mpi, self._comm = mpi, mpi.COMM_WORLD.Dup()
+        _forget_names()  # all workers of this machine have opened the file
         self.any_thread = mpi.Query_thread() >= mpi.THREAD_SERIALIZED
         super().__init__(self._comm.Get_rank(), self._comm.Get_size(), patience)
 

@@ -154,6 +154,21 @@ def test_a_worker_that_is_stopped_while_mpi_starts_is_noticed(when: str) -> None
     assert "Timeout (0:00:01)!" in run.stderr
 
 
+SHARES = """\
+from pathlib import Path
+from blocklearn.learner.engines.mpi import SHARED, connect
+connect(600.0)
+names = {each for each in Path("/proc/self/maps").read_text().splitlines() if SHARED in each}
+assert names and all(each.endswith("(deleted)") for each in names), names
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="no list of a process's memory")
+def test_workers_have_no_files_in_shared_memory_that_a_kill_would_leave() -> None:
+    run = mpiexec(2, "-c", SHARES)
+    assert run.returncode == 0, run.stderr
+
+
 def test_the_command_trains_with_the_workers_of_mpirun(tmp_path: Path, command: Learn) -> None:
     """Worker 0 alone writes and prints; one process with two replicas resumes the run."""
     run = learn(2, "--out", tmp_path / "two")
