@@ -11,6 +11,7 @@ LLVM compiles, loads the words of a call and passes them as the kernel expects.
 from __future__ import annotations
 
 import struct
+from ctypes import addressof, c_char
 from functools import cache as remembered
 from typing import Any, NamedTuple
 
@@ -22,6 +23,8 @@ from numba import types
 from .compiling.compiled import Kernel, type_of
 
 Array = np.ndarray[Any, Any]
+
+WHOLE = bool, np.bool_, int, np.integer
 
 
 class Call(NamedTuple):
@@ -47,7 +50,13 @@ class Call(NamedTuple):
     @property
     def parts(self) -> list[Any]:
         """The same as arrays and numbers: a record is a tuple of them."""
-        return [part for arg in self.given for part in (arg if isinstance(arg, tuple) else (arg,))]
+        found: list[Any] = []
+        for arg in self.given:
+            if isinstance(arg, tuple):
+                found += arg
+            else:
+                found.append(arg)
+        return found
 
 
 class Compiled(NamedTuple):
@@ -104,27 +113,26 @@ def _kind(arg: Any) -> Any:
     if isinstance(arg, np.ndarray):
         flags = arg.flags
         return arg.dtype, arg.ndim, flags.c_contiguous, flags.writeable, flags.aligned
-    return None if _plain(arg) is None else type(arg)
+    return type(arg) if isinstance(arg, (*WHOLE, float)) else None
 
 
-def _plain(arg: Any) -> str | None:
-    """Return the kind of an argument that `words_of` knows, or None."""
-    if isinstance(arg, np.ndarray):
-        return "array"
-    if isinstance(arg, bool | np.bool_ | int | np.integer):
-        return "whole"
-    return "real" if isinstance(arg, float) else None
+def address(array: Array) -> int:
+    """Return where the numbers of an array lie."""
+    data: Any = array
+    try:  # takes a quarter of the time
+        return addressof(c_char.from_buffer(data))
+    except (TypeError, ValueError, BufferError):  # constant, empty, or with gaps
+        found: int = array.ctypes.data
+        return found
 
 
 def words_of(arg: Any) -> list[int]:
     """Return an argument as words: of an array no owner, sizes, address, shape, strides."""
-    match _plain(arg):
-        case "array":
-            return [0, 0, arg.size, arg.itemsize, arg.ctypes.data, *arg.shape, *arg.strides]
-        case "whole":
-            return [int(arg)]
-        case _:
-            return list(struct.unpack("q", struct.pack("d", arg)))
+    if isinstance(arg, np.ndarray):
+        return [0, 0, arg.size, arg.itemsize, address(arg), *arg.shape, *arg.strides]
+    if isinstance(arg, WHOLE):
+        return [int(arg)]
+    return list(struct.unpack("q", struct.pack("d", arg)))
 
 
 _engines: list[Any] = []  # keep the trampolines

@@ -47,6 +47,7 @@ class CPU:
         self.planning = False  # whether launches only prepare their kernels
         self.calls: list[Call] | None = None  # what a launch did; see `Tape`
         self.operations = np.zeros(1, np.int64)  # counted by kernels
+        self._runners = False  # whether what runs recorded calls is compiled
         self._awaited: Signatures = {}  # kernels to compile before the first block
         self._put_off: Signatures = {}  # kernels to compile when they are first called
         self._noting = self._awaited
@@ -91,7 +92,9 @@ class CPU:
             self.calls.append(call)
             # Both may compile: not in the middle of training, when the call is first repeated.
             compiled_for(call)
-            compile_runners(self.threads)
+            if not self._runners:
+                compile_runners(self.threads)
+                self._runners = True
 
     def joined(self, steps: Sequence[Any], owners: Sequence[Any]) -> list[Callable[[], None]]:
         """Return functions that run steps of a `Tape` again.

@@ -17,16 +17,17 @@ A program of one thread and tiny arrays keeps the lock. Of several replicas that
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from struct import Struct
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba.core.types import int64
+from numpy.lib.array_utils import byte_bounds
 
 from ..errors import ShapeError
-from .addresses import Call, Compiled, compiled_for, words_of
+from .addresses import Call, Compiled, address, compiled_for, words_of
 from .algebra.blas import one_thread
 from .pool import Pool
 from .runners import CALL, PATCH, SIZES, begin, run, run_tiny, work
@@ -58,6 +59,21 @@ class Input(NamedTuple):
         return getattr(self.owner, self.name)
 
 
+class Laid(NamedTuple):
+    """A call that a program can run for the arrays of any block.
+
+    words: of its arguments.
+    patches: number of an input, and the places of its address and of its size among the words.
+    arrays: where its arrays begin, and their bytes.
+    """
+
+    call: Call
+    code: Compiled
+    words: list[int]
+    patches: list[tuple[int, ...]]
+    arrays: list[tuple[int, int]]
+
+
 def joined(pool: Pool, steps: Sequence[Any], owners: Sequence[Any]) -> list[Callable[[], None]]:
     """Return functions that run steps of a `Tape` again, in order.
 
@@ -66,9 +82,9 @@ def joined(pool: Pool, steps: Sequence[Any], owners: Sequence[Any]) -> list[Call
     owners: containers whose arrays blocks bring; they are bound as they were at the calls.
     """
     inputs = [Input(owner, name) for owner in owners for name in owner.arrays()]
+    places = [place_of(found.array()) for found in inputs]
     found: list[Callable[[], None]] = []
-    bound = [given.array() for given in inputs]
-    row: list[tuple[Call, Callable[[], None]]] = []
+    row: list[tuple[Laid, Callable[[], None]]] = []
 
     def close() -> None:
         if row:
@@ -77,48 +93,59 @@ def joined(pool: Pool, steps: Sequence[Any], owners: Sequence[Any]) -> list[Call
             row.clear()
 
     for step in steps:
-        if step.calls is not None and all(_repeatable(call, bound) for call in step.calls):
-            row += [(call, step.again) for call in step.calls]
-        else:
+        laid = [one for call in step.calls or () if (one := lay_out(call, places))]
+        if step.calls is None or len(laid) < len(step.calls):
             close()
             found.append(step.again)
+        else:
+            row += [(one, step.again) for one in laid]
     close()
     return found
 
 
-def _repeatable(call: Call, bound: Sequence[Array]) -> bool:
-    """Return whether a program can run a call for the arrays of any block.
+Place = tuple[int, int, int]
+"""The addresses where an array begins and ends, and its size."""
+
+
+def place_of(array: Array) -> Place:
+    """Return the place of an array."""
+    begin = address(array)
+    return begin, begin + array.nbytes, array.size
+
+
+def lay_out(call: Call, places: Sequence[Place]) -> Laid | None:
+    """Return a call as words; None if a program cannot run it for the arrays of any block.
 
     Its arrays are containers, or whole arrays of the block; a part of one cannot be found again.
 
-    bound: arrays of the present block.
+    places: of arrays of the present block.
     """
-    if compiled_for(call) is None:
-        return False
+    code = compiled_for(call)
+    if code is None or not all(size for _, _, size in places):
+        return None
+    words: list[int] = []
+    patches: list[tuple[int, ...]] = []
+    arrays: list[tuple[int, int]] = []
     for arg in call.parts:
-        if isinstance(arg, np.ndarray) and arg.size:
-            shares = [array for array in bound if np.may_share_memory(arg, array)]
-            if shares and (len(shares) > 1 or _place(arg) != _place(shares[0])):
-                return False
-    return all(array.size for array in bound)
+        at = len(words)
+        words += words_of(arg)
+        if not isinstance(arg, np.ndarray) or not arg.size:
+            continue
+        begin = words[at + 4]
+        end = begin + arg.nbytes if arg.flags.c_contiguous else byte_bounds(arg)[1]
+        arrays.append((begin, arg.nbytes))
+        for number, place in enumerate(places):
+            if begin < place[1] and place[0] < end:
+                if place != (begin, end, arg.size):
+                    return None
+                patches.append((number, at + 4, *((at + 2, at + 5) if arg.ndim == 1 else ())))
+    return Laid(call, code, words, patches, arrays)
 
 
-def _place(array: Array) -> tuple[int, int]:
-    return array.ctypes.data, array.size
-
-
-def _laid_out(
-    calls: Sequence[Call],
-    codes: Sequence[Compiled],
-    starts: Sequence[int],
-    patches: Sequence[tuple[int, ...]],
-    arrays: int,
-    words: Sequence[int],
-) -> tuple[Array, int]:
+def _laid_out(calls: Sequence[Laid], numbers: Mapping[int, int]) -> tuple[Array, int]:
     """Return the words of a program, and the place of its state.
 
-    starts: for each call, the place of its first word among `words`.
-    patches: number of an array, and the places of its address and of its size among `words`.
+    numbers: of the arrays that blocks bring among those that the program reads, by input.
 
     In order:
 
@@ -130,20 +157,25 @@ def _laid_out(
       that were taken and chunks that are done
     - words of the calls: address of the kernel, and its arguments
     """
-    sizes = SIZES, arrays, PATCH * len(patches), CALL * len(calls), 2 + 2 * len(calls), len(words)
+    count = sum(len(one.patches) for one in calls)
+    length = sum(1 + len(one.words) for one in calls)
+    sizes = SIZES, len(numbers), PATCH * count, CALL * len(calls), 2 + 2 * len(calls), length
     *places, end = itertools.accumulate(sizes)
     code = np.zeros(end, np.int64)
-    array, patch, call, state, first = (code.ctypes.data + 8 * place for place in places)
-    code[:SIZES] = len(patches), len(calls), patch, call, state
-    row = places[1]
-    for number, *of in patches:
-        code[row : row + 1 + len(of)] = array + 8 * number, *(first + 8 * word for word in of)
-        row += PATCH
-    for one, compiled, start in zip(calls, codes, starts, strict=True):
-        bounds = 0 if one.bounds is None else one.bounds.ctypes.data
-        alone = one.alone or one.bounds is None
-        code[row : row + CALL] = compiled.trampoline, first + 8 * start, bounds, alone
-        row += CALL
+    array, patch, call, state, word = (address(code) + 8 * place for place in places)
+    patches: list[int] = []
+    rows: list[int] = []
+    words: list[int] = []
+    for one in calls:
+        bounds = 0 if one.call.bounds is None else address(one.call.bounds)
+        rows += one.code.trampoline, word, bounds, one.call.alone or not bounds
+        words += one.code.address, *one.words
+        for number, *of in one.patches:
+            row = [array + 8 * numbers[number], *(word + 8 + 8 * place for place in of)]
+            patches += row + [0] * (PATCH - len(row))
+        word += 8 + 8 * len(one.words)
+    code[: places[0]] = count, len(calls), patch, call, state
+    code[places[1] : places[3]] = patches + rows
     code[places[4] :] = words
     return code, places[3]
 
@@ -154,43 +186,27 @@ class Program:
     def __init__(
         self,
         pool: Pool,
-        calls: Sequence[Call],
+        calls: Sequence[Laid],
         again: Sequence[Callable[[], None]],
         inputs: Sequence[Input],
     ) -> None:
-        """Lay out calls.
+        """Put calls together.
 
         again: for each call, a function that runs it from Python; called where a kernel fails.
-        inputs: arrays of blocks.
+        inputs: arrays of blocks, for whose places the calls were laid out.
         """
         self._pool, self._again, self._calls = pool, again, calls  # the calls keep arrays alive
-        bound = {_place(found.array()): found for found in inputs}
-        used: dict[Input, int] = {}
-        words: list[int] = []
-        starts: list[int] = []
-        patches: list[tuple[int, ...]] = []
-        codes = [code for call in calls if (code := compiled_for(call)) is not None]
-        for call, code in zip(calls, codes, strict=True):
-            starts.append(len(words))
-            words.append(code.address)
-            for arg in call.parts:
-                found = bound.get(_place(arg)) if isinstance(arg, np.ndarray) else None
-                if found is not None:
-                    number, at = used.setdefault(found, len(used)), len(words)
-                    sized = (at + 2, at + 5) if arg.ndim == 1 else ()
-                    patches.append((number, at + 4, *sized))
-                words += words_of(arg)
-        self._owners = [found.owner for found in used]
-        self._names = [found.name for found in used]
-        self._code, state = _laid_out(calls, codes, starts, patches, len(used), words)
-        self._at = self._code.ctypes.data
+        used = sorted({number for call in calls for number, *_ in call.patches})
+        self._owners = [inputs[number].owner for number in used]
+        self._names = [inputs[number].name for number in used]
+        self._code, state = _laid_out(calls, {number: n for n, number in enumerate(used)})
+        self._at = address(self._code)
         self._put = partial(Struct(f"{len(used)}q").pack_into, self._code[SIZES:].data, 0)
         self._seen = self._code[state:].data
         self._most = pool.threads  # chunks of the call with most, in the last run
-        self._blas = any(call.blas for call in calls)
-        given = [arg for call in calls for arg in call.parts if isinstance(arg, np.ndarray)]
-        tiny = sum({_place(array): array.nbytes for array in given}.values()) <= TINY
-        self._run_alone = run_tiny if tiny else run
+        self._blas = any(one.call.blas for one in calls)
+        arrays = {array for one in calls for array in one.arrays}
+        self._run_alone = run_tiny if sum(size for _, size in arrays) <= TINY else run
 
     def run(self) -> None:
         """Run all calls, for the arrays that blocks have brought."""

@@ -15,7 +15,7 @@ from blocklearn.matcache.containers.chunks import ROW_CHUNKS, worthwhile
 from blocklearn.matcache.containers.tape import Tape, record
 from blocklearn.matcache.cpu import executor
 from blocklearn.matcache.cpu.addresses import Call, compiled_for
-from blocklearn.matcache.cpu.executor import Program
+from blocklearn.matcache.cpu.executor import Laid, Program, lay_out, place_of
 from blocklearn.matcache.cpu.kernels.bounds import ends, even_bounds
 
 ROWS, COLUMNS, K = 37, 11, 3
@@ -112,10 +112,15 @@ def nothing() -> None:
     """Do nothing."""
 
 
+def laid(*calls: Call) -> list[Laid]:
+    """Calls as words, for no arrays of blocks."""
+    return [one for call in calls if (one := lay_out(call, []))]
+
+
 def test_numbers_and_flags_are_passed(shifting: Any) -> None:
     cache, out, call = shifting
-    calls = [call(2.5, True), call(1.0, False, alone=True)]
-    program = Program(cache.backend.pool, calls, [nothing] * 2, [])
+    calls = call(2.5, True), call(1.0, False, alone=True)
+    program = Program(cache.backend.pool, laid(*calls), [nothing] * 2, [])
     for n in range(1, 4):
         program.run()
         np.testing.assert_array_equal(out.numpy(), np.full((100, 1), 1.5 * n))
@@ -146,7 +151,9 @@ def test_parts_of_records_are_passed_and_those_of_blocks_found_again(cache: MatC
     args = Blocks(numbers.values, 10), Blocks(kept, 0.5), out.slot.data()
     multiply(*args)
     given = [executor.Input(numbers, "values")]
-    program = Program(cache.backend.pool, [Call(multiply, None, args)], [nothing], given)
+    one = lay_out(Call(multiply, None, args), [place_of(numbers.values)])
+    assert one is not None
+    program = Program(cache.backend.pool, [one], [nothing], given)
     numbers.values = np.array([4.0, 0.0, 0.0, 0.0])  # of the next block
     program.run()
     assert out.numpy().item() == 4 * 10 + 2.5 + 4
@@ -160,7 +167,7 @@ def test_a_kernel_that_fails_raises_its_error_and_no_later_call_runs(shifting: A
         for chunk in range(8):
             shift(chunk, 0, first.bounds[1:], *first.args)
 
-    program = Program(cache.backend.pool, [first, second], [again, nothing], [])
+    program = Program(cache.backend.pool, laid(first, second), [again, nothing], [])
     numbers = np.zeros((100, 1))
     numbers[[3, 97]] = 100.0
     out.set(numbers)
@@ -174,7 +181,7 @@ def test_a_kernel_that_fails_raises_its_error_and_no_later_call_runs(shifting: A
 
 def test_a_closed_cache_is_named(shifting: Any) -> None:
     cache, _, call = shifting
-    program = Program(cache.backend.pool, [call(1.0, True)], [nothing], [])
+    program = Program(cache.backend.pool, laid(call(1.0, True)), [nothing], [])
     cache.close()
     with pytest.raises(RuntimeError, match="after close"):
         program.run()
@@ -225,7 +232,8 @@ class Helpers:
 def test_helpers_may_do_all_the_work(shifting: Any) -> None:
     _, out, call = shifting
     pool: Any = Helpers()
-    program = Program(pool, [call(1.0, True), call(1.0, True, alone=True)], [nothing] * 2, [])
+    calls = laid(call(1.0, True), call(1.0, True, alone=True))
+    program = Program(pool, calls, [nothing] * 2, [])
     for n in range(1, 4):
         program.run()
         np.testing.assert_array_equal(out.numpy(), np.full((100, 1), 2.0 * n))
