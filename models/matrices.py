@@ -33,7 +33,7 @@ from .states.row_store import Init
 if TYPE_CHECKING:
     from .states.token_state import TokenState
 
-OWN = {"allocated", "updates", "objective"}
+OWN = {"allocated", "updates", "objective", "learned_shapes"}
 """Attributes of a model that change from block to block, or with its life."""
 
 ALONE = Setting()  # a replica that no learner has placed

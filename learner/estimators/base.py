@@ -254,7 +254,7 @@ class LearnerEstimator(CommonParameters, CallbackSupportMixin, BaseEstimator):
             of_rows=of_rows,
             verbose=False,
         )
-        learner.scores_training = False
+        learner.scores_training, learner.only_trains = False, train is not None and not hooks
         return learner
 
     def _block_rows(self, data: Any, model: Model, optimizer: Optimizer | None) -> int:

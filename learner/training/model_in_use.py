@@ -32,6 +32,7 @@ from .plans.index_choice import PassTimes
 from .plans.other_data import shapes_to_keep
 from .predicting import predicted, whole
 from .replicas.parts import Parts
+from .replicas.planning import Scored
 from .replicas.replica import Replica
 from .scoring import scoring
 from .settings.checks import check_rows
@@ -56,9 +57,11 @@ class ModelInUse:
     A `Learner` trains it.
 
     scores_training: see `Learner`.
+    only_trains: whether nothing will be scored or predicted.
     """
 
     scores_training = True
+    only_trains = False
 
     def __init__(
         self,
@@ -304,8 +307,14 @@ class ModelInUse:
             workers=self.crew.size if workers is None else workers,
             states_in_files=self.row_folder is not None,
             files=self.placed_tables,
-            scores=self.scores_training or self.eval is not None,
+            scores=self._scored,
         )
+
+    @property
+    def _scored(self) -> Scored:
+        if self.only_trains:
+            return "never"
+        return "soon" if self.scores_training or self.eval is not None else "later"
 
     def _beside(self) -> list[partial[None]]:
         """Return what is planned beside training: see `Replica`."""

@@ -132,7 +132,7 @@ class MatCache(Closing):
     def _allocate(self, key: Key, shape: tuple[int, int], dtype: np.dtype[Any], label: str) -> Slot:
         slot = Slot(self.new_guid(), shape, dtype, label, where=source_line())
         slot.named = key[0] == "named"
-        if self.tape is not None:
+        if self.tape is not None and not self.reserving:
             self.tape.refuse(f"allocates {label}")
         keep = self.enabled or slot.named
         if self.reserving:

@@ -244,6 +244,10 @@ class DenseInput:
         self.slot.array = array if array.shape == shape else array.reshape(shape)
         self.slot.written(where)
 
+    def renew(self) -> None:
+        """Mark the contents as changed: see `SparseInput.renew`."""
+        self.slot.written()
+
     @property
     def place(self) -> Slot:
         """The container on a device that `stay` uses."""

@@ -107,12 +107,13 @@ class Tape:
             return
         if mat.pattern is not None:
             self.refuse(f"sets the values of {mat.label}")
-        backend, target = self.cache.backend, mat.slot.array
-        kept = np.full(mat.slot.shape, array, mat.slot.dtype)
-        copy = backend.writing(target, kept)
         numbers = (array.shape, array.dtype.str, array.tobytes())
-        calls = self._calls(copy) or None
-        name, parts = f"{mat.label}.set", (mat.guid, numbers)
+        name, parts, target = f"{mat.label}.set", (mat.guid, numbers), mat.slot.array
+        copy, calls = _nothing, None
+        if target is not None:  # else memory is being planned
+            kept = np.full(mat.slot.shape, array, mat.slot.dtype)
+            copy = self.cache.backend.writing(target, kept)
+            calls = self._calls(copy) or None
         self.steps.append(Step(name, parts, source_line(), copy, calls, numbers=True))
 
     def follow(self, mat: Mat, number: BlockNumber) -> None:
@@ -165,7 +166,7 @@ class Tape:
         parts: of the result, in tuples and lists. Two runs do the same if these are the same.
         """
         self.result = result
-        self.steps.append(Step("return", self._part(parts), source_line(), lambda: None, []))
+        self.steps.append(Step("return", self._part(parts), source_line(), _nothing, []))
         self._hold(parts)
 
     def _hold(self, part: Any) -> None:
@@ -281,6 +282,10 @@ class Tape:
         if self.hits != other.hits:
             return "results of earlier blocks were used in one of two blocks only"
         return None
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 @contextmanager

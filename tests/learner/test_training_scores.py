@@ -172,6 +172,17 @@ def test_estimators_score_no_blocks_of_training(always: list[dict[str, float]]) 
     assert always == []
 
 
+def test_estimators_without_callbacks_plan_neither_scores_nor_predictions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def called(*_: Any) -> None:
+        raise AssertionError("Nobody can ask for it.")
+
+    for name in ("score", "predict"):
+        monkeypatch.setattr(bl.models.NMF, name, called)
+    bl.NMF(3, max_iter=2, random_state=0).fit(labelled(dense=True)[0])
+
+
 def test_kernels_of_scores_wait_for_the_first_score() -> None:
     put_off, scores = [], []
     for soon in (True, False):

@@ -24,6 +24,7 @@ from ..inputs.counting import count_labels, count_tokens, sum_values
 from ..inputs.row_sample import take_rows
 from ..inputs.run_data import RunData
 from ..replicas.parts import Parts
+from ..replicas.planning import Scored
 from ..replicas.replica import Replica
 from ..settings.devices import Kept
 from ..settings.execution import Execution
@@ -52,7 +53,7 @@ class Assembly:
     workers: of the run.
     states_in_files: whether states of rows lie in files.
     files: keep the tables; None: they lie with the other memory.
-    scores: whether blocks of training are scored, or other data between passes.
+    scores: when blocks are scored.
     """
 
     parts: Parts
@@ -64,7 +65,7 @@ class Assembly:
     workers: int
     states_in_files: bool
     files: PlacedTables | None
-    scores: bool
+    scores: Scored
 
     def shapes(self, blocks: Sequence[BlockShape], **found: Any) -> Shapes:
         """Return the shapes for the model. found: sums over the data."""

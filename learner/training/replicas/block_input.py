@@ -95,13 +95,15 @@ class Intake:
                 part.slot.padding = Padding(self._row_ids, number)
 
     def blank(self, key: Mat, pass_: int = 0, phase: int = 0, *, full: bool = True) -> Block:
-        """Return a block without contents, to plan memory with.
+        """Return a block without contents, to plan memory with: another one at each call.
 
         full: whether its numbers are those of a full block, so that a model may divide by them;
             otherwise half of its rows are padding, and rows have weights.
         """
-        if isinstance(self._X, SparseInput):
-            self._X.renew()
+        key.refill(None, self._where)
+        for part in (self._X, self._row_ids, self._weights, self._Y):
+            if part is not None:
+                part.renew()
         rows = self.shape.rows if full else max(1, self.shape.rows // 2)
         weight = float(rows if full else 0.5 * rows)
         numbers = {"rows": rows, "pass_": pass_, "weight": weight, "whole_rows": self.whole_rows}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from blocklearn.datasources import MatrixSource
 from blocklearn.matcache import ReadDuringPlanError, ShapeError
@@ -18,28 +18,31 @@ from ..settings.checks import check_repeats, computed
 from ..settings.devices import Kept, fixed_bytes
 from ..settings.optimizer_checks import check_step, check_updates, versions
 from .block_input import Use
-from .noted import Rehearsal
 from .paged_tables import of_rows, tables_of
 
 if TYPE_CHECKING:
-    from blocklearn.models import Block, Model
+    from blocklearn.models import Model
 
     from .program import Program
     from .replica import Replica
 
 log = logging.getLogger("blocklearn.learner")
 
+Scored = Literal["soon", "later", "never"]
+"""When blocks are scored: the first one of training, or data after a pass; later; or never. If
+never, nothing is predicted either."""
 
-def plan_program(program: Program, *, scores: bool) -> None:
+
+def plan_program(program: Program, *, scores: Scored) -> None:
     """Run the whole program on shapes: the cache notes the arrays and kernels it needs.
 
     Kernels that the first block does not need are compiled when they are first called. If the plan
     is not `complete`, the first block allocates the rest.
-
-    scores: whether the first block is scored, or a pass.
     """
     program.allocate()
-    parts: list[Callable[[Program], None]] = [partial(_plan_scores, soon=scores), _plan_predictions]
+    parts: list[Callable[[Program], None]] = []
+    if scores != "never":
+        parts = [partial(_plan_scores, soon=scores == "soon"), _plan_predictions]
     if program.trains:
         parts = [_plan_pass, *parts, _plan_phases]
     for part in parts:
@@ -55,22 +58,18 @@ def plan_program(program: Program, *, scores: bool) -> None:
     by_size = not program.model.recorded or program.reads.keys() & {"rows", "weight"}
     if program.complete and by_size:  # else blocks that are not full launch the same
         with program.cache.seal(), program.cache.backend.later():
-            _try_partial(program)
-
-
-def _noting(program: Program, block: Block) -> Block:
-    """Return the same block, which notes what is read of its numbers."""
-    return Rehearsal.of(block, program.cache, program.reads) if program.model.recorded else block
+            _try_partial(program, scores=scores)
 
 
 def _plan_pass(program: Program) -> None:
     for intake in program.trained:
         runs, before = (Recording(), Recording()), versions(program.optimizer)
         for run in runs:
-            program.rehearse(_noting(program, intake.blank(program.key)), record=run)
+            program.rehearse(intake.blank(program.key), record=run)
         check_repeats(program.model, *runs)
         check_step(program.model, program.optimizer, before)
     program.end_pass()
+    _note_tables(program)
     _note(program, "train")
 
 
@@ -93,19 +92,24 @@ def _plan_scores(program: Program, *, soon: bool) -> None:
     blank = program.intakes[0].blank(program.key)
     later = nullcontext() if soon else program.cache.backend.later()
     with later, _leaving_parameters(program.model, "score"):
-        computed(program.score(_noting(program, blank)))
+        computed(program.score(program.noting(blank)))
         if program.model.has_resting_rows:
-            computed(program.score(_noting(program, replace(blank, resting=True))))
+            computed(program.score(program.noting(replace(blank, resting=True))))
+    _note_tables(program)
+    _note(program, "score")
+
+
+def _note_tables(program: Program) -> None:
+    """Note the states of rows that were read as tables so far."""
     states = program.model.states
     program.row_tables = {name for name, state in states.items() if state.is_table}
-    _note(program, "score")
 
 
 def _plan_predictions(program: Program) -> None:
     with program.cache.backend.later() if program.trains else nullcontext():
         for intake in program.intakes:
             with _leaving_parameters(program.model, "predict"):
-                blank = _noting(program, intake.blank(program.key))
+                blank = program.noting(intake.blank(program.key))
                 program.predict(blank).mat()  # it will be read
     _note(program, "predict")
 
@@ -115,18 +119,20 @@ def _plan_phases(program: Program) -> None:
     for phase, start in enumerate(program.model.phases()):
         with program.cache.backend.later() if phase else nullcontext():
             for intake in program.trained:
-                program.rehearse(_noting(program, intake.blank(program.key, start, phase)))
+                program.rehearse(intake.blank(program.key, start, phase))
                 updates = program.model.updates.items()
                 program.whole |= {name for name, update in updates if not of_rows(update)}
         _note(program, "train", phase)
     check_updates(program.model, program.optimizer, program.filled)
 
 
-def _try_partial(program: Program) -> None:
+def _try_partial(program: Program, *, scores: Scored) -> None:
     """Run the program with blocks that are not full: it must need no more memory."""
     for phase, start in enumerate(program.model.phases()):
         for intake in program.trained:
             program.rehearse(intake.blank(program.key, start, phase, full=False))
+    if scores == "never":
+        return
     computed(program.score(program.intakes[0].blank(program.key, full=False)))
     for intake in program.intakes:
         program.predict(intake.blank(program.key, full=False)).mat()

@@ -36,7 +36,7 @@ from ..settings.optimizer_checks import check_meaning, check_start
 from .block_input import Intake
 from .learned import Learned
 from .names import OPTIMIZER
-from .noted import NotedShapes
+from .noted import NotedShapes, Rehearsal
 from .parts import Parts
 from .states_at_hand import NEW_PREDICTED, NEW_SCORED, OTHER_SIDE, without_rows
 from .terms import terms_of
@@ -164,6 +164,10 @@ class Program:
     def has_whole(self, name: str, share: RowShare) -> bool:
         """Return whether a worker with this share of the rows needs the whole of a state."""
         return share.size == 1 or not self.complete or name in self.row_tables
+
+    def noting(self, block: Block) -> Block:
+        """Return the same block, which notes what is read of its numbers."""
+        return Rehearsal.of(block, self.cache, self.reads) if self.model.recorded else block
 
     def rehearse(self, block: Block, record: Recording | None = None) -> None:
         """Run the update of a block of shapes, in its phase. record: what it launches."""

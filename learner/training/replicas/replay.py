@@ -2,10 +2,10 @@
 
 An update, a score or a prediction is a Python program that asks for the same launches for every
 block; the end of a pass does so for every pass. While it is interpreted, these are recorded
-(`matcache/containers/tape.py`). A recording that a second block confirms, launch by launch, runs
-the blocks that it fits: those of the same numbers, as far as the program read them, where the
-results of earlier blocks that it used are current. Other blocks are interpreted, such as the first
-last one of a pass, and the first ones of a phase.
+(`matcache/containers/tape.py`). The recording of a block that does what the plan did, or a block
+before, launch by launch, runs the blocks that it fits: those of the same numbers, as far as the
+program read them, where the results of earlier blocks that it used are current. Other blocks are
+interpreted, such as the first last one of a pass, and the first ones of a phase.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOST = 16  # most recordings of one kind of program, and most numbers that one i
 class Take:
     """A recording, and for which numbers of a block it was made.
 
-    confirmed: whether a second block has done the same.
+    confirmed: whether it is of a block that did the same as an earlier one, or as the plan.
     """
 
     tape: Tape
@@ -93,18 +93,26 @@ class Takes:
         twin = self._twin(tape)
         if self._expected is not None and self._expected is not twin:
             self._takes.remove(self._expected)  # it was not repeated
+        if twin is not None and not twin.confirmed:
+            tape.lay_out()
+            twin.tape, twin.confirmed = tape, True
+        self._add(tape, twin)
+        return self._why if self.given_up else None
+
+    def rehearse(self, tape: Tape) -> None:
+        """Add a recording that was made on shapes; a block that does the same confirms it."""
+        if tape.refused is None:
+            self._add(tape, self._twin(tape))
+
+    def _add(self, tape: Tape, twin: Take | None) -> None:
+        """Add a recording, or what it read to the earlier one that did the same."""
         if twin is None:
             self._takes.insert(0, Take(tape, [tape.reads]))
             self._takes.sort(key=lambda take: -len(take.tape.hits))
             del self._takes[MOST:]
-        else:
-            if not twin.confirmed:
-                tape.lay_out()
-                twin.tape, twin.confirmed = tape, True
-            if tape.reads not in twin.reads:
-                twin.reads.insert(0, tape.reads)
-                del twin.reads[MOST:]  # numbers of passes, say, do not come again
-        return self._why if self.given_up else None
+        elif tape.reads not in twin.reads:
+            twin.reads.insert(0, tape.reads)
+            del twin.reads[MOST:]  # numbers of passes, say, do not come again
 
     def _twin(self, tape: Tape) -> Take | None:
         """Return the recording that did the same, or None."""
@@ -164,6 +172,17 @@ class Replays:
         tape.run(now)
         found: Result = tape.result
         return found
+
+    def rehearse(self, now: Numbers, kind: Hashable, program: Callable[[Tape], None]) -> Tape:
+        """Run a program on shapes, and keep what it launches; return that.
+
+        now, kind, program: see `result`.
+        """
+        tape = Tape(self._cache, now)
+        with record(tape, runs=False):
+            program(tape)
+        self._kinds[kind].rehearse(tape)
+        return tape
 
     def _interpret(
         self, now: Numbers, kind: Hashable, program: Callable[[Tape | None], Result], name: str

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from blocklearn.datasources import BlockShape, DataSource, HostBlock
 from blocklearn.datasources.block import KeptBlock
 from blocklearn.matcache import IndexedBy, Mat, plan_merge
+from blocklearn.matcache.containers.recording import Recording
 from blocklearn.matcache.containers.tape import Tape
 from blocklearn.models import Block, RowState, Shapes, TokenState
 from blocklearn.models.errors import TargetRangeError
@@ -32,10 +33,10 @@ from ..settings.execution import Execution
 from ..settings.work import Counter
 from .block_input import check_nonnegative
 from .committing import commit_plan
-from .noted import NotedBlock
+from .noted import NUMBERS, NotedBlock
 from .paged_tables import check_tables, of_rows_alone, tables_bytes
 from .parts import Parts
-from .planning import plan_extras, plan_host, plan_kept, plan_program
+from .planning import Scored, plan_extras, plan_host, plan_kept, plan_program
 from .program import Look, Program
 from .replay import Replays
 
@@ -63,7 +64,7 @@ class Replica(Program):
         extras: Sequence[Callable[[Replica], None]],
         files: PlacedTables | None,
         trains: bool,
-        scores: bool,
+        scores: Scored,
         lent: Mapping[str, NDArray[Any]],
         commit: bool,
     ) -> None:
@@ -80,7 +81,7 @@ class Replica(Program):
         files: keep the tables of `tables_of`, if these are larger than their `memory`; None: they
             lie with the other memory.
         trains: whether it will train; False plans scores and predictions only, without optimizer.
-        scores: see `plan_program`.
+        scores: when blocks are scored.
         lent: arrays that parameters of these names lie in, if the device is the CPU.
         commit: whether to allocate the memory; False plans only.
         """
@@ -328,8 +329,27 @@ class Replica(Program):
     @property
     def _records(self) -> bool:
         """Whether programs are recorded now."""
-        repeats = self.complete and self.cache.backend.repeats
-        return self.model.recorded and repeats and bool(self.cache.frozen)
+        return self._rehearses and bool(self.cache.frozen)
+
+    def rehearse(self, block: Block, record: Recording | None = None) -> None:
+        """Run the update of a block of shapes; a block that launches the same confirms it."""
+        self._phase = block.phase
+        self._tell_phase()
+        form = () if self.optimizer is None else self.optimizer.form
+        if form is None or not self._rehearses:
+            super().rehearse(self.noting(block), record)
+            return
+        numbers = {name: getattr(block, name) for name in NUMBERS}
+        kind = "update", block.side, block.Y is not None, False, self._phase, form
+        tape = self.replays.rehearse(
+            numbers, kind, lambda tape: self._run(NotedBlock.of(block, tape), record=record)
+        )
+        self.reads.update(tape.reads)
+
+    @property
+    def _rehearses(self) -> bool:
+        """Whether programs are recorded while memory is planned."""
+        return self.model.recorded and self.complete and self.cache.backend.repeats
 
     def _enter(self, pass_: int) -> None:
         """Find the phase of the model that a pass belongs to, and tell the optimizer."""
@@ -354,7 +374,9 @@ class Replica(Program):
 
     def _end(self, end: Callable[[], None], name: str, form: Hashable | None = ()) -> None:
         """Run a program that ends a pass. form: what it launches depends on; None: unknown."""
-        if form is None or not self._records:
+        if form is not None and self.cache.reserving and self._rehearses:
+            self.endings.rehearse({}, (name, form), lambda _: end())
+        elif form is None or not self._records:
             end()
         else:
             self.endings.result({}, (name, form), lambda _: end(), name=name)
