@@ -99,7 +99,8 @@ class RowFolder:
         try:
             held.remove_files()
         except BaseException:
-            lock.close()
+            with suppress(OSError), closing(lock):
+                held.release()
             raise
         self._held, self._finalizer = held, weakref.finalize(self, held.release)
 
@@ -171,6 +172,10 @@ class RowFolder:
                 return Lock(self.path / LOCK)
             except FileNotFoundError:  # another process has just removed the folder
                 continue
+            except OSError:  # the disk is full
+                with suppress(OSError):
+                    self.path.rmdir()
+                raise
             except HeldError as error:
                 raise RunFolderError(
                     f"{self.path}: must be held by one learner at a time, and {error.owner} holds "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import signal
@@ -23,6 +24,7 @@ from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.engines.crew import Crew
 from blocklearn.learner.errors import RunFolderError
 from blocklearn.learner.exit_codes import ExitCode
+from blocklearn.learner.files import lock
 from blocklearn.learner.files import row_folder as module
 from blocklearn.learner.files.lock import Lock
 from blocklearn.learner.files.row_folder import LOCK, RowFolder
@@ -339,6 +341,19 @@ def test_what_a_killed_run_left_counts_as_room(
     (folder.path / "W.float32").write_bytes(bytes(3000))
     folder.check({"W.float32": 3000, "V.float32": 1000})
     assert files(tmp_path) == ["learner/" + LOCK, "learner/W.float32"]
+
+
+@pytest.mark.parametrize("fails", [(lock, "_opened_or_made"), (lock.Lock, "write")])
+def test_a_full_disk_leaves_no_empty_folder(
+    fails: tuple[Any, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*given: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(*fails, full)
+    with pytest.raises(OSError, match="No space left"):
+        RowFolder(tmp_path, "rows").take()
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_disk_that_fills_while_it_is_trained_on(tmp_path: Path) -> None:
