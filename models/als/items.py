@@ -107,7 +107,7 @@ class ItemGradients:
         With explicit ratings it covers only the items that occur in X.
         """
         errors = weighted_errors(X, u, self.items, self.feedback)
-        self.scale.set(2.0 / max(rows, 1))
+        self.scale.set(2.0 / rows)
         free = 1.0 if self.free is None else self.free
         if self.feedback.alpha is None:
             return Gradient(errors, (-1.0 * self.scale * free * u).mat())

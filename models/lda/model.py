@@ -149,7 +149,7 @@ class LDA(LDASettings):
             sums = self.column_sums.get("lambda")
             self.kept.redraw(block, self.lam, sums, priors.eta, priors.alpha, sweeps)
             return
-        self.scale.set(block.whole_rows / max(block.rows, 1))
+        self.scale.set(block.whole_rows / block.rows)
         samples = self.inference == "gibbs" and block.phase >= min(self.warm, 1)
         entries, rows, table = self._sampled(block) if samples else self._inferred(block)
         if self.column_sums:
@@ -202,7 +202,7 @@ class LDA(LDASettings):
         schedule = self.same if isinstance(self.same, list) else [self.same]
         m = schedule[min(done, len(schedule) - 1)]
         self.replicas.set(m)
-        self.scale.set(block.whole_rows / max(block.rows, 1) / m)
+        self.scale.set(block.whole_rows / block.rows / m)
         return (self.replicas * block.X).mat(), (self.replicas * alpha).mat()
 
     @property

@@ -122,7 +122,7 @@ class Ranking(FactorModel):
         """Step the factors of the block's users, and give the items' gradient."""
         X, x = self.entries(block), self.users.rows
         slopes = descend(X, x, self.squares.rows, self.items, self.descent, self.steps)
-        self.scale.set(1.0 / max(block.rows, 1))
+        self.scale.set(1.0 / block.rows)
         self.updates["items"] = Gradient(slopes, (self.scale * x).mat())
 
     def score(self, block: Block) -> Score:

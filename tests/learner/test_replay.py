@@ -185,6 +185,12 @@ def test_topics_are_replayed_from_pass_to_pass(settings: Any, interpreted: list[
     assert replayed(learner) == 5 * 6 - sum(interpreted)
 
 
+def test_the_scale_of_topics_is_no_number_that_is_read() -> None:
+    """So a block that is not full needs no rehearsal of its own."""
+    learner, _ = both(LDA(topics=2, inference="vb"), counts())
+    assert learner.team is not None and not learner.team.first.reads
+
+
 def test_operations_are_counted_and_current_results_are_not_computed_again() -> None:
     both_sides = both(ALS(rank=3, loss="implicit"), counts(), passes=5)
     one, other = (learner.team.flops for learner in both_sides if learner.team is not None)
