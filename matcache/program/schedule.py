@@ -7,7 +7,7 @@ group of its class, unless an instruction in between or a sum that ends with tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -242,6 +242,22 @@ def groups(nodes: list[Node]) -> Iterator[Group]:
             yield node
 
 
+def over_groups(
+    nodes: list[Node], numbers: dict[int, float], of: Callable[[Group], float]
+) -> float:
+    """Return the sum of a number of each group, as often as loops repeat it.
+
+    numbers: argument number -> value, for loop counts that are arguments; unknown ones count as 1.
+    """
+    count = 0.0
+    for node in nodes:
+        if isinstance(node, Loop):
+            count += rounds_of(node.count, numbers) * over_groups(node.body, numbers, of)
+        elif isinstance(node, Group):
+            count += of(node)
+    return count
+
+
 def _collect(nodes: list[Node], places: dict[int, set[int]], whole: set[int]) -> None:
     for group in groups(nodes):
         for instruction in group.instructions:
@@ -257,7 +273,7 @@ def _collect(nodes: list[Node], places: dict[int, set[int]], whole: set[int]) ->
 def flops(schedule: Schedule, numbers: dict[int, float], nnz: int, rows: int) -> int:
     """Return the floating point operations of one call.
 
-    numbers: argument index -> value, for loop counts that are arguments.
+    numbers: see `over_groups`.
     rows: of an expression, the number of its elements.
 
     A multiply-add counts 2, an elementwise operation 1.
@@ -279,16 +295,7 @@ def flops(schedule: Schedule, numbers: dict[int, float], nnz: int, rows: int) ->
             case _:
                 return 0.0
 
-    def visit(nodes: list[Node]) -> float:
-        count = 0.0
-        for node in nodes:
-            if isinstance(node, Loop):
-                count += rounds_of(node.count, numbers) * visit(node.body)
-            elif isinstance(node, Group):
-                count += sum(of(i) for i in node.instructions)
-        return count
-
-    return int(visit(schedule.nodes))
+    return int(over_groups(schedule.nodes, numbers, lambda group: sum(map(of, group.instructions))))
 
 
 def _extent(value: Value, nnz: int, rows: int) -> float:
