@@ -77,27 +77,22 @@ class RowStore:
         if self.pages is not None:
             self.pages.check()
 
-    def reading(self, rows: Ids) -> AbstractContextManager[None]:
-        """Read these rows of the array in a `with` statement."""
-        return nullcontext() if self.pages is None else self.pages.reading(*self._numbers_of(rows))
+    def reading(self, rows: Ids, starts: Ids | None = None) -> AbstractContextManager[None]:
+        """Read these rows in a `with` statement.
 
-    def reading_numbers(self, starts: Ids, ranges: Ids) -> AbstractContextManager[None]:
-        """Read numbers of the flat array, from `starts[i]` to `starts[i + 1]` for each range i."""
-        if self.pages is None:
-            return nullcontext()
-        return self.pages.reading(starts[ranges], starts[ranges + 1])
+        starts: where each row of the data begins in the flat array, and its end; None: rows are
+            those of the array.
+        """
+        return nullcontext() if self.pages is None else self.pages.reading(*self._of(rows, starts))
 
-    def writing(self, rows: Ids) -> AbstractContextManager[None]:
-        """Change these rows of the array in a `with` statement."""
-        return nullcontext() if self.pages is None else self.pages.writing(*self._numbers_of(rows))
+    def writing(self, rows: Ids, starts: Ids | None = None) -> AbstractContextManager[None]:
+        """Change these rows in a `with` statement. starts: see `reading`."""
+        return nullcontext() if self.pages is None else self.pages.writing(*self._of(rows, starts))
 
-    def writing_numbers(self, starts: Ids, ranges: Ids) -> AbstractContextManager[None]:
-        """Change numbers of the flat array, in the same way."""
-        if self.pages is None:
-            return nullcontext()
-        return self.pages.writing(starts[ranges], starts[ranges + 1])
-
-    def _numbers_of(self, rows: Ids) -> tuple[Ids, Ids]:
+    def _of(self, rows: Ids, starts: Ids | None) -> tuple[Ids, Ids]:
+        """Return where rows begin and end in the flat array."""
+        if starts is not None:
+            return starts[rows], starts[rows + 1]
         begin = rows.astype(np.int64) * self._array.shape[1]
         return begin, begin + self._array.shape[1]
 

@@ -94,11 +94,11 @@ class TokenState(StoredRows):
         self._starts = self.offsets if whole else self._starts_of(self.share)
 
     def _take(self, places: Ids, into: npt.NDArray[np.number]) -> None:
-        with self.store.reading_numbers(self._starts, places):
+        with self.store.reading(places, self._starts):
             take_tokens(places, self._starts, self.kept[:, 0], into.reshape(-1))
 
     def _put(self, places: Ids, numbers: npt.NDArray[np.number]) -> None:
-        with self.store.writing_numbers(self._starts, places):
+        with self.store.writing(places, self._starts):
             put_tokens(places, self._starts, numbers.reshape(-1), self.kept[:, 0])
 
     # ------------------------------------------------------------- rows of several workers
