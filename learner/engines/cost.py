@@ -63,7 +63,7 @@ class Sizes:
 
 
 @dataclass(frozen=True)
-class Needs:
+class NeededSizes:
     """What is merged where workers fetch the rows that their blocks need: see `NeededRows`.
 
     - workers: number of them.
@@ -95,7 +95,7 @@ def sparse_seconds(sizes: Sizes, network: Network = ASSUMED) -> float:
     )
 
 
-def needed_seconds(needs: Needs, network: Network = ASSUMED) -> float:
+def needed_seconds(needs: NeededSizes, network: Network = ASSUMED) -> float:
     """Return the seconds from one merge to the next in which rows travel that blocks need.
 
     Each round asks for rows and gets them; a merge gives them to their owners.
@@ -103,18 +103,18 @@ def needed_seconds(needs: Needs, network: Network = ASSUMED) -> float:
     return needs.rounds * fetch_seconds(needs, network) + give_seconds(needs, network)
 
 
-def fetch_seconds(needs: Needs, network: Network = ASSUMED) -> float:
+def fetch_seconds(needs: NeededSizes, network: Network = ASSUMED) -> float:
     """Return the seconds in which rows travel that a block needs, one of the rounds."""
     each = needs.touched / needs.rounds
     return sum(_fastest(needs, nbytes, network) for nbytes in (ID * each, needs.row_bytes * each))
 
 
-def give_seconds(needs: Needs, network: Network = ASSUMED) -> float:
+def give_seconds(needs: NeededSizes, network: Network = ASSUMED) -> float:
     """Return the seconds in which the rows of all rounds travel to their owners."""
     return _fastest(needs, needs.row_bytes * needs.touched, network)
 
 
-def _fastest(needs: Needs, nbytes: float, network: Network) -> float:
+def _fastest(needs: NeededSizes, nbytes: float, network: Network) -> float:
     return network.exchange(nbytes, best_degrees(needs.workers, nbytes, network))
 
 

@@ -18,14 +18,14 @@ from blocklearn.matcache.errors import source_line
 from blocklearn.matcache.finite import is_finite
 from blocklearn.matcache.program.padding import Padding
 
-from .needed_rows import NeededRows
 from .row_share import PIECE, Ids, RowShare
 from .row_store import Init, RowStore
+from .rows_by_need import RowsByNeed
 
 __hands_on__ = True  # a state is read where the model does it, see `source_line`
 
 
-class RowState(NeededRows):
+class RowState(RowsByNeed):
     """A model's view of a `RowStore`.
 
     rows: [block rows x columns], those of the present block of this side, to be read and assigned;

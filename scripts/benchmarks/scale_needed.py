@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from blocklearn.learner.engines.cost import Needs, Network, fetch_seconds, give_seconds
+from blocklearn.learner.engines.cost import NeededSizes, Network, fetch_seconds, give_seconds
 from blocklearn.learner.engines.errands import Errand
 from blocklearn.learner.engines.given_rows import Piece
 from blocklearn.learner.engines.needed_rows import NeededRows
@@ -108,8 +108,8 @@ class Needed:
         given = found.waited(lambda rows: give_seconds(self._needs(rows), network))
         return waited + given + found.seconds
 
-    def _needs(self, rows: int) -> Needs:
-        return Needs(self._workers, 1, rows, 4 * sum(self._widths))
+    def _needs(self, rows: int) -> NeededSizes:
+        return NeededSizes(self._workers, 1, rows, 4 * sum(self._widths))
 
     def _measured(self, rows: int, draw: Callable[[], Blocks], rank: int) -> list[Round]:
         """Return what some rounds take, after a first one."""

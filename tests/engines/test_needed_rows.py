@@ -15,7 +15,13 @@ from hypothesis import strategies as st
 
 import blocklearn as bl
 from blocklearn.learner.engines import given_rows, needed_rows, row_sums, row_threads
-from blocklearn.learner.engines.cost import Needs, Network, Sizes, needed_seconds, sparse_seconds
+from blocklearn.learner.engines.cost import (
+    NeededSizes,
+    Network,
+    Sizes,
+    needed_seconds,
+    sparse_seconds,
+)
 from blocklearn.learner.engines.crew import Crew
 from blocklearn.learner.engines.errands import one_ahead
 from blocklearn.learner.engines.exchange import Exchange
@@ -482,9 +488,9 @@ class Early(bl.Hook):
 
 def test_the_cost_model_knows_when_fetching_is_faster() -> None:
     network = Network(5e-5, 1.25e9)
-    few = Needs(64, 1, 20_000, 8)
+    few = NeededSizes(64, 1, 20_000, 8)
     sizes = Sizes(64, 2**23, 256, 20_000, 64 * 20_000)
     assert needed_seconds(few, network) < 0.2 * sparse_seconds(sizes, network)
-    assert needed_seconds(Needs(64, 8, 8 * 20_000, 8), network) > needed_seconds(few, network)
-    every = Needs(4, 1, 2**20, 8)
+    assert needed_seconds(NeededSizes(64, 8, 8 * 20_000, 8), network) > needed_seconds(few, network)
+    every = NeededSizes(4, 1, 2**20, 8)
     assert needed_seconds(every, network) > sparse_seconds(Sizes(4, 2**15, 256, 9, 9), network)

@@ -21,7 +21,7 @@ from blocklearn.learner.training.teams import needed_states, trained_rows
 from blocklearn.learner.training.teams.lane import Lane
 from blocklearn.matcache import MatCache, ShapeError
 from blocklearn.models import RowState, RowStore, TokenState
-from blocklearn.models.states import needed_rows, token_state
+from blocklearn.models.states import rows_by_need, token_state
 from blocklearn.models.states.row_share import RowShare
 from tests.engines.test_workers import CASES, Stops, learnt, made, trained
 from tests.support.model_variants import counts
@@ -367,7 +367,7 @@ def test_workers_bring_the_users_that_a_block_of_items_needs(
     name: str, workers: int, users: int, items: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each has its own users only. Some workers may have no block of items; pieces are small."""
-    monkeypatch.setattr(needed_rows, "SAMPLE", 200)
+    monkeypatch.setattr(rows_by_need, "SAMPLE", 200)
     monkeypatch.setattr(needed_states, "RANGE", 70)
     monkeypatch.setattr(needed_states, "PIECE", 4 * 8 * 50 * workers)
     R = sparse_ratings(users, items)

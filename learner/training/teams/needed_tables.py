@@ -14,7 +14,7 @@ from blocklearn.matcache.merge import opened
 from blocklearn.optimizers import AtRest
 
 from ...engines.choice import Choice
-from ...engines.cost import Needs
+from ...engines.cost import NeededSizes
 from ...engines.crew import Crew
 from ...engines.errands import Aside, Errand, at_once
 from ...engines.needed_rows import Came, NeededRows
@@ -30,7 +30,7 @@ from .needs import at_rest_of, means_of, merged_tables
 Ids = NDArray[np.int32]
 
 
-class Resting:
+class RestingTables:
     """Brings copies of rows of tables up to date, all of which rest: see `Rest`.
 
     parts: each of them, with its columns where rows of all lie side by side.
@@ -64,7 +64,7 @@ class NeededTables:
     names: of these Mats, and of those that follow from them.
     """
 
-    def __init__(self, replica: Replica, crew: Crew, needs: Needs) -> None:
+    def __init__(self, replica: Replica, crew: Crew, needs: NeededSizes) -> None:
         tables = merged_tables(replica)
         self._names, self._mats = list(tables), list(tables.values())
         self.names = {*tables, *replica.model.derived}
@@ -79,7 +79,7 @@ class NeededTables:
         self._learned = replica.learned
         if files is not None:
             files.sent = self._names
-        rest, columns = Resting(parts) if parts else None, replica.shapes.columns
+        rest, columns = RestingTables(parts) if parts else None, replica.shapes.columns
         pool = replica.cache.backend.pool
         means = sum(tables[name].shape[1] for name in means_of(replica, tables))
         self._aside: Aside = self._lane.ask if crew.exchange.any_thread else at_once

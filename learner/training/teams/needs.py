@@ -11,7 +11,7 @@ from blocklearn.matcache import Mat
 from blocklearn.optimizers import AtRest, CombinationError
 
 from ...engines.choice import FEW
-from ...engines.cost import Needs, dense_seconds, needed_seconds, sparse_seconds
+from ...engines.cost import NeededSizes, dense_seconds, needed_seconds, sparse_seconds
 from ...files.table_files import TableFiles
 from ..replicas.paged_tables import tables_of
 from ..replicas.replica import Replica
@@ -22,7 +22,7 @@ RULES = ("mean", "sum")
 """Of merges of rows."""
 
 
-def needs_of(replica: Replica, execution: Execution, workers: int) -> Needs | None:
+def needs_of(replica: Replica, execution: Execution, workers: int) -> NeededSizes | None:
     """Return what workers would exchange; None: they cannot do so.
 
     Each must have one replica, which merges make equal to the others. Training must read and change
@@ -51,7 +51,7 @@ def needs_of(replica: Replica, execution: Execution, workers: int) -> Needs | No
         return None
     rounds = execution.sync_every
     touched = min(replica.shapes.columns, rounds * replica.intakes[0].shape.nnz)
-    return Needs(workers, rounds, touched, sum(4 * mat.shape[1] for mat in merged.values()))
+    return NeededSizes(workers, rounds, touched, sum(4 * mat.shape[1] for mat in merged.values()))
 
 
 def merged_tables(replica: Replica) -> dict[str, Mat]:
@@ -66,7 +66,7 @@ def means_of(replica: Replica, tables: Iterable[str]) -> set[str]:
     return {name for name in tables if replica.learned.rule(name) == RULES[0]}
 
 
-def chosen_needs(replica: Replica, execution: Execution, workers: int) -> Needs | None:
+def chosen_needs(replica: Replica, execution: Execution, workers: int) -> NeededSizes | None:
     """Return what workers exchange if rows travel where blocks need them; None: all that differ do.
 
     It is decided by sizes, so all workers decide the same. Rows of tables in files always do.

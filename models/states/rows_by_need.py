@@ -21,7 +21,7 @@ SAMPLE = 2**12
 """Rows of a sample of all, at most."""
 
 
-class NeededRows(StoredRows):
+class RowsByNeed(StoredRows):
     """Rows that workers read without a table of all. On the CPU only.
 
     sample: some rows of all, evenly spaced: [`SAMPLE` x columns] at most.
