@@ -1,4 +1,8 @@
-"""Open the data of a configuration."""
+"""Open the data of a configuration, and settle what it leaves open.
+
+What is open is decided by the number of passes (`of_length`), then by files and devices
+(`settled`), by the open data (`sized`), and last by trials (`decided.py`).
+"""
 
 import shlex
 from collections.abc import Iterable, Mapping
@@ -52,11 +56,11 @@ def open_data(config: RunConfig, handed: Mapping[str, DataSource] | None = None)
     own = {name: kind for name, kind in kinds_of(data).items() if name not in handed}
     require_files(own)
     check_fits(own.values())
-    size = config.model.rows_of_block if data.block_rows == "auto" else data.block_rows
+    rows = config.model.rows_of_block if data.block_rows == "auto" else data.block_rows
     in_order = config.model.steps_by_pass or config.model.rows_in_order
     shuffle = False if in_order else data.shuffle
     counts = config.model.takes_counts or config.model.nonnegative
-    reading = Reading(size, shuffle, seed, passes, counts)
+    reading = Reading(rows, shuffle, seed, passes, counts)
     held = replace(reading, shuffle=False, visits=config.evaluation.visits(passes))
     if isinstance(data.eval, Holdout) and not handed:
         return data.train.hold_out(data.eval.share, reading, held, data.eval.by)
@@ -64,7 +68,7 @@ def open_data(config: RunConfig, handed: Mapping[str, DataSource] | None = None)
     if not isinstance(data.eval, DataKind) or EVAL in handed:
         return train, handed.get(EVAL)
     other = data.eval.open_source(held.like(train), like=train)
-    check_alike(train, other)
+    check_same_columns(train, other)
     return train, other
 
 
@@ -123,7 +127,7 @@ def with_kinds(config: RunConfig, train: DataKind, eval: DataKind | Holdout | No
     """Return `config` with settled data, and with what follows from them and from its devices."""
     data = config.data.model_copy(update={"train": train, "eval": eval})
     model = with_group_named(config.model, train)
-    learner = counted(config.learner)
+    learner = with_replicas(config.learner)
     return config.model_copy(update={"data": data, "model": model, "learner": learner})
 
 
@@ -142,7 +146,7 @@ def with_group_named(model: Model, train: DataKind) -> Model:
     return model.model_copy(update={"targets": [target]})
 
 
-def counted(learner: LearnerConfig) -> LearnerConfig:
+def with_replicas(learner: LearnerConfig) -> LearnerConfig:
     """Return `learner` with the number of replicas, and the devices of several."""
     if learner.replicas != "auto":
         return learner
@@ -205,7 +209,7 @@ def unpacked(name: Path) -> int:
     return sum(unpacked_bytes(Path(file)) for file, _, _ in states(name))
 
 
-def check_alike(train: DataSource, other: DataSource) -> None:
+def check_same_columns(train: DataSource, other: DataSource) -> None:
     """Raise `DataError` if a model trained on `train` cannot be scored on `other`."""
     for what, here, there in [
         ("columns", train.shape.columns, other.shape.columns),
