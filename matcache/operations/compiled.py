@@ -18,7 +18,8 @@ from ..program.instructions import (
     Value,
     walk,
 )
-from ..program.schedule import Schedule, all_values, flops
+from ..program.schedule import Schedule, all_values
+from ..program.traffic import flops
 
 
 @dataclass(eq=False)

@@ -23,8 +23,8 @@ from ..program.instructions import Apply, Argument, Program
 from ..program.recorder import Recorder, recorder_in_use
 from ..program.records import Structure, flatten
 from ..program.row_steps_plan import SIGNALS, EntryProgram, RowStepsPlan
-from ..program.schedule import flops
 from ..program.trace import Traced
+from ..program.traffic import flops
 from .arguments import is_static, signature
 from .rowwise import Rowwise
 

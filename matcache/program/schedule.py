@@ -7,11 +7,10 @@ group of its class, unless an instruction in between or a sum that ends with tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from ..notation.elementwise import ELEMENTWISE
 from .instructions import (
     Access,
     Apply,
@@ -27,7 +26,6 @@ from .instructions import (
     Until,
     Value,
     reads,
-    rounds_of,
     writes,
 )
 
@@ -242,22 +240,6 @@ def groups(nodes: list[Node]) -> Iterator[Group]:
             yield node
 
 
-def over_groups(
-    nodes: list[Node], numbers: dict[int, float], of: Callable[[Group], float]
-) -> float:
-    """Return the sum of a number of each group, as often as loops repeat it.
-
-    numbers: argument number -> value, for loop counts that are arguments; unknown ones count as 1.
-    """
-    count = 0.0
-    for node in nodes:
-        if isinstance(node, Loop):
-            count += rounds_of(node.count, numbers) * over_groups(node.body, numbers, of)
-        elif isinstance(node, Group):
-            count += of(node)
-    return count
-
-
 def _collect(nodes: list[Node], places: dict[int, set[int]], whole: set[int]) -> None:
     for group in groups(nodes):
         for instruction in group.instructions:
@@ -268,37 +250,3 @@ def _collect(nodes: list[Node], places: dict[int, set[int]], whole: set[int]) ->
                 whole.add(instruction.vec.id)
             if isinstance(instruction, Gather | Product):
                 whole.add(instruction.out.id)
-
-
-def flops(schedule: Schedule, numbers: dict[int, float], nnz: int, rows: int) -> int:
-    """Return the floating point operations of one call.
-
-    numbers: see `over_groups`.
-    rows: of an expression, the number of its elements.
-
-    A multiply-add counts 2, an elementwise operation 1.
-    """
-
-    def of(instruction: Instruction) -> float:
-        match instruction:
-            case Apply():
-                per = ELEMENTWISE[instruction.op].flops
-                return per * _extent(instruction.out, nnz, rows)
-            case Dot():
-                return 2.0 * nnz * instruction.vec.length
-            case Gather():
-                return 2.0 * nnz * instruction.out.length
-            case Product():
-                return 2.0 * rows * instruction.vec.length * instruction.out.length
-            case Reduce():
-                return _extent(instruction.source, nnz, rows)
-            case _:
-                return 0.0
-
-    return int(over_groups(schedule.nodes, numbers, lambda group: sum(map(of, group.instructions))))
-
-
-def _extent(value: Value, nnz: int, rows: int) -> float:
-    if value.kind is Kind.NNZ:
-        return float(nnz)
-    return float(rows * abs(value.length)) if value.kind is Kind.VEC else float(rows)
