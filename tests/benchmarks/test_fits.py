@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
+from scripts.benchmarks import fits
 from scripts.benchmarks.fits import auc, first_fits, short_rows
 from scripts.benchmarks.report import Row
 from scripts.benchmarks.turns import ratios
@@ -40,3 +44,11 @@ def test_first_fits_are_timed_in_processes_of_their_own() -> None:
     found = first_fits(X[:100], Y[:100, 0], ["GLMClassifier", "liblinear"], 1)
     assert list(found) == ["GLMClassifier, nothing compiled", "GLMClassifier", "liblinear"]
     assert min(found.values()) > 0.0
+
+
+def test_liblinear_has_no_first_fit_of_several_classes(monkeypatch: Any) -> None:
+    monkeypatch.setattr(fits, "first_fit", lambda name, folder, *, compiled: 1.0)
+    rows = sp.csr_array(np.eye(3))
+    for y, there in (([0, 1, 1], True), ([0, 1, 2], False)):
+        found = first_fits(rows, np.array(y), ["logistic", "liblinear"], 1)
+        assert ("liblinear" in found, "logistic" in found) == (there, True)
