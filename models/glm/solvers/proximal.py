@@ -88,7 +88,8 @@ class ProximalSolver:
 
     A pass is a step of each column that has not converged.
 
-    columns: of X. shares: of rows in all weights [n]. mean, squares: of columns, with these.
+    columns: of X. shares: of rows in all weights [n]. mean, squares, variance: of columns, with
+    these.
     """
 
     def __init__(
@@ -112,6 +113,7 @@ class ProximalSolver:
         total = float(weights.sum())
         self.shares = weights / total
         self.mean, self.squares = self.columns.moments(np.arange(X.shape[1]), self.shares)
+        self.variance = np.maximum(self.squares - self.mean**2, 0.0)
         starts: Array = np.zeros(y.shape[1])
         if loss.link == "huber":
             each = [
@@ -131,11 +133,6 @@ class ProximalSolver:
     def converged(self) -> bool:
         """Whether all columns have converged."""
         return all(problem.converged for problem in self._problems)
-
-    @property
-    def variance(self) -> Array:
-        """The variances of columns."""
-        return np.maximum(self.squares - self.mean**2, 0.0)
 
     @property
     def W(self) -> NDArray[np.float32]:
@@ -218,10 +215,8 @@ class _Problem:
         lacks = np.where(units > 0.0, lacks * lacks / np.where(units > 0.0, units, 1.0), 0.0)
         lack = float(lacks.sum()) + (rest * rest / self._bend[column] if rest else 0.0)
         which = _wanted(w, lacks)
-        if every is None:
-            sums, squares = columns.moments(which, bends)
-        else:
-            sums, squares = (of[which] for of in every)
+        chosen = (of[which] for of in every) if every else columns.moments(which, bends)
+        sums, squares = chosen
         before, v = w[which], slopes.copy()
         after = before.copy()
         cpu.descend(
