@@ -60,6 +60,8 @@ class Model(Matrices):
         read only the rows whose columns occur in the block. A worker may then let its other rows
         become old. Subclasses do not inherit this: each sets it for itself.
     stays_at_zero: whether gradients of some parameters are 0 where all parameters are.
+    held_whole: names of arrays with a number for each column that memory holds beside tables in
+        files, even if such a table is no larger.
 
     Attributes of a replica, see `attach`: `parameters` are saved, merged and resumed. `update` may
     fill `updates`, expressions by parameter, for the optimizer.
@@ -81,6 +83,7 @@ class Model(Matrices):
     recorded: ClassVar[bool] = True
     reads_occurring: ClassVar[bool] = False
     stays_at_zero: ClassVar[bool] = False
+    held_whole: ClassVar[Sequence[str]] = ()
     model_config = ConfigDict(
         arbitrary_types_allowed=True,
         validate_assignment=True,

@@ -75,6 +75,7 @@ class LDA(LDASettings):
     takes_counts: ClassVar[bool] = True
     reads_occurring: ClassVar[bool] = True
     takes_terms: ClassVar[Sequence[str]] = ("lambda",)
+    held_whole: ClassVar[Sequence[str]] = ("eta",)  # as large as lambda of a single topic
 
     def prepared(self, source: DataSource, seed: int, *, train: bool) -> DataSource:
         """Return `source` with weighed counts, if `term_weights` says so."""

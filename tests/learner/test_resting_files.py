@@ -67,6 +67,7 @@ def scored_alike(found: bl.Learner, wanted: bl.Learner) -> None:
     [
         {"inference": "cvb0", "alpha": "auto"},
         {"inference": "gibbs", "sweeps": 2},
+        {"topics": 1},
         *rarely({}, {"eta": (0.01 + np.arange(COLUMNS) / COLUMNS).tolist()}),
         pytest.param({"eta": np.arange(1, 5 * COLUMNS + 1).reshape(COLUMNS, 5) / 1e4}, id="table"),
     ],
@@ -89,6 +90,7 @@ OWN: dict[str, dict[str, Any]] = {
     "kept topics, all of them": {**KEPT, "topics": 5},
     "kept topics after fresh ones": {**KEPT, "topics": 5, "fresh_passes": 1, "sweeps": 2},
     "kept topics, alpha: auto": {**KEPT, "alpha": "auto"},
+    "a single topic": {**KEPT, "topics": 1},
     "k-means, spherical": {"kind": "kmeans", "clusters": 4, "spherical": True},
 }
 
@@ -268,6 +270,13 @@ def test_the_plan_has_tables_and_their_copies_in_files(tmp_path: Path) -> None:
     (digests,) = [row for row in files.rows if row.name == "digests of pages"]
     assert memory.total - files.total == 2 * (lam + seen) - needed.held - digests.held
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_plan_tells_tables_from_scratch_of_the_sampler(tmp_path: Path) -> None:
+    """While topics are drawn afresh, the sampler counts, too."""
+    drawn = {**OWN["kept topics after fresh ones"], "inference": "gibbs"}
+    found = lda(tmp_path, drawn, row_folder=tmp_path / "rows").plan()
+    assert found.table_files["counts.float32"] == found.table_files["lambda.float32"]
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def _hindrances(replica: Replica) -> Any:
             f"{type(optimizer).__name__} may change all rows of a table for every block. Use an "
             f"optimizer that changes only those that occur, such as AdaGrad. {REMEDY}"
         )
-    own = {mat.slot.label for mat in tables.values()}
+    own = {mat.slot.label for mat in tables.values()} | {*replica.model.held_whole}
     least = min((mat.slot.nbytes for mat in tables.values()), default=0)
     few = replica.intakes[0].few_occur  # else a table of the columns of a block is as large
     for array in replica.cache.plan():

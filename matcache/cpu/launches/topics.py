@@ -55,7 +55,7 @@ def _sample_topics(cache: MatCache, draws: Draws) -> None:
     weights, u = (draws.scratch(name, np.float32) for name in ("weights", "uniform numbers"))
     work = InWork(numbers[0], numbers[-1], weights.data()[0], u.data()[0])
     shape = (threads, PARTS * padded(k))
-    counts = cache.result(("sampler counts", k), shape, np.float32, "counts")
+    counts = cache.result(("sampler counts", k), shape, np.float32, "counts of topics (sampler)")
     chains = (threads, 5 * CHAINS)
     state = cache.result(("sampler chains", chains), chains, np.int64, "chains")
     indptr, indices = pattern.offsets()
@@ -104,7 +104,9 @@ def _redraw_topics(cache: MatCache, draws: Redraws) -> None:
     uniform, words = _uniform(draws), draws.scratch("words", np.int32, AHEAD)
     now, shares = draws.scratch("topics", np.int32), draws.scratch("shares", np.float32)
     shape = (backend.threads, PARTS * padded(k))
-    counts = cache.result(("sampler counts of rows", k), shape, np.float32, "counts of rows")
+    counts = cache.result(
+        ("sampler counts of rows", k), shape, np.float32, "counts of rows (sampler)"
+    )
     chains = (backend.threads, 4 * CHAINS)
     state = cache.result(("sampler rows", chains), chains, np.int64, "rows in work")
     in_work = TokensInWork(*(slot.data()[0] for slot in (words, now, shares)))
