@@ -48,7 +48,7 @@ from .training.plans.trial import Trial as Trial
 from .training.plans.trial import try_blocks
 from .training.replicas.parts import Parts
 from .training.scoring import TrainingScores, score_names, scoring
-from .training.settings.checks import check_block_rows, check_fields, check_hooks, check_whole
+from .training.settings.checks import check_block_rows, check_fields, check_hooks, check_passes
 from .training.settings.chosen_tables import choose_tables
 from .training.settings.devices import IndexSetting
 from .training.settings.evaluation import Evaluation, Evaluator, check_metric
@@ -205,7 +205,7 @@ class Learner(ModelInUse):
     ) -> None:
         model = made("model", MODELS, model)
         check_fields(model)
-        check_whole("passes", passes)
+        check_passes(passes)
         check_block_rows(block_rows)
         execution = Execution.on(
             device,
@@ -364,7 +364,7 @@ class Learner(ModelInUse):
 
         state: to continue from; None: the present one, if there is any.
         """
-        check_whole("passes", passes)
+        check_passes(passes)
         if share_of(eval) is not None:
             raise ValueError(
                 f"Learner.fit: eval={eval}: must be data. A share is held out of the first data "

@@ -23,6 +23,7 @@ from blocklearn.mixins import MIXINS, Mixin
 from blocklearn.models import MODELS, Model
 from blocklearn.optimizers import OPTIMIZERS, Optimizer
 
+from ..training.settings.checks import MOST_PASSES
 from ..training.settings.devices import IndexSetting
 from ..training.settings.evaluation import Evaluation
 from .references import Referring
@@ -111,7 +112,7 @@ Device = Annotated[str, AfterValidator(_device), Field(json_schema_extra={"patte
 class LearnerConfig(Section):
     """How long and how to train."""
 
-    passes: PositiveInt = Field(1, description="passes over the training data")
+    passes: PositiveInt = Field(1, le=MOST_PASSES, description="passes over the training data")
     seed: int = Field(0, ge=0, lt=2**63, description="seed of all random numbers")
     threads: PositiveInt | None = Field(
         None, le=4096, description="threads that compute; null: all cores this process may use"

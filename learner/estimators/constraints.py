@@ -71,6 +71,11 @@ def one_of(*names: str) -> Rule:
 
 
 COUNT = Rule("a whole number, 1 or more", lambda value: is_whole(value) and value >= 1)
+MOST_PASSES = 2**31 - 1  # as a Learner takes; its module would load with every estimator
+PASSES = Rule(
+    f"a whole number, 1 to {MOST_PASSES:,}",
+    lambda value: is_whole(value) and 1 <= value <= MOST_PASSES,
+)
 ROWS = Rule(  # scikit-learn writes 1e6
     "a whole number, 1 or more", lambda value: is_number(value) and value >= 1 and value % 1 == 0
 )
@@ -90,7 +95,7 @@ SOMETHING = Rule("given, or left out for its default", lambda value: value is no
 COMMON = {
     "n_components": COUNT,
     "n_clusters": COUNT,
-    "max_iter": COUNT,
+    "max_iter": PASSES,
     "batch_size": COUNT.or_none(),
     "total_samples": ROWS.or_none(),
     "n_jobs": JOBS,

@@ -83,7 +83,7 @@ class LDASettings(Model):
 
     block_size: ClassVar[BlockSize] = BlockSize(least=16)  # documents may be long
     kind: Literal["lda"] = "lda"
-    topics: int = Field(100, ge=1, description="number of topics, K")
+    topics: int = Field(100, ge=1, lt=2**31, description="number of topics, K")
     inference: Literal["vb", "cvb0", "gibbs"] = Field(
         "gibbs", description="how topics of a document are inferred"
     )
@@ -105,7 +105,7 @@ class LDASettings(Model):
         100.0, description="tokens that a seed word has in its topic before any data"
     )
     term_weights: TermWeights = "none"
-    inner_iterations: Annotated[int, Ge(1)] | None = Field(
+    inner_iterations: Annotated[int, Ge(1), Lt(2**31)] | None = Field(
         None, description="iterations per document of vb (null: 5) and cvb0 (null: 10)"
     )
     assignments: Literal["fresh", "kept", "auto"] = Field(
@@ -116,14 +116,14 @@ class LDASettings(Model):
         f"passes are enough for documents of {LONG:g} tokens or more on average, and "
         f"{PASSES_OF_MEDIUM} for documents of {MEDIUM:g} or more and up to {FEW} topics",
     )
-    warm_up: Annotated[int, Ge(0)] = Field(
+    warm_up: Annotated[int, Ge(0), Lt(2**31)] = Field(
         default_factory=_warm_up,
         description="gibbs: number of first passes that use cvb0 instead; the last pass always "
         f"samples. Default: 1 in runs of fewer than {MANY_PASSES} passes, up to {FEW} topics and "
         "documents that are not long (see `sweeps`), else 0. With 1 the first pass learns more; "
         "with 0 topics are better after many passes",
     )
-    fresh_passes: Annotated[int, Ge(0)] = Field(
+    fresh_passes: Annotated[int, Ge(0), Lt(2**31)] = Field(
         default_factory=_fresh_passes,
         description="gibbs with kept assignments: number of passes after `warm_up` that draw "
         "topics afresh. They find topics sooner; each costs `burn_in + sweeps` sweeps of all "

@@ -192,6 +192,13 @@ def test_thousands_of_millions_of_threads_are_refused(write) -> None:
     assert any("learner.threads: must be at most 4096" in line for line in found)
 
 
+def test_numbers_that_no_run_reaches_are_refused(write) -> None:
+    text = "model: {kind: lda, topics: 100000000000}\nlearner: {passes: 99999999999999999999}\n"
+    found = "\n".join(problems([write(text)], {}, []))
+    assert "model.topics: must be below 2147483648" in found
+    assert "learner.passes: must be at most 2147483647" in found
+
+
 def test_a_kind_that_is_no_word_is_refused(write) -> None:
     text = "model: {kind: glm}\nlearner: {rates: 1}\noptimizer: {kind: {rate: 1}, rate: 0.1}\n"
     found = problems([write(text)], {}, [])

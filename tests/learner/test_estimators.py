@@ -383,6 +383,10 @@ def test_parameters_are_named_in_errors() -> None:
         bl.ALS(regularization=-1.0).fit(COUNTS)
     with pytest.raises(ValueError, match=r"NMF: max_iter=0: must be a whole number"):
         bl.NMF(max_iter=0).fit(COUNTS)
+    with pytest.raises(ValueError, match=r"max_iter=1000.*: must be a whole number, 1 to 2,147"):
+        bl.NMF(max_iter=10**20).fit(COUNTS)
+    with pytest.raises(ValueError, match=r"n_components=1000.*: must be below 2147483648"):
+        bl.LatentDirichletAllocation(10**20).fit(COUNTS)
     with pytest.raises(ValueError, match=r"GLMClassifier: loss='log': must be log_loss, hinge or"):
         bl.GLMClassifier("log").fit(COUNTS, LABELS)
     with pytest.raises(ValueError, match=r"solver='irls': must be auto, dual, newton, sgd"):

@@ -254,6 +254,8 @@ def test_larger_blocks_than_in_training_can_be_predicted() -> None:
 def test_mistakes_are_explained(data: Any) -> None:
     with pytest.raises(ValueError, match="passes=0"):
         bl.Learner(Means(), data, passes=0)
+    with pytest.raises(ValueError, match=r"passes=100,000,.*: must be at most 2,147,483,647"):
+        bl.Learner(Means(), data, passes=10**20)
     with pytest.raises(ValueError, match="nothing to train on"):
         bl.Learner(Means()).fit()
     learner = bl.Learner(Means(), data, block_rows=10).fit()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 from numbers import Integral
-from typing import Any
+from typing import Any, cast
 
 from pydantic_core import PydanticSerializationError
 
@@ -23,6 +23,17 @@ from blocklearn.optimizers import (
     LinearLoss,
     SparseEstimate,
 )
+
+MOST_PASSES = 2**31 - 1
+"""Of a run; random numbers are drawn for each of so many, and for one that no training reaches."""
+
+
+def check_passes(value: object) -> None:
+    """Raise ValueError unless `passes` of a `Learner` is a whole number, 1 to `MOST_PASSES`."""
+    check_whole("passes", value)
+    passes = int(cast(int, value))
+    if passes > MOST_PASSES:
+        raise ValueError(f"Learner: passes={passes:,}: must be at most {MOST_PASSES:,}.")
 
 
 def check_whole(name: str, value: object, least: int = 1, remedy: str = "") -> None:
@@ -91,10 +102,10 @@ def check_rows(
 
 
 TAKEN = frozenset(
-    "allocations_after_warmup batch cache_bytes checkpoint compute_s copy_s device_bytes"
-    " disk_read_bytes disk_written_bytes event gb_per_s gflops host_bytes lost merge_s model"
-    " page_waits pass passes phase queue read_s rows rows_per_s run seconds steps table_page_hits"
-    " table_pages table_wait_s ts".split()
+    "allocations_after_warmup batch cache_bytes checkpoint checkpoint_bytes checkpoint_s compute_s"
+    " copy_s device_bytes disk_read_bytes disk_written_bytes event gb_per_s gflops host_bytes lost"
+    " merge_s model page_waits pass passes phase queue read_s rows rows_per_s run seconds steps"
+    " table_page_hits table_pages table_wait_s ts".split()
 )
 """Names that `metrics.json` and the events of a run have for other numbers."""
 
