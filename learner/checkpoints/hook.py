@@ -105,7 +105,7 @@ class Checkpoints(Hook):
             self.settings,
             config=config,
             fingerprint=fingerprint,
-            saved=lambda progress, path: None,
+            saved=lambda progress, path, seconds: None,
             keep_best=learner.evaluation.keeps_best,
             again="the same program",
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
@@ -38,7 +39,7 @@ class SaveCheckpoints(Hook):
     settings: when to save, and how many checkpoints to keep.
     config, fingerprint, eval_fingerprint: the configuration of the run, and what tells the data of
         training and of evaluations apart, saved with each checkpoint.
-    saved: called with progress and path once a checkpoint is on disk.
+    saved: called with progress, path and seconds once a checkpoint is on disk.
     keep_best: whether to save after each evaluation that is the best so far.
     again: what resumes from a checkpoint, for messages.
     """
@@ -48,7 +49,7 @@ class SaveCheckpoints(Hook):
     _: KW_ONLY
     config: dict[str, Any]
     fingerprint: str
-    saved: Callable[[Progress, Path], None]
+    saved: Callable[[Progress, Path, float], None]
     eval_fingerprint: str | None = None
     keep_best: bool = False
     again: str = "--resume auto"
@@ -100,6 +101,7 @@ class SaveCheckpoints(Hook):
         self._improved = False
         if progress.position == self._at:
             return
+        began = time.monotonic()
         state = learner.state(copy=False)
         tables = learner.placed_tables
         if tables is not None and not tables.tables:  # they fit in memory
@@ -125,7 +127,7 @@ class SaveCheckpoints(Hook):
             raise
         self._at = progress.position
         self._cadence.restart()
-        self.saved(progress, path)
+        self.saved(progress, path, time.monotonic() - began)
         checkpoint.prune(self.folder, progress.position, self.settings.keep)
         if self.copies is not None:
             self.copies.put(path)

@@ -167,8 +167,23 @@ def _time(config: RunConfig, learner: Learner) -> Iterator[str]:
         yield f"an evaluation: about {duration(trial.evaluation)}"
     yield from _floor(learner)
     yield from _index(learner)
+    yield from _checkpoint(learner)
     whole = trial.seconds(passes) + visits * trial.evaluation
     yield f"in all: about {duration(whole)}, estimated from {counted(trial.blocks, 'block')}"
+
+
+def _checkpoint(learner: Learner) -> Iterator[str]:
+    """Yield the bytes that a checkpoint writes."""
+    placed = learner.placed_tables
+    nbytes = sum(tensor.nbytes for tensor in learner.state(copy=False).tensors.values())
+    if placed is None or not placed.tables:
+        yield f"a checkpoint: {size(nbytes)}"
+        return
+    tables = sum(table.array.nbytes for table in placed.tables.values())
+    yield (
+        f"a checkpoint: {size(nbytes)}, and of {size(tables)} of tables the rows that have changed "
+        "since the one before"
+    )
 
 
 def _floor(learner: Learner) -> Iterator[str]:

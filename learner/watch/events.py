@@ -94,6 +94,12 @@ class Event(BaseModel):
     checkpoint: str | None = Field(
         None, description="Folder of the saved checkpoint; in `start`, of the one resumed from."
     )
+    checkpoint_bytes: int | None = Field(
+        None, description="Bytes of its files, without those that it shares with the one before."
+    )
+    checkpoint_s: float | None = Field(
+        None, description="Seconds that training has waited for it, without a copy in a store."
+    )
 
 
 class WrittenEvent(Event):
@@ -156,9 +162,12 @@ class Metrics(Hook):
         """Write the last `train` event of a pass."""
         self._train(progress)
 
-    def saved(self, progress: Progress, path: Path) -> None:
-        """Write the event of a checkpoint saved at `path`."""
-        self.write("checkpoint", progress, checkpoint=path.name)
+    def saved(self, progress: Progress, path: Path, seconds: float) -> None:
+        """Write the event of a checkpoint saved at `path`, and what it has cost."""
+        files = [file.stat() for file in path.iterdir()]
+        nbytes = sum(found.st_size for found in files if found.st_nlink == 1)
+        cost = {"checkpoint_bytes": nbytes, "checkpoint_s": round(seconds, 6)}
+        self.write("checkpoint", progress, checkpoint=path.name, cost=cost)
 
     def end(self, learner: Learner, progress: Progress) -> None:
         """Write the `end` event with the final scores."""
@@ -176,6 +185,7 @@ class Metrics(Hook):
         progress: Progress,
         scores: dict[str, float] | None = None,
         checkpoint: str | None = None,
+        cost: Mapping[str, float] | None = None,
     ) -> None:
         """Write one event to the file, to `echo` and to all sinks."""
         work = progress.work
@@ -197,6 +207,7 @@ class Metrics(Hook):
             **_pages(progress),
             "allocations_after_warmup": progress.allocations_after_warmup,
             **({"checkpoint": checkpoint} if checkpoint else {}),
+            **(cost or {}),
             **{name: float(value) for name, value in (scores or {}).items()},
         }
         fields = {name: finite(value) for name, value in fields.items()}

@@ -478,7 +478,11 @@ def test_events_fit_the_schema_and_survive_going_on(tmp_path: Path) -> None:
         hook.block(learner, progress(pass_, 100 * pass_ + 50, block=5))
         hook.evaluated(learner, progress(pass_, 100 * pass_ + 100))
         hook.pass_end(learner, progress(pass_, 100 * pass_ + 100))
-        hook.saved(progress(pass_, 100 * pass_ + 100), Path(f"x/pass-000{pass_ + 1}"))
+        saved = tmp_path / f"pass-000{pass_ + 1}"
+        saved.mkdir()
+        (saved / "state").write_bytes(b"12345")
+        (saved / "shared").hardlink_to(file)  # not written again
+        hook.saved(progress(pass_, 100 * pass_ + 100), saved, 0.25)
     hook.end(learner, progress(1, 200))
 
     events = [json.loads(line) for line in file.read_text().splitlines()]
@@ -496,6 +500,7 @@ def test_events_fit_the_schema_and_survive_going_on(tmp_path: Path) -> None:
         "allocations_after_warmup": 0,
         "perplexity": 12.5}  # fmt: skip
     assert events[4]["checkpoint"] == "pass-0001"
+    assert (events[4]["checkpoint_bytes"], events[4]["checkpoint_s"]) == (5, 0.25)
 
     with file.open("a") as torn:
         torn.write('{"event": "tra')

@@ -79,6 +79,7 @@ def test_says_what_a_run_needs_and_leaves_nothing(learn: Any) -> None:
     assert re.search(r"[\d,]+ bytes  (free on this machine|left in the control group)\n", out)
     assert re.search(r"a pass: 8 blocks of 50 rows; ", out)
     assert re.search(r"a pass: about [\d.]+ m?s\na pass from pass 2 on: about [\d.]+ m?s\n", out)
+    assert "a checkpoint: 1.7 kB\n" in out  # lambda
     assert re.search(r"in all: about [\d.]+ m?s, estimated from 6 blocks\n$", out)
 
 
@@ -224,6 +225,8 @@ learner: {passes: 1}
     assert re.search(r"4,000,000 bytes  optimizer.W.G: float32 1,000,000 x 1, in a file\n", out)
     assert "2,000,000 bytes  own rows of tables, as merged: float32 250,000 x 2\n" in out
     assert "chosen, because tables lie in files: the rows that the next blocks need" in out
+    out = learn(*given[:3], "--set", "learner.table_folder=tables")[1]
+    assert re.search("a checkpoint: .*, and of 8.0 MB of tables the rows that have changed", out)
     code, _, said = learn(
         *given, "--set", "learner.table_folder=t", "--set", "learner.sync_weight=0.5"
     )
