@@ -14,6 +14,7 @@ from blocklearn.datasources import DataSource, row_names
 from blocklearn.datasources.arrays.arrow import number_array, text_array
 from blocklearn.datasources.remote import Place
 from blocklearn.durable import new_file
+from blocklearn.models import LDA
 
 from ..errors import ConfigError
 from ..files.allocated import new_npy
@@ -70,10 +71,13 @@ def json_lines(blocks: Iterator[Predicted]) -> Iterator[str]:
 
 
 def prediction_names(learner: Learner) -> list[str] | None:
-    """Return the names of the numbers of a prediction: targets, classes; None: no names."""
+    """Return the names of the numbers of a prediction: targets, classes, topics with seeds."""
     outputs = outputs_of(learner)
     if outputs is None:
-        names = learner.model.prediction_columns
+        model = learner.model
+        if isinstance(model, LDA) and model.seeds:
+            return model.topic_names
+        names = model.prediction_columns
         return None if names is None else list(names)
     short = [output["name"].removeprefix(f"{output['fit']}.") for output in outputs]
     same = len(set(short)) < len(short)

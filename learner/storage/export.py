@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from blocklearn.datasources import HashedWords
 from blocklearn.datasources.arrays.arrow import number_array, text_array
 from blocklearn.durable import new_file, write_folder
-from blocklearn.models import MODELS
+from blocklearn.models import LDA, MODELS
 
 from ..files.allocated import new_npy
 from ..files.existing import check_new
@@ -167,7 +167,8 @@ def write_table(file: Path, saved: Saved, tensor: str, ending: str) -> None:
     """Write a tensor as a table of its rows; ending: one of `TABLES`.
 
     The table has the columns `number`, int64, and, if names are known, `name`, text. For a GLM, a
-    column `TENSOR.OUTPUT` follows for each output. For other models follow a fixed-size list
+    column `TENSOR.OUTPUT` follows for each output, for topics with seeds `TENSOR.TOPIC`. For other
+    models follows a fixed-size list
     `vector`, or in text `vector 0` and so on.
     """
     import pyarrow as pa
@@ -210,10 +211,11 @@ def names_of_rows(saved: Saved, tensor: str) -> Sequence[str] | None:
 
 
 def names_of_columns(saved: Saved, tensor: str) -> list[str] | None:
-    """Return the names of a tensor's columns, the outputs of a GLM, or None."""
-    if saved.outputs is None or len(saved.outputs) != saved.tensors[tensor].shape[1]:
-        return None
-    return [output["name"] for output in saved.outputs]
+    """Return the names of a tensor's columns: outputs of a GLM, topics with seeds; or None."""
+    names = [output["name"] for output in saved.outputs or ()]
+    if saved.kind == "lda" and saved.config.get("seeds"):
+        names = LDA(**saved.config).topic_names
+    return names if len(names) == saved.tensors[tensor].shape[1] else None
 
 
 def parts(tensor: Tensor) -> Iterator[tuple[int, Tensor]]:

@@ -13,7 +13,9 @@ import blocklearn as bl
 from blocklearn.fields import FieldError
 from blocklearn.learner.page.topic_sections import topic_sections
 from blocklearn.learner.reports.lines import prediction_lines, topic_lines, topics_json
-from blocklearn.learner.results.predictions import predict_blocks
+from blocklearn.learner.results.predictions import predict_blocks, prediction_names
+from blocklearn.learner.storage.export import export
+from blocklearn.learner.storage.model_folder import load
 from blocklearn.models.errors import ModelConfigError
 from blocklearn.models.lda.seeds import problem, seed_table
 from blocklearn.optimizers import StreamingAverage
@@ -82,6 +84,12 @@ def test_named_topics_keep_their_names(tmp_path: Any) -> None:
         X[0, 20:30] = 5.0
         (line,) = prediction_lines(each, predict_blocks(each, source(sp.csr_array(X))))
         assert "% third (0)" in line
+        assert prediction_names(each) == heads
+    export(load(tmp_path / "model"), tmp_path / "lambda.csv", "lambda")
+    first = (tmp_path / "lambda.csv").read_text().splitlines()[0]
+    assert first == '"number","name","lambda.third","lambda.first","lambda.2","lambda.3"'
+    plain = bl.Learner(bl.models.LDA(topics=4, inference="cvb0"), source(sp.csr_array(X)))
+    assert prediction_names(plain.fit()) is None
 
 
 @pytest.mark.parametrize(
