@@ -43,12 +43,18 @@ def seed_table(
         all have a column.
 
     Raises:
-        ModelConfigError: the data do not have a word.
+        ModelConfigError: the data do not have a word, or several columns do.
     """
     table = np.zeros((words, topics), np.float32)
     wanted = {word for each in seeds.values() for word in each}
     every = map(str, range(words)) if names is None else names
-    columns = {name: column for column, name in enumerate(every) if name in wanted}
+    places = [(name, column) for column, name in enumerate(every) if name in wanted]
+    columns = dict(places)
+    if len(columns) < len(places):
+        twice = next(name for name, column in places if columns[name] != column)
+        raise ModelConfigError(
+            f"LDA: seeds: {twice!r}: must name one column, and several have this name. Rename them."
+        )
     if isinstance(names, HashedWords) and not (names.first or names.seen):
         columns = {word: names.column(word) for word in wanted} | columns
     for topic, (name, each) in enumerate(seeds.items()):

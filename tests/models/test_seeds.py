@@ -111,6 +111,12 @@ def test_many_topics_take_no_time_to_check() -> None:
     assert "seeds.77: must be a name" in str(problem({"77": ["x"]}, 2**62))
 
 
+def test_a_seed_that_names_two_columns() -> None:
+    with pytest.raises(ModelConfigError, match="'w3': must name one column, and several have"):
+        seed_table(SEEDS, [*WORDS[:-1], "w3"], 40, 4, 5.0)
+    seed_table(SEEDS, [*WORDS[:-1], "w4"], 40, 4, 5.0)  # not a seed
+
+
 def test_a_seed_that_the_data_do_not_have() -> None:
     model = bl.models.LDA(topics=2, inference="cvb0", seeds={"a": ["w1", "wx"]})
     X, _ = planted(100, 40, 4)
