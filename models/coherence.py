@@ -48,7 +48,8 @@ def coherence_of(
     included, and the sum of these vectors. It is -1 to 1; a word that does not occur counts 0.
 
     Raises:
-        ValueError: the measure is unknown, or a topic has fewer than two words.
+        ValueError: the measure is unknown, a topic has fewer than two words, X has no documents, or
+            lacks a column of a topic.
 
     >>> X = np.array([[1, 2, 0], [3, 1, 0], [0, 0, 1], [1, 0, 0]])
     >>> coherence_of([[0, 1], [0, 2]], X, "u_mass").round(2) + 0.0
@@ -59,12 +60,20 @@ def coherence_of(
     if measure not in MEASURES:
         raise ValueError(f"coherence: measure={measure!r}; must be one of {', '.join(MEASURES)}.")
     occurs = sp.csc_array(sp.csr_array(X) > 0, dtype=np.float64)
+    documents, width = occurs.shape
+    if not documents:
+        raise ValueError("coherence: X has no documents: must have one or more.")
     found = []
     for words in topics:
         if len(words) < 2:
             raise ValueError("coherence: a topic has fewer than two words; there are no pairs.")
+        if max(words) >= width:
+            raise ValueError(
+                f"coherence: X has {width:,} columns, but a topic has the word {max(words):,}. "
+                "Give documents with the columns of training."
+            )
         columns = occurs[:, list(words)]
-        together = (columns.T @ columns).toarray()[None] / occurs.shape[0]
+        together = (columns.T @ columns).toarray()[None] / documents
         found.append(coherences(together, measure, np.empty((SCRATCH, *together.shape)))[0])
     return np.array(found)
 

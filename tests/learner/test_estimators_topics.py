@@ -67,6 +67,9 @@ def test_topics_of_documents(lda: Any) -> None:
     assert len(lda.get_document_topics([])) == 3  # an empty document has the prior's topics
     with pytest.raises(ValueError, match="words must be numbers from 0 to 8"):
         lda.get_document_topics([(9, 1.0)])
+    for word in (1.5, "socket"):
+        with pytest.raises(ValueError, match="words must be whole numbers"):
+            lda.get_document_topics([(word, 1.0)])
 
 
 def test_perplexity_is_that_of_the_learner_and_score_its_logarithm(lda: Any) -> None:
@@ -180,6 +183,10 @@ def test_coherence_prefers_words_that_come_together(lda: Any) -> None:
         lda.coherence(COUNTS, "c_p")
     with pytest.raises(ValueError, match="fewer than two words"):
         lda.coherence(COUNTS, topn=1)
+    with pytest.raises(ValueError, match="X has no documents"):
+        lda.coherence(COUNTS[:0])
+    with pytest.raises(ValueError, match="X has 4 columns, but a topic has the word 8"):
+        lda.coherence(COUNTS[:, :4])
 
 
 def test_how_much_topics_differ(lda: Any) -> None:
@@ -191,6 +198,8 @@ def test_how_much_topics_differ(lda: Any) -> None:
     mean = (unit @ unit.T)[np.triu_indices(3, 1)].mean()
     assert lda.topic_closeness() == pytest.approx(mean)
     assert lda.topic_closeness() < 0.2
+    with pytest.raises(ValueError, match="topn=0: must be 1 or more"):
+        lda.distinct_words(topn=0)
     assert math.isnan(bl.LatentDirichletAllocation(1, max_iter=1).fit(COUNTS).topic_closeness())
 
 

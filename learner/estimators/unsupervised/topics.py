@@ -149,6 +149,8 @@ class TopicTables:
 
     def _first(self, count: int) -> Array:
         """Return the numbers of the most probable words of each topic [topics x count]."""
+        if count < 1:
+            raise ValueError(f"topn={count}: must be 1 or more.")
         return np.argsort(-self.get_topics(), axis=1, kind="stable")[:, :count]
 
     def _words(self, feature_names: Sequence[str] | None) -> list[str]:
@@ -165,7 +167,10 @@ class TopicTables:
     def _row(self, bow: list[tuple[int, float]]) -> Any:
         """Return a document as a row [1 x words]."""
         count = self.components_.shape[1]
-        words = np.array([word for word, _ in bow], np.int64)
+        words = np.array([word for word, _ in bow])
+        if words.size and words.dtype.kind not in "iu":
+            raise ValueError(f"bow: {bow[0]}: words must be whole numbers, those of columns.")
+        words = words.astype(np.int64)
         if words.size and not 0 <= words.min() <= words.max() < count:
             raise ValueError(
                 f"bow: has word {words.max():,}; words must be numbers from 0 to {count - 1:,}."
