@@ -64,8 +64,15 @@ def count_tokens(source: DataSource, most: int) -> tuple[NDArray[np.int64] | Non
     lengths, found = np.zeros(source.shape.total_rows, np.int64), 0
     for block in _read(source):
         values = block.values[: block.nnz]
-        if not (values == np.floor(values)).all() or values.max(initial=0.0) >= MOST_TOKENS:
-            return None, f"counts must be whole numbers below {MOST_TOKENS:,}, and some are not"
+        odd = (values != np.floor(values)) | (values >= MOST_TOKENS)
+        if odd.any():
+            place = int(odd.argmax())
+            ends = block.indptr[1 : block.rows + 1]
+            row = int(block.row_ids[np.searchsorted(ends, place, "right")])
+            return None, (
+                f"counts must be whole numbers below {MOST_TOKENS:,}, and row {row:,}, column "
+                f"{block.indices[place]:,} has {values[place]:g}"
+            )
         ends = np.concatenate([[0], np.cumsum(values, dtype=np.int64)])[block.indptr]
         lengths[block.row_ids[: block.rows]] = np.diff(ends)[: block.rows]
         found += int(ends[block.rows])
