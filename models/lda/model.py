@@ -51,7 +51,7 @@ from .inference import (
 from .kept_topics import Still, kept_topics
 from .long_documents import fresh_topics
 from .settings import LDASettings
-from .topic_priors import TopicPriors
+from .topic_priors import TopicPriors, notes_of_learning
 
 FIRST_TOKENS = 0.01  # of a word in a topic, before any data
 
@@ -115,11 +115,10 @@ class LDA(LDASettings):
         self.times_alpha = self.number("alpha in the first passes, over alpha", 1.0)
         if self.kept is not None and self.kept.start >= shapes.passes > self.warm:
             self.notes.append(
-                f"assignments of tokens are drawn afresh in all {shapes.passes} passes: they are "
+                f"assignments of tokens are drawn afresh in all passes, {shapes.passes}: they are "
                 f"kept from pass {self.kept.start + 1} on"
             )
-        if self.kept is None and not by_block and "auto" in (self.alpha, self.eta):
-            self.notes.append("alpha and eta are not learned, and stay: they need kept assignments")
+        self.notes += notes_of_learning(self, self.kept, shapes)
         self.needs_optimizer = self.kept is None or self.kept.start > 0
         if self.needs_optimizer and self.eta != "auto":
             self.rests["lambda"] = self.priors.eta

@@ -150,6 +150,20 @@ def vector(value: float | Sequence[float], length: int, name: str, of: str) -> N
     return array
 
 
+def notes_of_learning(model: LDASettings, kept: KeptTopics | None, shapes: Shapes) -> list[str]:
+    """Return a note on priors that are "auto" and that a run is too short to learn, if any."""
+    blocks = -(-shapes.total_rows // max(shapes.rows, 1)) * shapes.passes
+    if "auto" not in (model.alpha, model.eta):
+        return []
+    if model.inference != "gibbs":
+        stays = blocks <= FLAT and shapes.of_rows is None
+        why = f"this begins after {FLAT:g} blocks, and the run has {blocks:,}"
+    else:
+        stays = kept is None or kept.start >= shapes.passes
+        why = "they need kept assignments"
+    return [f"alpha and eta are not learned, and stay: {why}"] if stays else []
+
+
 def problem_of_auto(priors: Mapping[str, object], *, learns: bool, seeded: bool) -> str | None:
     """Return why priors cannot be "auto"; None: they can, or none is.
 

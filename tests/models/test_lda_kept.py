@@ -115,7 +115,7 @@ def test_fresh_passes_come_before(sampler: str) -> None:
     fresh = learner(assignments="fresh", passes=3).fit()
     np.testing.assert_array_equal(before.parameter("lambda"), fresh.parameter("lambda"))
     assert not before.parameter("counts").any()
-    assert "drawn afresh in all 3 passes" in before.model.notes[0]
+    assert "drawn afresh in all passes, 3: they" in before.model.notes[0]
     assert len(after.model.notes) == 1
     assert "are kept from pass 4 on, and each later pass makes 3" in after.model.notes[0]
     assert after.parameter("counts").sum() == counts().sum()
@@ -440,6 +440,13 @@ def test_tokens_before_each_row() -> None:
     assert offsets is not None
     assert offsets.tolist() == [0, 3, 3, 7]
     assert not why
+
+
+def test_a_count_that_is_not_whole_is_named() -> None:
+    X = sp.csr_array(np.array([[0, 2, 1], [0, 0, 0], [4, 0, 2.5], [1e8, 0, 0]], np.float32))
+    for rows, place in ((4, "row 2, column 2 has 2.5"), (1, "row 2, column 2 has 2.5")):
+        assert place in count_tokens(MatrixSource(X, block_rows=rows), 2**60)[1]
+    assert "row 0, column 0 has 1e+08" in count_tokens(MatrixSource(X[3:], block_rows=1), 2**60)[1]
 
 
 def test_counting_stops_at_the_most_tokens() -> None:

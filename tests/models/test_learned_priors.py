@@ -268,6 +268,23 @@ def test_priors_stay_where_assignments_cannot_be_kept() -> None:
     np.testing.assert_array_equal(found.predict(counts()), given.predict(counts()))
 
 
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"assignments": "auto", "fresh_passes": 2}, "they need kept assignments"),
+        ({"inference": "vb"}, "this begins after 50 blocks, and the run has 6"),
+    ],
+    ids=str,
+)
+def test_a_run_that_is_too_short_to_learn_says_so(given: dict[str, Any], why: str) -> None:
+    short = learner(passes=2, **given).fit()
+    assert f"alpha and eta are not learned, and stay: {why}" in short.model.notes
+    assert (short.parameter("alpha") == np.float32(START)).all()
+    own = {"doc_topic_prior": "auto", "inference": given.get("inference", "gibbs")}
+    with pytest.warns(UserWarning, match="doc_topic_prior='auto': was not learned, and is 0.05"):
+        bl.LatentDirichletAllocation(3, max_iter=2, batch_size=40, **own).fit(counts())
+
+
 def test_what_does_not_learn_refuses_auto() -> None:
     with pytest.raises(ValueError, match="eta=auto: must be a number beside seeds"):
         LDA(topics=3, inference="cvb0", eta="auto", seeds={"first": ["a"]})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import KW_ONLY
 from typing import Any, Literal, Self
@@ -18,7 +19,7 @@ from ..base import MOST, Array, Tensors
 from ..constraints import check_parameters
 from ..constructor import estimator
 from ..parameters import configured, plain, whole
-from ..scikit import check_is_fitted, with_callbacks
+from ..scikit import CALLER, check_is_fitted, with_callbacks
 from .decomposition import Decomposition
 from .topics import TopicTables
 
@@ -84,11 +85,24 @@ class LatentDirichletAllocation(TopicTables, Decomposition):
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Train on X, from scratch; y is ignored."""
+        """Train on X, from scratch; y is ignored.
+
+        Warns if priors that are "auto" were not learned.
+        """
         check_parameters(self)
         X = self._check(X, reset=True)
         self._warm_up: int | None = None
-        return self._fit(X, {"X": X}, self._optimizer())
+        self._fit(X, {"X": X}, self._optimizer())
+        for name in ("doc_topic_prior", "topic_word_prior"):
+            found = getattr(self, f"{name}_")
+            if is_auto(getattr(self, name)) and np.all(np.float32(found) == np.float32(START)):
+                warnings.warn(
+                    f"{type(self).__name__}: {name}='auto': was not learned, and is {START}. gibbs "
+                    "learns it in pass 10 or later, from whole counts; vb and cvb0 from more than "
+                    "50 blocks. Raise max_iter, or give numbers.",
+                    stacklevel=CALLER,
+                )
+        return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Make one more pass, over X; y is ignored."""
