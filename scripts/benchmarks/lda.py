@@ -28,8 +28,14 @@ from typing import Any
 
 import numpy as np
 
-from blocklearn.models.coherence import coherence_of
-from blocklearn.models.topic_quality import distinct_words, topic_closeness
+from blocklearn.models.coherence import MEASURES, coherence_of
+from blocklearn.models.topic_quality import (
+    COMPARED,
+    LISTED,
+    QUALITY,
+    distinct_words,
+    topic_closeness,
+)
 
 from .corpora import commonest, in_use, merged
 from .data import facts, load, split
@@ -204,23 +210,17 @@ def finish(row: Row, documents: int) -> Row:
         point["documents_per_s"] = round(speed, 1)
     row.seconds = last["seconds"]
     names = ("perplexity", "passes", "documents_per_s", "own_cpu_seconds", "others_cpu_seconds")
-    row.quality = {name: last[name] for name in (*names, "by_own_alpha", "spread", *TOPICS)}
+    row.quality = {name: last[name] for name in (*names, "by_own_alpha", "spread", *QUALITY)}
     return row
-
-
-TOPICS = ("c_npmi", "c_v", "distinct_words", "topic_closeness")
-"""Figures of `quality`."""
 
 
 def quality(phi: Any, X: Any) -> dict[str, float]:
     """Return the quality of topics [K x V], coherence by the documents X that they are of."""
     order = np.argsort(-phi, axis=1, kind="stable")
-    c_npmi, c_v = (
-        float(coherence_of(order[:, :20].tolist(), X, measure).mean())
-        for measure in ("c_npmi", "c_v")
-    )
-    found = (c_npmi, c_v, distinct_words(order[:, :25]), topic_closeness(phi.T))
-    return {name: round(value, 4) for name, value in zip(TOPICS, found, strict=True)}
+    first = order[:, :COMPARED].tolist()
+    coherence = [float(coherence_of(first, X, measure).mean()) for measure in MEASURES]
+    found = (*coherence, distinct_words(order[:, :LISTED]), topic_closeness(phi.T))
+    return {name: round(value, 4) for name, value in zip(QUALITY, found, strict=True)}
 
 
 def ratios(rows: list[Row]) -> list[Ratio]:
@@ -262,8 +262,8 @@ def show(report: Report) -> str:
         if "compile_seconds" in row.settings:
             seconds = row.settings["compile_seconds"]
             parts.append(f"{row.system}: up to {WARM} passes that compile take {seconds} s")
-    shown = ("by_own_alpha", "spread", *TOPICS)
-    of_topics = [[row.system, *(row.quality[name] for name in shown)] for row in report.rows]
+    shown = ("by_own_alpha", "spread", *QUALITY)
+    of_topics = [[row.system, *(row.quality.get(name) for name in shown)] for row in report.rows]
     parts.append("\n" + table(["topics of", *shown], of_topics))
     times = [r for r in report.ratios if r.name == TO_FINAL]
     if times:

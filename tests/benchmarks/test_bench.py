@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from blocklearn.models.topic_quality import QUALITY
 from scripts.benchmarks.__main__ import main
 from scripts.benchmarks.calls import show
 from scripts.benchmarks.data import power_law, split
@@ -259,6 +260,7 @@ def test_lda(tmp_path: Path) -> None:
     assert systems(report) == {"blocklearn vb", "blocklearn mine"}
     for row in report["rows"]:
         assert row["quality"]["perplexity"] > 1
+        assert row["quality"].keys() >= {*QUALITY}
         passes = [point["passes"] for point in row["curve"]]
         assert passes == sorted(passes) and passes[-1] == 2
 
