@@ -31,6 +31,8 @@ def topic_words(
         )
     if top < 1:
         raise ValueError(f"Learner.topics: top={top}: must be at least 1.")
+    if not 0 <= relevance <= 1:
+        raise ValueError(f"Learner.topics: relevance={relevance}: must be from 0 to 1.")
     with MatCache(threads=1, reserving=True) as cache:
         copy = model.model_copy()
         copy.attach(cache)

@@ -132,6 +132,7 @@ def test_models_and_others_name_the_field_that_is_meant(made: Any, word: str, na
         (lambda: bl.Learner("lda", {"a": [1]}), "X is a dict: must be .*Write pandas.DataFrame"),
         (lambda: bl.Learner("lda", X).topics(), "nothing is trained"),
         (lambda: bl.Learner("lda", X, passes=1).fit().topics(0), "top=0: must be at least 1"),
+        (lambda: bl.Learner("lda", X).fit().topics(relevance=2), "relevance=2: must be from 0 to"),
         (lambda: bl.Learner("nmf", X, mixins="l3"), "mixins='l3': must be one of"),
     ],
 )
