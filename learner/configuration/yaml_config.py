@@ -110,7 +110,7 @@ def of_values(
     source: str,
     extend: Callable[[Node, Any, list[str]], type[Schema]],
 ) -> Schema:
-    """Return the configuration that another process has dumped: `model_dump(mode="json")`.
+    """Return the configuration of which another process has the `values_of`.
 
     source: where the values are from, for messages. extend: see `resolve`.
 
@@ -139,6 +139,14 @@ def _validated(
         return schema.model_validate_json(json.dumps(upgrade(given)), strict=True)
     except ValidationError as error:
         raise ConfigError(explained(error, tree, schema)) from error
+
+
+def values_of(config: BaseModel) -> dict[str, Any]:
+    """Return what `config` was given, as values for JSON.
+
+    Defaults are left out: settings that the data decide must not look as if they were given.
+    """
+    return config.model_dump(mode="json", exclude_unset=True)
 
 
 def to_yaml(config: BaseModel) -> str:

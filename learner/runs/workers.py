@@ -10,7 +10,7 @@ from typing import Any
 
 from ..configuration.config import RunConfig
 from ..configuration.kinds import own_classes
-from ..configuration.yaml_config import of_values
+from ..configuration.yaml_config import of_values, values_of
 from ..engines.crew import Crew
 from ..engines.exchange import Exchange
 from ..engines.open import opened
@@ -29,7 +29,7 @@ def crew_of(config: RunConfig, *, alone: bool = False) -> Crew:
         wanted.engine,
         None if alone and wanted.engine != "ray" else wanted.workers,
         wanted.patience_seconds,
-        task=lambda: partial(_assist, config.model_dump(mode="json")),
+        task=lambda: partial(_assist, values_of(config)),
         threads=config.learner.threads,
         address=wanted.address,
     )

@@ -12,7 +12,13 @@ from ruamel.yaml import YAML
 from blocklearn.datasources.config import Kind
 from blocklearn.learner.configuration.config import RunConfig
 from blocklearn.learner.configuration.kinds import own_classes
-from blocklearn.learner.configuration.yaml_config import Setting, of_values, resolve, to_yaml
+from blocklearn.learner.configuration.yaml_config import (
+    Setting,
+    of_values,
+    resolve,
+    to_yaml,
+    values_of,
+)
 from blocklearn.learner.configuration.yaml_tree import Origin, merge, parse_file, parse_text
 from blocklearn.learner.errors import ConfigError
 from blocklearn.models import MODELS
@@ -126,10 +132,11 @@ def test_what_a_process_has_dumped_another_reads(write) -> None:
     text = GOOD + "distributed: {patience_seconds: .inf}\n"
     settings = [Setting("data.train", '{kind: file, path: "a/$${X}\\x7f.npz"}', "--set data.train")]
     config = resolve(RunConfig, [write(text)], {}, settings)
-    dumped = config.model_dump(mode="json")
+    dumped = values_of(config)
     assert dumped["data"]["train"]["path"] == "a/${X}\x7f.npz"
     found = of_values(RunConfig, dumped, "worker 0", own_classes)
     assert found.model_dump() == config.model_dump()
+    assert found.model.model_fields_set == config.model.model_fields_set  # no more was given
     dumped["data"]["later"] = 1
     with pytest.raises(ConfigError, match="worker 0: data.later: unknown key"):
         of_values(RunConfig, dumped, "worker 0", own_classes)

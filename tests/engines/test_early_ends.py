@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -89,6 +90,22 @@ def test_a_mistake_that_all_workers_make_is_told_by_the_first(
         end = ended.exception()
     assert isinstance(end, typer.Exit) and end.exit_code == ExitCode.CONFIG
     assert second.repeats and not first.repeats
+
+
+def test_a_worker_that_an_engine_starts_trains_the_model_of_the_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Settings that the length of the run decides are not given, so it decides them, too."""
+    tasks: list[Callable[[Exchange], None]] = []
+    monkeypatch.setattr(workers, "opened", lambda *_, task, **__: tasks.append(task()))
+    config = config_of("model={kind: lda, topics: 2, inference: vb}", "learner.passes=1")
+    workers.crew_of(config)
+    first, second = thread_exchanges(2, PATIENCE)
+    with ThreadPoolExecutor(1) as threads:
+        along = threads.submit(tasks[0], second)
+        trained = train(config, RunOptions(quiet=True), Crew(first))
+        along.result()
+    assert trained is not None and trained.progress.pass_ == 1
 
 
 def test_the_loss_of_a_worker_says_how_to_resume() -> None:
