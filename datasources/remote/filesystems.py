@@ -47,9 +47,23 @@ class ArrowFiles:
         return Status(path, status.size, f"{status.size} {tag}")
 
     def children(self, path: str) -> list[Status]:
-        """List a folder."""
-        selector = fs.FileSelector(path)
-        return [self._status(info) for info in self._filesystem.get_file_info(selector)]
+        """List a folder.
+
+        Arrow lists no folders of Google Cloud, which are only beginnings of names: there all names
+        below are listed. And where it finds no folder, its error has no number.
+        """
+        deep = isinstance(self._filesystem, fs.GcsFileSystem)
+        selector = fs.FileSelector(path, allow_not_found=True, recursive=deep)
+        infos = self._filesystem.get_file_info(selector)
+        if not infos:
+            self._status(self._filesystem.get_file_info(path))  # raises if it is not there
+        found = {}
+        start = len(path.rstrip("/")) + 1
+        for info in infos:
+            name, below, _ = info.path[start:].partition("/")
+            child = info.path[:start] + name
+            found[child] = Status(child, 0, "", True) if deep and below else self._status(info)
+        return list(found.values())
 
     def open(self, status: Status) -> Any:
         """Open the file in C++, which checks lengths and retries."""

@@ -2,15 +2,18 @@
 
 import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import fs
 
 from blocklearn.datasources import DataError, HostBlock, ParquetSource
 from blocklearn.datasources.remote import DriverMissingError, Patience, RemoteError, find, resolve
 from blocklearn.datasources.remote.files import RangeFile
+from blocklearn.datasources.remote.filesystems import ArrowFiles
 from tests.support.web_servers import FakeHdfs, FileServer, Handler, closed_port, serving
 
 DATA = np.random.default_rng(0).bytes(300_000)
@@ -325,3 +328,33 @@ def test_parquet_over_hostile_webhdfs():
         fake.files["/d/part-1.parquet"] = table(3001)
         with pytest.raises(DataError, match=r"part-1.parquet: the file was replaced"):
             all_rows(source)
+
+
+class Google(fs.GcsFileSystem):
+    """A file system with some files, in which nothing marks folders: as Arrow lists them."""
+
+    def get_file_info(self, asked: Any) -> Any:
+        """Tell of a file or folder, or list a folder."""
+        names = [f"box/{name}" for name in ("runs/a", "runs/one/b", "runs/one/c", "other/d")]
+        if isinstance(asked, str):
+            below = any(name.startswith(f"{asked}/") for name in names)
+            return fs.FileInfo(asked, fs.FileType.Directory if below else fs.FileType.NotFound)
+        found = [name for name in names if name.startswith(f"{asked.base_dir}/")]
+        if not found and not asked.allow_not_found:
+            raise OSError(f"No such file or directory '{asked.base_dir}'")
+        far = [name for name in found if name.count("/") > asked.base_dir.count("/") + 1]
+        shown = found if asked.recursive else [name for name in found if name not in far]
+        return [fs.FileInfo(name, fs.FileType.File, size=1) for name in shown]
+
+
+def test_folders_of_google_cloud_are_listed() -> None:
+    """A folder is all that begins with its name."""
+    files = ArrowFiles(Google(anonymous=True), "gs://")
+    found = {child.path: child.folder for child in files.children("box/runs")}
+    assert found == {"box/runs/a": False, "box/runs/one": True}
+    assert [child.path for child in files.children("box/runs/one")] == [
+        "box/runs/one/b",
+        "box/runs/one/c",
+    ]
+    with pytest.raises(FileNotFoundError, match="gs://box/none"):
+        files.children("box/none")
