@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 import threading
@@ -22,6 +23,10 @@ from .meeting import imported
 
 STORE = 2**27
 """Bytes of the object store of a cluster on this machine, and twice as many for each worker."""
+
+
+CONNECT = 10.0
+"""Seconds in which a cluster must take a connection: Ray itself would try for minutes."""
 
 
 def cores() -> int:
@@ -78,6 +83,8 @@ def joined(address: str | None, workers: int, nbytes: int = 0) -> Iterator[None]
             "include_dashboard": False,
             "_temp_dir": folder,
         }
+    else:
+        _check_reachable(address)
     try:
         with _signals_kept(), _local() if address is None else nullcontext():
             try:
@@ -90,6 +97,20 @@ def joined(address: str | None, workers: int, nbytes: int = 0) -> Iterator[None]
             ray.shutdown()
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _check_reachable(address: str) -> None:
+    """Raise WorkerLostError if nothing listens at HOST:PORT; other addresses are let be."""
+    host, _, port = address.rpartition(":")
+    if not (host and port.isdecimal()):
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT).close()
+    except (OSError, OverflowError) as error:
+        raise WorkerLostError(
+            f"engine=ray: no cluster at {address}: {error}. Start one there by `ray start --head`, "
+            "or give the address of another: distributed.address, or the variable RAY_ADDRESS."
+        ) from error
 
 
 @contextmanager

@@ -33,6 +33,7 @@ from tests.engines.test_workers import CASES, Stops, data_of, learnt, trained
 from tests.support import exchange_cases, needed_cases
 from tests.support.filed_workers import made, whole
 from tests.support.learn_command import Learn
+from tests.support.web_servers import closed_port
 from tests.support.workers import few_travel
 
 PATIENCE = 600.0  # seconds, far more than any test needs
@@ -63,6 +64,17 @@ def test_the_address_of_a_client_is_refused() -> None:
     pytest.importorskip("ray")
     with pytest.raises(ConfigError, match=r"^address=ray://node: must be that of a cluster"):
         opened("ray", 2, task=lambda: work, address="ray://node")
+
+
+@pytest.mark.services
+def test_an_address_at_which_nothing_listens_is_named_at_once() -> None:
+    pytest.importorskip("ray")
+    address = closed_port()
+    with (
+        opened("ray", 2, task=lambda: work, address=address) as own,
+        pytest.raises(WorkerLostError, match=f"no cluster at {address}: .*refused"),
+    ):
+        Crew(own).gather(0)
 
 
 @pytest.mark.services
