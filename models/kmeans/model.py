@@ -115,7 +115,10 @@ class KMeans(Model):
             self.centres = self.parameter("centres", d, k)
         else:
             occur, X = columns_in(shapes.sample.X)
-            first = first_centres(X, shapes.sample.weights, k, rng.seed, self.spherical)
+            if self.cache.reserving:  # there is no memory for them yet
+                first = np.zeros((k, X.shape[1]), np.float32)
+            else:
+                first = first_centres(X, shapes.sample.weights, k, rng.seed, self.spherical)
             first = first.T[: len(occur)]
             drawn = Drawn(0.0, partial(rows_among, occur, first))
             self.centres = self.parameter("centres", d, k, drawn)

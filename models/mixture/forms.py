@@ -6,8 +6,10 @@ Sums over rows are those of differences from the present means: nothing large ca
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from blocklearn.matcache import (
     Mat,
@@ -31,6 +33,7 @@ from blocklearn.matcache import (
 )
 from blocklearn.matcache.notation.functions import TINY
 
+Array = NDArray[Any]
 RIDGE = 1e-6  # of a variance, added to it: a matrix of float32 sums may else not be definite
 
 
@@ -67,6 +70,11 @@ class Diagonal:
 
     def parts(self, C: Mat) -> Sequence[Mat]:
         """Return what is factorized by itself: all of C."""
+        return [C]
+
+    def begin(self, C: Mat, first: Array) -> Sequence[Mat]:
+        """Give all components the first variances [columns]. Returns `parts` of C."""
+        C.set(np.tile(first[:, None], self.shape[1]))
         return [C]
 
     def factorize(self, parts: Sequence[Mat], P: Mat, logs: Mat, ridge: float) -> None:
@@ -119,6 +127,15 @@ class Full:
     def parts(self, C: Mat) -> Sequence[Mat]:
         """Return what is factorized by itself: the matrix of each component."""
         return [C[:, part].mat() for part in self.places]
+
+    def begin(self, C: Mat, first: Array) -> Sequence[Mat]:
+        """Give all components the first covariance [columns x columns]. Returns `parts` of C.
+
+        They are one matrix, which is factorized once.
+        """
+        C.set(np.tile(first, len(self.places)))
+        one = from_array(self.identity.cache, first.astype(np.float32), "the first covariance")
+        return [one] * len(self.places)
 
     def factorize(self, parts: Sequence[Mat], P: Mat, logs: Mat, ridge: float) -> None:
         """Set the factors of C + ridge, and the logarithms of their determinants [1 x k]."""

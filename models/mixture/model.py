@@ -42,7 +42,7 @@ from ..inputs import Block, Needs, Randomness, Shapes
 from ..kmeans.start import rows_to_draw_from
 from ..score import Score, Sum
 from .forms import Diagonal, form_of
-from .start import first_components
+from .start import blank_components, first_components
 
 HUGE = 1e30  # change before there were two passes
 
@@ -128,11 +128,13 @@ class GaussianMixture(Model):
         self.change = self.parameter("change", 1, 1, HUGE, saved=False)  # of it, in a pass
         if shapes.sample is not None:
             full = self.covariance == "full"
-            start = first_components(shapes.sample, k, rng.seed, full=full)
+            if self.cache.reserving:  # there is no memory for them yet
+                start = blank_components(d, k, full=full)
+            else:
+                start = first_components(shapes.sample, k, rng.seed, full=full)
             self.weights.set(start.weights[None])
             self.means.set(start.means.T)
-            self.covariances.set(np.tile(start.covariance.reshape(d, -1), k))
-            self.factorize(self.form.parts(self.covariances))
+            self.factorize(self.form.begin(self.covariances, start.covariance))
 
     def update(self, block: Block) -> None:
         """Add the block's rows to the sums of their components; online, move these."""

@@ -33,6 +33,12 @@ class Start(NamedTuple):
     covariance: Array
 
 
+def blank_components(columns: int, k: int, *, full: bool) -> Start:
+    """Return components of zeros, in the place of `first_components`."""
+    shape = (columns, columns) if full else (columns,)
+    return Start(np.zeros(k), np.zeros((k, columns)), np.zeros(shape))
+
+
 @one_thread
 def first_components(sample: Sample, k: int, seed: int, *, full: bool) -> Start:
     """Return the first k components.
