@@ -12,7 +12,7 @@ do the guards of a tape:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import partial
@@ -36,6 +36,24 @@ Numbers = Mapping[str, Any]
 """Numbers of a block that a program may read, by name."""
 
 
+class Same:
+    """Equals what is made of the same object, and keeps it alive."""
+
+    __slots__ = ("it",)
+
+    def __init__(self, it: Any) -> None:
+        """Wrap the object `it`."""
+        self.it = it
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both are of the same object."""
+        return type(other) is Same and other.it is self.it
+
+    def __hash__(self) -> int:
+        """Return the object's identity."""
+        return id(self.it)
+
+
 class Tape:
     """The steps of one run of a program.
 
@@ -43,13 +61,15 @@ class Tape:
     result: what the program returned; see `returns`.
     """
 
-    def __init__(self, cache: MatCache, now: Numbers) -> None:
+    def __init__(self, cache: MatCache, now: Numbers, planned: set[Hashable] | None = None) -> None:
         """Start an empty tape; `record` fills it.
 
         now: numbers of the present block.
+        planned: launches that need not be planned again; others are added. None: memory is not
+            being planned.
         """
         self.cache = cache
-        self.now = dict(now)
+        self.now, self._planned = dict(now), planned
         self.steps: list[Step] = []
         self.reads: dict[str, Any] = {}
         self.followed: list[tuple[Callable[[Numbers], Any], type]] = []
@@ -72,12 +92,16 @@ class Tape:
 
         found: called as `found(cache, *args)`.
         """
-        again = partial(found, self.cache, *args)
-        calls = self._calls(again)
         parts = tuple(map(self._part, args))
-        self.steps.append(
-            Step(what, parts, source_line(), again, calls if only_calls(found) else None)
-        )
+        again: Callable[[], None] = partial(found, self.cache, *args)
+        calls: list[Any] | None = None
+        if self._planned is None:
+            made = self._calls(again)
+            calls = made if only_calls(found) else None
+        elif (what, parts) not in self._planned:
+            again()
+            self._planned.add((what, parts))
+        self.steps.append(Step(what, parts, source_line(), again, calls))
 
     def _calls(self, function: Callable[[], None]) -> list[Any]:
         """Call a function, and return the calls of kernels that it made."""
@@ -205,7 +229,7 @@ class Tape:
             return None
         if is_dataclass(arg) and type(arg).__eq__ is not object.__eq__:
             return (type(arg), *(self._part(getattr(arg, field.name)) for field in fields(arg)))
-        return ("object", id(arg), arg)  # the last keeps it alive, so that its id is its own
+        return Same(arg)
 
     def end(self) -> None:
         """Note what the run has left behind."""

@@ -13,7 +13,7 @@ from ..containers.slots import allocate_bytes, put
 from . import launches as launches
 from .addresses import Call, address_of, compiled_for
 from .algebra.blas import UNLIMITED, matmul, one_thread
-from .compiling.ahead import Signatures, compile_all
+from .compiling.ahead import Signatures, compile_all, want
 from .compiling.compiled import Kernel, type_of
 from .executor import RUNNERS, compile_runners, joined
 from .kernels import products as cpu_kernels
@@ -105,7 +105,7 @@ class CPU:
 
     def expect(self, kernel: Kernel, *args: Any) -> None:
         """Note that `kernel` will be called with arguments of these types."""
-        self._noting.setdefault(kernel, {})[tuple(map(type_of, args))] = None
+        want(self._noting, kernel, tuple(map(type_of, args)))
 
     def address(self, kernel: Kernel, *args: Any) -> int:
         """Return where the code of a kernel for arguments of these types is; others may call it.
@@ -133,7 +133,7 @@ class CPU:
         Of several threads also what runs recorded calls, side by side with the others.
         """
         for kernel, types in RUNNERS if self.threads > 1 else ():
-            self._awaited.setdefault(kernel, {})[types] = None
+            want(self._awaited, kernel, types)
         compile_all(self._awaited, self.threads)
         self._awaited.clear()
         self.planning = False
@@ -150,7 +150,7 @@ class CPU:
         """
         wanted: Signatures = self._awaited if self.planning else {}
         for kernel, *args in calls:
-            wanted.setdefault(kernel, {})[tuple(map(type_of, args))] = None
+            want(wanted, kernel, tuple(map(type_of, args)))
         if not self.planning:
             compile_all(wanted, self.threads)
 

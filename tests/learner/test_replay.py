@@ -133,6 +133,30 @@ def test_all_blocks_but_the_first_of_each_kind_are_replayed() -> None:
     assert replayed(learner) == 4 * 7 - 1 - 1
 
 
+class Rehearsed(Means):
+    """Counts how often `update` runs while memory is planned."""
+
+    times: ClassVar[int] = 0
+
+    def update(self, block: bl.Block) -> None:
+        type(self).times += self.cache.reserving
+        super().update(block)
+
+
+class RehearsedAfterEnds(Rehearsed):
+    """Does something at the end of a pass."""
+
+    def end_pass(self) -> None:
+        self.mean <<= self.mean * 0.5
+
+
+@pytest.mark.parametrize(("kind", "times"), [(Rehearsed, 2), (RehearsedAfterEnds, 3)])
+def test_an_update_is_planned_again_after_ends_that_do_something(kind: Any, times: int) -> None:
+    kind.times = 0
+    bl.Learner(kind(), data(), block_rows=ROWS, threads=1, verbose=False).fit()
+    assert kind.times == times + 1  # once as a block that is not full
+
+
 class NotAsPlanned(Means):
     """Launches something in blocks that it did not launch while memory was planned."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -206,3 +207,17 @@ def test_programs_of_expressions_are_those_of_other_caches() -> None:
             x <<= 2.0 * x + 1.0
             found.append([p for key, p in cache.programs.items() if key[0] == "dense"])
     assert found[0] and all(one is other for one, other in zip(*found, strict=True))
+
+
+def test_a_launch_is_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    with MatCache(threads=1, reserving=True) as cache:
+        x, planned = named(cache, "x", (4, 3)), set[Any]()
+        noted: list[Any] = []
+        monkeypatch.setattr(cache.backend, "expect", lambda *call: noted.append(call))
+        steps = []
+        for _ in range(2):
+            tape = Tape(cache, {}, planned)
+            with record(tape, runs=False):
+                x <<= x + 1.0
+            steps.append(len(tape.steps))
+        assert len(noted) == 1 and steps == [1, 1]

@@ -21,7 +21,7 @@ from .block_input import Use
 from .paged_tables import of_rows, tables_of
 
 if TYPE_CHECKING:
-    from blocklearn.models import Model
+    from blocklearn.models import Block, Model
 
     from .program import Program
     from .replica import Replica
@@ -65,12 +65,18 @@ def _plan_pass(program: Program) -> None:
     for intake in program.trained:
         runs, before = (Recording(), Recording()), versions(program.optimizer)
         for run in runs:
-            program.rehearse(intake.blank(program.key), record=run)
+            _plan_update(program, intake.blank(program.key), run)
         check_repeats(program.model, *runs)
         check_step(program.model, program.optimizer, before)
     program.end_pass()
     _note_tables(program)
     _note(program, "train")
+
+
+def _plan_update(program: Program, block: Block, record: Recording | None = None) -> None:
+    program.rehearse(block, record)
+    updates = program.model.updates.items()
+    program.whole |= {name for name, update in updates if not of_rows(update)}
 
 
 @contextmanager
@@ -115,13 +121,13 @@ def _plan_predictions(program: Program) -> None:
 
 
 def _plan_phases(program: Program) -> None:
-    """Plan the updates of each phase again: a first step may leave work for the next."""
+    """Plan the updates of each phase again: the end of a pass may leave work for the next."""
     for phase, start in enumerate(program.model.phases()):
+        if not (phase or program.ends_change):
+            continue
         with program.cache.backend.later() if phase else nullcontext():
             for intake in program.trained:
-                program.rehearse(intake.blank(program.key, start, phase))
-                updates = program.model.updates.items()
-                program.whole |= {name for name, update in updates if not of_rows(update)}
+                _plan_update(program, intake.blank(program.key, start, phase))
         _note(program, "train", phase)
     check_updates(program.model, program.optimizer, program.filled)
 

@@ -60,6 +60,8 @@ class Program:
     row_tables: states of rows that are read as tables.
     filled: whether an update had work for the optimizer.
     whole: names of updates that change all rows of a parameter in some phase.
+    ends_change: whether the end of a pass may change what the next update does, as far as known
+        from memory being planned.
     reads: numbers of blocks that methods read, and not as formulas, while memory was planned.
     noted: the shapes, as the model gets them.
     blocks: shapes of the blocks of each side that were planned.
@@ -91,7 +93,7 @@ class Program:
         self.lent = LentTables(lent if device == "cpu" else {}, shapes.columns)
         backend = make_backend(device, execution.threads_each, index)
         self.cache = MatCache(backend=backend, reserving=True)
-        self.complete, self.filled = True, False
+        self.complete, self.filled, self.ends_change = True, False, False
         self.intakes = [
             Intake(self.cache, shape, side, shapes.whole_rows) for side, shape in enumerate(blocks)
         ]

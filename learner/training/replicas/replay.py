@@ -53,7 +53,8 @@ class Takes:
     """The recordings of one kind of program."""
 
     def __init__(self) -> None:
-        """Start without any."""
+        """Start without any. `planned` are launches on shapes: see `Tape`."""
+        self.planned: set[Hashable] = set()
         self._takes: list[Take] = []  # those first that use most results of earlier blocks
         self._expected: Take | None = None  # what the present block should do
         self._in_vain = 0  # interpreted blocks in a row
@@ -178,10 +179,11 @@ class Replays:
 
         now, kind, program: see `result`.
         """
-        tape = Tape(self._cache, now)
+        takes = self._kinds[kind]
+        tape = Tape(self._cache, now, takes.planned)
         with record(tape, runs=False):
             program(tape)
-        self._kinds[kind].rehearse(tape)
+        takes.rehearse(tape)
         return tape
 
     def _interpret(

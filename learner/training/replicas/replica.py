@@ -374,12 +374,14 @@ class Replica(Program):
 
     def _end(self, end: Callable[[], None], name: str, form: Hashable | None = ()) -> None:
         """Run a program that ends a pass. form: what it launches depends on; None: unknown."""
-        if form is not None and self.cache.reserving and self._rehearses:
-            self.endings.rehearse({}, (name, form), lambda _: end())
-        elif form is None or not self._records:
-            end()
-        else:
+        if form is not None and self._records:
             self.endings.result({}, (name, form), lambda _: end(), name=name)
+        elif form is not None and self._rehearses and self.cache.reserving:
+            tape = self.endings.rehearse({}, (name, form), lambda _: end())
+            self.ends_change = self.ends_change or bool(tape.steps or tape.refused)
+        else:
+            end()
+            self.ends_change = True
 
     def score_of(self, host: HostBlock) -> Score:
         """Return the model's score of the block in `host`. Read it before the next block."""

@@ -41,8 +41,15 @@ OWN = "blocklearn-"  # names of this package's threads, which hold no lock that 
 STRANGERS = "mpi4py.MPI", "ray"  # modules whose processes must not fork
 log = logging.getLogger("blocklearn.compile")
 
-Signatures = dict[Any, dict[tuple[Any, ...], None]]  # types of arguments in order, by kernel
+Signatures = dict[Any, dict[tuple[int, ...], tuple[Any, ...]]]
+"""Types of arguments in order, by kernel and by the ids of the types, whose hashes take long."""
+
 Job = tuple[Any, tuple[Any, ...]]  # a kernel, types of its arguments
+
+
+def want(wanted: Signatures, kernel: Any, types: tuple[Any, ...]) -> None:
+    """Add a kernel for arguments of these types."""
+    wanted.setdefault(kernel, {})[tuple(map(id, types))] = types
 
 
 def compile_all(wanted: Signatures, processes: int = 1) -> None:
@@ -51,7 +58,7 @@ def compile_all(wanted: Signatures, processes: int = 1) -> None:
     processes: how many may compile at once.
     """
     begun = time.perf_counter()
-    jobs = [(kernel, types) for kernel in wanted for types in wanted[kernel]]
+    jobs = [(kernel, types) for kernel in wanted for types in wanted[kernel].values()]
     jobs = [(kernel, types) for kernel, types in jobs if types not in kernel.overloads]
     if processes > 1 and _may_fork():
         missing = [job for job in jobs if not (is_kept(*job) or has_template(*job))]
