@@ -47,6 +47,10 @@ def no_learner(monkeypatch: Any) -> None:
     monkeypatch.setattr(LearnerEstimator, "_learner", refuse)
 
 
+def problem_of(estimator: Any, X: Any, y: Any, weights: Any = None) -> NewtonProblem:
+    return NewtonProblem.of(estimator._model(), None, X, y, weights)
+
+
 ALPHA = 0.01
 
 
@@ -199,9 +203,9 @@ def test_sparse_rows_of_few_columns_are_solved_as_dense_ones(loss: str) -> None:
             found = bl.GLMClassifier(loss).fit(rows, y, sample_weight=weights)
             np.testing.assert_array_equal(found.coef_, wanted.coef_)
             np.testing.assert_array_equal(found.intercept_, wanted.intercept_)
-    assert not isinstance(NewtonProblem.of(bl.GLMRegressor(), sparse, many[:, 0]).X, sp.sparray)
+    assert not isinstance(problem_of(bl.GLMRegressor(), sparse, many[:, 0]).X, sp.sparray)
     penalised = bl.GLMRegressor(l1_ratio=1.0)  # whose coordinate descent skips zeros
-    assert isinstance(NewtonProblem.of(penalised, sparse, many[:, 0]).X, sp.sparray)
+    assert isinstance(problem_of(penalised, sparse, many[:, 0]).X, sp.sparray)
 
 
 @pytest.mark.usefixtures("no_learner")
@@ -236,8 +240,8 @@ def test_sparse_rows_of_very_unequal_weights_are_solved_in_few_passes(loss: Any)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
         found = bl.GLMRegressor(loss, **how, max_iter=25).fit(sparse, y, weights)
-    assert NewtonProblem.of(found, sparse, y, weights).wide
-    assert NewtonProblem.of(found, sparse, y, np.ones(60)).wide == (loss != "squared_error")
+    assert problem_of(found, sparse, y, weights).wide
+    assert problem_of(found, sparse, y, np.ones(60)).wide == (loss != "squared_error")
     np.testing.assert_allclose(found.coef_, wanted.coef_, atol=1e-4 * abs(wanted.coef_).max())
     assert found.fit(sparse, y, np.zeros(60) + (np.arange(60) < 2)).n_iter_ <= 25
 
@@ -251,7 +255,7 @@ def test_few_sparse_rows_are_square_ones_where_products_with_x_would_be_many(
 ) -> None:
     X, y = sp.eye_array(401, 400, format="csr"), np.arange(1, 402)
     for rows in 40, 125, 126, 400, 401:
-        wide = NewtonProblem.of(bl.GLMRegressor(loss), X[:rows], y[:rows]).wide
+        wide = problem_of(bl.GLMRegressor(loss), X[:rows], y[:rows]).wide
         assert wide == (rows <= most), rows
 
 
@@ -293,7 +297,7 @@ def test_auto_takes_a_hessian_where_it_is_worth_its_time(
 ) -> None:
     X = np.broadcast_to(np.float32(1.0), (rows, columns))
     y = np.broadcast_to(np.float32(1.0), rows)
-    found = NewtonProblem.of(bl.GLMRegressor(), X, y)
+    found = problem_of(bl.GLMRegressor(), X, y)
     assert (found.suits, found.diagonal) == (suits, diagonal)
 
 
@@ -311,9 +315,9 @@ def test_auto_takes_a_hessian_where_it_is_worth_its_time(
 def test_a_hinge_of_dense_rows_that_is_too_large_for_newton_has_dual_ascent(
     rows: int, columns: int, labels: int, ascends: bool
 ) -> None:
-    X = np.broadcast_to(np.float32(1.0), (rows, columns))
-    assert may_ascend(bl.GLMClassifier("hinge"), X, labels) == ascends
-    assert not may_ascend(bl.GLMClassifier(), X, labels)
+    X, Y = (np.broadcast_to(np.float32(1.0), (rows, each)) for each in (columns, labels))
+    assert may_ascend("hinge", "cpu", X, Y) == ascends
+    assert not may_ascend("log_loss", "cpu", X, Y)
 
 
 @pytest.mark.parametrize(("labels", "ascends"), [(1, False), (300, True)])
@@ -321,8 +325,8 @@ def test_a_hinge_of_dense_rows_that_is_too_large_for_newton_has_dual_ascent(
 def test_sparse_rows_of_few_columns_have_dual_ascent_where_labels_are_many(
     loss: str, labels: int, ascends: bool
 ) -> None:
-    rows = sp.eye_array(100_000, 50, format="csr")
-    assert may_ascend(bl.GLMClassifier(loss), rows, labels) == ascends
+    rows, Y = sp.eye_array(100_000, 50, format="csr"), np.broadcast_to(0.0, (100_000, labels))
+    assert may_ascend(loss, "cpu", rows, Y) == ascends
 
 
 @pytest.mark.parametrize(("share", "suits"), [(90.0, True), (110.0, False)])

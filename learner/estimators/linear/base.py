@@ -5,140 +5,55 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 
 from blocklearn import optimizers
 from blocklearn.matcache import resolve
-from blocklearn.models import GLM, Model, Shapes
-from blocklearn.models.glm.links import KINKED, LinkName
+from blocklearn.models import Model, Shapes
+from blocklearn.models.glm.links import KINKED
 from blocklearn.optimizers import Optimizer
 
 from ...training.inputs.texts import refuse_texts
-from ..base import MOST, Array, LearnerEstimator, Tensors, in_chunks, rows_of
+from ...training.states.state import State
+from ..base import MOST, in_chunks, rows_of
 from ..constraints import AMOUNT, ANYTHING, FRACTION, Rule, check_parameters
-from ..dense_scores import dense_scores
-from ..parameters import LinearParameters, configured, tolerance_of, whole
-from ..parts import threads_for
+from ..parameters import tolerance_of, whole
 from ..row_weights import with_weights
 from ..scikit import CALLER, ConvergenceWarning, check_is_fitted
-from ..sparse_scores import sparse_scores
 from ..validation import validated
-from .dual import DualProblem, by_dual
+from .dual import DualProblem, may_ascend
 from .gaps import check_count, refuse_gaps
-from .newton import by_newton
+from .newton import NewtonProblem
+from .passes import Fit, by_passes
+from .predictor import LinearPredictor
 from .rounding import warn_of_rounding
 from .seen import Seen
 from .units import IN_UNITS_OF_Y, Units, largest_of, unusual, usable
-
-if TYPE_CHECKING:
-    from blocklearn.mixins import Mixin
-
-    from ...learner import Learner
 
 CARRIED = 4096  # rows of a block, where steps are by single rows or by pass
 GRADIENTS = ("sgd", "adagrad", "rmsprop", "adam", "ftrl", "conjugate-gradient", "lbfgs")
 """Optimizers that take gradients, and that a name is enough for."""
 
 
-class LinearEstimator(LinearParameters, LearnerEstimator):
-    """Estimator with `coef_` and `intercept_`."""
+class LinearEstimator(LinearPredictor):
+    """A linear predictor with the solvers that fit it."""
 
-    loss: str
-    alpha: float | None
     SOLVERS: ClassVar[Sequence[str]] = ("dual", "newton", *GRADIENTS)
     _rules: ClassVar[Mapping[str, Rule]] = {"alpha": AMOUNT, "tol": FRACTION, "solver": ANYTHING}
-    _kind: ClassVar[type[GLM]] = GLM
-    _names: ClassVar[dict[str, str]] = {"intercept": "fit_intercept"}  # of fields: their parameters
-    _units: Units | None = None
-    _linear: ClassVar[bool] = True  # whether scores are linear in the features
-    _derived: ClassVar[dict[str, str]] = {"l1": "alpha", "l2": "alpha", "shape": "shape"}
     _seen: Seen | None = None  # the rows of a fit by full passes, and of `partial_fit` since
     _pace: float | None = None  # share of AdaGrad's rate, by the first rows that tell it
-    _own_alpha: float = 1e-4  # where alpha is None
 
     @property
     def _auto(self) -> bool:
         """Whether the solver is chosen from the loss and the data."""
-        return isinstance(self.solver, str) and self.solver == "auto"
+        return self._named("auto")
 
-    @abstractmethod
-    def _links(self) -> Mapping[str, LinkName]:
-        """Return the link of each loss."""
-
-    def _model(self, output: Literal["mean", "score"] = "score", **labels: Any) -> GLM:
-        alpha, share = self._checked_alpha(), float(self.l1_ratio)
-        l2 = 0.0 if self._terms() else alpha * (1.0 - share)
-        labels |= {"l1": alpha * share, "l2": l2}
-        labels |= {"link": self._links()[self.loss], "output": output}
-        return configured(self, self._kind, self._names, **labels)
-
-    def _checked_alpha(self) -> float:
-        """Return the weight of the penalty."""
-        return self._own_alpha if self.alpha is None else float(self.alpha)
-
-    def _learned(self, tensors: Tensors) -> dict[str, Any]:
-        return self._found(tensors("W"), tensors("intercept").ravel(), self._units)
-
-    def _found(self, W: Array, b: Array, units: Units | None) -> dict[str, Any]:
-        """Return the learned attributes, made from weights [features x targets] in some units."""
-        if units is not None:
-            W, b = units.original(W, b)
-        return {"coef_": W.T, "intercept_": b}
-
-    def _tensors(self, rows: int) -> dict[str, Array]:
-        W, b = np.atleast_2d(self.coef_).T, np.ravel(self.intercept_)
-        if self._units is not None:
-            W, b = self._units.inside(W, b)
-        W = np.ascontiguousarray(W, np.float32)
-        return {"W": W, "intercept": np.array(b, np.float32).reshape(1, -1)}
-
-    def _predictor(self, block_rows: int, model: Any) -> Learner:
-        learner = super()._predictor(block_rows, model)
-        learner.data.targets = int(np.size(self.intercept_))
-        return learner
-
-    def _predictions(self, X: Any, model: Any = None, *, side: int = 0) -> Array:
-        scores = model is None or model.output == "score"
-        plain = self._linear and scores and resolve(self.device) == "cpu"
-        found = self._scores(X) if plain else None
-        return super()._predictions(X, model, side=side) if found is None else found
-
-    def _scores(self, X: Any) -> Array | None:
-        """Return X @ W + b without a learner; None: X has to be read by one."""
-        W, b = self._tensors(1).values()
-        if sp.issparse(X):
-            return sparse_scores(X, W, b, threads_for(X.nnz, self.n_jobs))
-        return dense_scores(X, W, b, threads_for(X.size, self.n_jobs))
-
-    def to_learner(self) -> Learner:
-        """Return a learner that predicts means of targets (probabilities)."""
-        learner = super().to_learner()
-        learner.model.output = "mean"
-        return learner
-
-    def plot_weights(
-        self,
-        num_features: int = 8,
-        *,
-        feature_names: Sequence[str] | None = None,
-        path: str | Path | None = None,
-    ) -> Any:
-        """Draw the largest weights of each target or class, with signs; return the figure.
-
-        num_features: bars for each target, at most. Of more than 12 targets, the first are drawn.
-        feature_names: None: `feature_names_in_`, else numbers.
-        path: file to write, such as weights.png. Raises ImportError without Matplotlib, of the
-        extra `plots`.
-        """
-        from ...showing.plots import bar_charts
-        from .weight_charts import largest_weights
-
-        check_is_fitted(self)
-        return bar_charts(largest_weights(self, num_features, feature_names), path)
+    def _named(self, solver: str) -> bool:
+        """Return whether this is the name of the solver."""
+        return isinstance(self.solver, str) and self.solver == solver
 
     # ------------------------------------------------------------- solvers
 
@@ -176,16 +91,13 @@ class LinearEstimator(LinearParameters, LearnerEstimator):
         """Fit the targets Y, which are y in the form that a model learns."""
         told = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
         data = with_weights(X, Y, sample_weight)
-        found = by_dual(self, data, told) if self._linear else None
-        ends = self.loss not in KINKED
-        if found is None and self._linear and usable(data):
-            found = by_newton(self, data, told)
-            ends |= found is not None  # also at kinks
-        optimizer = None if found is not None else self._solver(passes=True)
-        full_pass = found is not None or (optimizer is not None and optimizer.steps_by_pass)
-        if found is not None:
-            self._seen, converged = found
+        optimizer, fit = None, self._in_memory(data) if self._linear else None
+        if fit is not None:
+            by_passes(self, fit, self.tol, told, lambda one: self._found(one.W, one.b, fit.units))
+            self._seen, short = fit.seen(), fit.ends and not fit.solver.converged
         else:
+            optimizer = self._solver(passes=True)
+            full_pass = optimizer is not None and optimizer.steps_by_pass
             try:
                 self._units = self._units_of(data, optimizer)
                 if optimizer is None:
@@ -193,15 +105,15 @@ class LinearEstimator(LinearParameters, LearnerEstimator):
                 self._fit(self._in_units(data), told, optimizer)
             finally:
                 self._units = None
-            self._seen, converged = Seen.of(*data) if full_pass and self._linear else None, False
-        stopped = self.n_iter_ < whole(self, "max_iter")  # by a callback, if not converged
+            self._seen = Seen.of(*data) if full_pass and self._linear else None
+            short = full_pass and self.loss not in KINKED
         why = None
         if self.loss in KINKED and isinstance(optimizer, optimizers.ConjugateGradient):
             why = (
                 f"conjugate gradients stop at kinks of loss={self.loss!r}, perhaps far above the "
                 'optimum; use solver="lbfgs".'
             )
-        elif full_pass and ends and not (converged or stopped):
+        elif short and self.n_iter_ >= whole(self, "max_iter"):  # no callback has stopped it
             why = (
                 f"not converged after max_iter={self.max_iter} passes; raise it, or scale the "
                 "features, or raise alpha."
@@ -211,17 +123,72 @@ class LinearEstimator(LinearParameters, LearnerEstimator):
             warnings.warn(text, ConvergenceWarning, stacklevel=CALLER + 1)
         return self
 
+    def _in_memory(self, data: Any) -> Fit | None:
+        """Return a fit that needs no learner, if `solver` names one, or one suits the data."""
+        hinge, weights = self.loss == "hinge", self._class_weights
+        if self._named("dual") or (self._auto and may_ascend(self.loss, self.device, *data[:2])):
+            self._model()  # checks the parameters
+            dual, given = self._dual_problem(*data), (self.l1_ratio, weights, self.device)
+            why = "does not take this loss" if dual is None else dual.obstacle(*given)
+            self._refuse("dual", why, "adagrad" if hinge else "lbfgs")
+            if dual is not None and why is None and (not self._auto or dual.suits):
+                return dual.fit(data, self.fit_intercept)
+        if (self._named("newton") or self._auto) and usable(data):
+            newton = NewtonProblem.of(self._model(), weights, *data)
+            why = newton.obstacle(self.device)
+            self._refuse("newton", why, "adagrad" if hinge or newton.l1 else "lbfgs")
+            if why is None and (not self._auto or newton.suits):
+                return newton.fit(self.fit_intercept)
+        return None
+
+    def _refuse(self, solver: str, why: str | None, other: str) -> None:
+        """Raise ValueError if this solver is named; `why` tells what it cannot do, or is None."""
+        if why is not None and self._named(solver):
+            name = type(self).__name__
+            raise ValueError(f'{name}: solver="{solver}" {why}. Use solver="{other}".')
+
     def _go_on(self, data: Any, optimizer: Optimizer | None = None, of_rows: Any = None) -> Self:
-        check_count(self, data[1])
+        if self._has_begun():
+            check_count(self, data[1], np.size(self.intercept_))
         seen, own = self._seen, optimizer is None
         if seen is not None and own and usable(data) and not self._checked_alpha() * self.l1_ratio:
-            from .refining import refine  # imports L-BFGS, which fits in memory do not need
-
-            self._seen = refine(self, seen, data)
+            self._refine(seen, data)
             return self
         super()._go_on(data, optimizer, of_rows)
         self._seen = None if seen is None else seen.merged(Seen.of(*data))
         return self
+
+    def _refine(self, seen: Seen, data: Any) -> None:
+        """Move the coefficients to suit `data`, too. seen: what is known of earlier rows."""
+        from .refining import LEAST_PASSES, Anchored, anchors_of, bends_of  # imports L-BFGS
+
+        X, Y = data[:2]
+        self._model()  # checks the parameters
+        new = Seen.of(*data)
+        both = seen.merged(new)
+        units = both.units(
+            centred=self.fit_intercept and not sp.issparse(X),
+            of_targets=self.loss in IN_UNITS_OF_Y and not sp.issparse(Y),
+        )
+        W, _ = units.inside(np.atleast_2d(self.coef_).T, np.ravel(self.intercept_))
+        shape, weights = getattr(self, "shape", None), self._class_weights
+        bends = bends_of(self.loss, shape, W, seen.targets, units, weights)
+        anchors = anchors_of(seen, new, units, bends)
+        position, rows = self._stream.position, self.n_samples_seen_
+        self._units = units
+        try:
+            optimizer = Anchored(tolerance=tolerance_of(self), anchors=anchors)
+            passes = max(whole(self, "max_iter"), LEAST_PASSES)
+            learner = self._learner(self._in_units(data), passes=passes, optimizer=optimizer)
+            learner.restore(State(self._tensors(rows_of(data)), {}))
+            self._train(learner)
+        finally:
+            self._units = None
+        more = {"pass": 1, "rows": rows_of(data), "seconds": self._stream.position["seconds"]}
+        counted = {name: position[name] + number for name, number in more.items()}
+        self._keep_stream(State({}, self._stream.position | counted))
+        self.n_iter_, self.n_samples_seen_ = counted["pass"], rows + rows_of(data)
+        self._seen = both
 
     def _units_of(self, data: Any, optimizer: Optimizer | None) -> Units | None:
         """Return the units to solve in; None: those of the data."""
@@ -241,16 +208,9 @@ class LinearEstimator(LinearParameters, LearnerEstimator):
         X, Y, *weights = data
         return (self._units.columns(X), self._units.targets(Y), *weights)
 
-    def _terms(self) -> Sequence[Mixin]:
-        """Return the penalty on weights in the units of the data, where `fit` solves in others."""
-        alpha = self._checked_alpha()
-        if self._units is None or not alpha:
-            return ()
-        return [self._units.penalty(alpha, 1 if self.loss == "quantile" else 2)]
-
+    @abstractmethod
     def _dual_problem(self, X: Any, Y: Any, weights: Any = None) -> DualProblem | None:
         """Return the problem as dual ascent takes it; None: the loss has no dual for it."""
-        return None
 
     def _block_rows(self, data: Any, model: Model, optimizer: Optimizer | None) -> int:
         """Return the number of rows in a training block.

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from blocklearn.matcache import resolve
 from blocklearn.models import glm
-from blocklearn.models.glm.links import HINGES
+from blocklearn.models.glm.links import HINGES, KINKED
 from blocklearn.models.glm.solvers.dual_problem import NUMBERS, Link, Problem
 
 from .hessians import better_dense, keeps_scores, worth_hessian
-from .passes import by_passes
+from .passes import Fit
 from .seen import Seen
 from .units import Units
-
-if TYPE_CHECKING:
-    from .base import LinearEstimator
 
 FEW_ROWS = 1000  # of fewer, "auto" has a solver that no order of rows changes, but for the hinge
 SLOW = 25.0  # mean of x_i'x_i / (4 l2 n); beyond, Newton's method is as fast, and nearer
@@ -47,14 +44,16 @@ class DualProblem(Problem):
         Y = Y[:, None] if Y.ndim == 1 else Y
         return cls(X, Y, np.asarray(weights, np.float32), l2, link, **more)
 
-    def obstacle(self, estimator: LinearEstimator) -> str | None:
+    def obstacle(
+        self, l1_ratio: float, class_weights: Sequence[float] | None, device: str
+    ) -> str | None:
         """Return why dual ascent cannot solve the problem; None: it can."""
         by_column = self.link in HINGES and self.Y.shape[1] > 1
-        if by_column and getattr(estimator, "_class_weights", None) is not None:
+        if by_column and class_weights is not None:
             return "takes class_weight of two classes only, where the loss is a hinge"
-        if estimator.l1_ratio or not self.l2 > 0.0:
+        if l1_ratio or not self.l2 > 0.0:
             return "needs an L2 penalty alone (alpha > 0, l1_ratio=0)"
-        if resolve(estimator.device) != "cpu":
+        if resolve(device) != "cpu":
             return 'runs on device="cpu"'
         if not (np.isfinite(self._squares) or np.isfinite(self.X.data).all()):
             return "takes X of float32, and X has larger values"
@@ -90,16 +89,22 @@ class DualProblem(Problem):
         counts = np.bincount(self.X.indices, minlength=1)
         return bool(counts.max() * self.X.shape[1] <= EVEN * self.X.nnz)
 
+    def fit(self, data: Any, intercept: bool) -> Fit:
+        """Return a fit at its start. data: (X, Y) or (X, Y, weights), as the estimator has them."""
+        found = glm.DualSolver(self, intercept=intercept)
+        ends = self.link not in KINKED
+        return Fit(found, found.passes, lambda: Seen.of(*data), ends=ends, units=self.units)
 
-def may_ascend(estimator: LinearEstimator, X: Any, targets: int) -> bool:
+
+def may_ascend(loss: str, device: str, X: Any, Y: Any) -> bool:
     """Return whether "auto" considers dual ascent: on the CPU, X sparse, of enough rows.
 
     Not where X is as good as dense, and a solver with a Hessian has memory for all targets. Hinges
     have no other solver in memory but interior points, which take a Hessian for each target and
     pass. There X may be dense, and rows may be few.
     """
-    rows, columns = X.shape
-    hinge = estimator.loss == "hinge"
+    (rows, columns), targets = X.shape, 1 if Y.ndim == 1 else Y.shape[1]
+    hinge = loss == "hinge"
     few = not hinge or targets <= FEW_HINGES
     kept = few and keeps_scores(rows * columns, rows, targets)
     if sp.issparse(X):
@@ -107,34 +112,4 @@ def may_ascend(estimator: LinearEstimator, X: Any, targets: int) -> bool:
     else:
         solved = worth_hessian(max(X.shape), min(X.shape)) and kept
         suits = hinge and not solved and 8 * X.size <= MOST_BYTES
-    return bool(estimator._auto and suits and resolve(estimator.device) == "cpu")
-
-
-def by_dual(
-    estimator: LinearEstimator, data: Any, told: dict[str, Any]
-) -> tuple[Seen, bool] | None:
-    """Fit the estimator, if dual ascent is what its solver says, or what suits the data.
-
-    data: (X, Y) or (X, Y, weights), already checked. told: what callbacks receive: X, y, metadata.
-
-    Returns what is known of the rows, and whether the fit has converged; None: there was no fit.
-    """
-    named = isinstance(estimator.solver, str) and estimator.solver == "dual"
-    X, Y = data[:2]
-    if not named and not may_ascend(estimator, X, 1 if Y.ndim == 1 else Y.shape[1]):
-        return None
-    estimator._model()  # checks the parameters
-    problem = estimator._dual_problem(*data)
-    why = "does not take this loss" if problem is None else problem.obstacle(estimator)
-    if named and why is not None:
-        other = "adagrad" if estimator.loss == "hinge" else "lbfgs"
-        raise ValueError(f'{type(estimator).__name__}: solver="dual" {why}. Use solver="{other}".')
-    if problem is None or why is not None or not (named or problem.suits):
-        return None
-    found = glm.DualSolver(problem, intercept=estimator.fit_intercept)
-
-    def passes(most: int, seed: int, threads: int) -> Iterator[int]:
-        return found.passes(most, estimator.tol, seed, threads)
-
-    by_passes(estimator, found, passes, told, units=problem.units)
-    return Seen.of(*data), found.converged
+    return bool(suits and resolve(device) == "cpu")

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..base import Array
-
-if TYPE_CHECKING:
-    from .base import LinearEstimator
 
 
 def refuse_gaps(y: Any) -> None:
@@ -48,10 +45,9 @@ def absent(values: Array) -> Array:
     return np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, np.bool_)
 
 
-def check_count(estimator: LinearEstimator, Y: Any) -> None:
-    """Raise ValueError if Y [n] or [n x targets] has another number of targets than before."""
+def check_count(estimator: object, Y: Any, known: int) -> None:
+    """Raise ValueError if Y [n] or [n x targets] has another number of targets than is known."""
     count = 1 if Y.ndim == 1 else Y.shape[1]
-    known = np.size(estimator.intercept_) if estimator._has_begun() else count
     if count != known:
         raise ValueError(
             f"{type(estimator).__name__}: y has {count} targets, but had {known} before: "

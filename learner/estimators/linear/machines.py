@@ -53,9 +53,6 @@ class Machine(LinearEstimator):
             return BlockSize(STEPS).of(rows_of(data))
         return super()._block_rows(data, model, optimizer)
 
-    def _dual_problem(self, X: Any, Y: Any, weights: Any = None) -> None:
-        return None  # the dual of a GLM has no pairs
-
     def _units_of(self, data: Any, optimizer: Optimizer | None) -> Units | None:
         """Return units of the targets alone: products of features have no centre."""
         if self.loss not in IN_UNITS_OF_Y or sp.issparse(data[1]) or not usable(data):

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
 from blocklearn.matcache import resolve
-from blocklearn.models import Shapes
+from blocklearn.models import GLM, Shapes
 from blocklearn.models.glm.links import HINGES, KINKED
 from blocklearn.models.glm.solvers.interior import InteriorSolver
 from blocklearn.models.glm.solvers.newton import BYTES, NewtonSolver
@@ -38,11 +38,8 @@ from .hessians import (
     worth_row_products,
 )
 from .moments import Moments
-from .passes import by_passes
+from .passes import Fit
 from .seen import Seen
-
-if TYPE_CHECKING:
-    from .base import LinearEstimator
 
 MOST_PAIRS = 2**30  # bytes of what a solver keeps for the columns of W
 
@@ -70,15 +67,19 @@ class NewtonProblem:
     loss: Loss
 
     @classmethod
-    def of(cls, estimator: LinearEstimator, X: Any, Y: Any, weights: Any = None) -> NewtonProblem:
-        """Return the problem of an estimator. X, Y, weights: as a learner takes them."""
+    def of(
+        cls, model: GLM, factors: Sequence[float] | None, X: Any, Y: Any, weights: Any = None
+    ) -> NewtonProblem:
+        """Return the problem of a model.
+
+        factors: weights of classes. X, Y, weights: as a learner takes them.
+        """
         Y = sp.csr_array(Y) if sp.issparse(Y) else Y[:, None] if Y.ndim == 1 else Y
         rows, columns = X.shape
         shapes = Shapes(rows, columns, rows, Y.shape[1], dense=not sp.issparse(X))
-        fit = estimator._model().resolve(shapes)[0]  # checks the parameters
+        fit = model.resolve(shapes)[0]
         own = None if weights is None else in_float64(rows, weights)
-        factors, share = getattr(estimator, "_class_weights", None), 1.0
-        weights = own
+        weights, share = own, 1.0
         if factors is not None:
             each = in_float64(rows, own)
             weights = times_class_weights(each, Y, factors)
@@ -88,7 +89,7 @@ class NewtonProblem:
             X = dense(X)
         return cls(X, Y, own, weights, l1, l2, Loss(fit.link, fit.shape or 0.0))
 
-    def obstacle(self, estimator: LinearEstimator) -> str | None:
+    def obstacle(self, device: str) -> str | None:
         """Return why Newton's method cannot solve the problem; None: it can."""
         if self.kinked and self.diagonal:
             few = "fewer rows or columns than these"
@@ -97,12 +98,12 @@ class NewtonProblem:
                     f"dense rows, of few sparse ones, or of sparse ones of at most {FEW_COLUMNS} "
                     f"columns and {MOST_COPIED >> 20} MiB as dense ones"
                 )
-            return f"takes loss={estimator.loss!r} of {few}"
+            return f"takes loss={self.loss.link!r} of {few}"
         if self.loss.link in HINGES and self.weights is not self.own and self.Y.shape[1] > 1:
             return "takes class_weight of two classes only, where the loss is a hinge"
         if self.weights is not None and not self.weights.any():
             return "needs rows whose weights and class_weight are not 0"
-        if resolve(estimator.device) != "cpu":
+        if resolve(device) != "cpu":
             return 'runs on device="cpu"'
         return None
 
@@ -169,6 +170,15 @@ class NewtonProblem:
         how = partial(NewtonSolver, l2=self.l2, intercept=intercept, diagonal=True)
         return TriedSolver(how(sums, products=products), last)
 
+    def fit(self, intercept: bool) -> Fit:
+        """Return a fit at its start."""
+        found = self.solver(intercept)
+
+        def passes(most: int, tolerance: float, seed: int, threads: int) -> Iterator[int]:
+            return found.passes(most, tolerance, threads)
+
+        return Fit(found, passes, partial(self.seen, found))
+
     def seen(self, found: Solver) -> Seen:
         """Return what `partial_fit` needs to know of the rows."""
         if self.weights is not self.own:
@@ -176,35 +186,3 @@ class NewtonProblem:
         own = in_float64(self.X.shape[0], self.own)
         columns = Moments(float(own.sum()), found.mean, found.variance)
         return Seen(columns, Moments.of(self.Y, own))
-
-
-def by_newton(
-    estimator: LinearEstimator, data: Any, told: dict[str, Any]
-) -> tuple[Seen, bool] | None:
-    """Fit the estimator, if Newton's method is what its solver says, or what suits the data.
-
-    data: (X, Y) or (X, Y, weights), which a learner would accept. told: what callbacks receive: X,
-    y, metadata.
-
-    Returns what is known of the rows, and whether the fit has converged; None: there was no fit.
-    """
-    named = isinstance(estimator.solver, str) and estimator.solver == "newton"
-    if not named and not estimator._auto:
-        return None
-    problem = NewtonProblem.of(estimator, *data)
-    why = problem.obstacle(estimator)
-    if named and why is not None:
-        kinked = estimator.loss == "hinge" or problem.l1
-        raise ValueError(
-            f'{type(estimator).__name__}: solver="newton" {why}. Use '
-            f'solver="{"adagrad" if kinked else "lbfgs"}".'
-        )
-    if why is not None or not (named or problem.suits):
-        return None
-    found = problem.solver(estimator.fit_intercept)
-
-    def passes(most: int, seed: int, threads: int) -> Iterator[int]:
-        return found.passes(most, estimator.tol, threads)
-
-    by_passes(estimator, found, passes, told)
-    return problem.seen(found), found.converged

@@ -5,16 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from ...training.states.state import State
-from ..base import Array
+from ..base import Array, LearnerEstimator
 from ..callbacks import telling
 from ..parameters import seed_of, used_threads, whole
+from .seen import Seen
 from .units import Units
-
-if TYPE_CHECKING:
-    from .base import LinearEstimator
 
 
 class Solver(Protocol):
@@ -33,6 +31,24 @@ class Solver(Protocol):
         """Whether a further pass would gain nothing."""
 
 
+@dataclass(frozen=True)
+class Fit:
+    """A fit of rows in memory, before its first pass.
+
+    passes: makes passes, and yields their numbers from 1, given the most, a tolerance, a seed and
+        threads.
+    seen: tells what is known of the rows, after the last pass.
+    ends: whether passes end at an optimum, unless they are too few.
+    units: of the data that are solved; None: their own.
+    """
+
+    solver: Solver
+    passes: Callable[[int, float, int, int], Iterator[int]]
+    seen: Callable[[], Seen]
+    ends: bool = True
+    units: Units | None = None
+
+
 @dataclass
 class Progress:
     """The position of a fit, as callbacks see it."""
@@ -42,31 +58,25 @@ class Progress:
     stop: bool = False
 
 
-Passes = Callable[[int, int, int], Iterator[int]]
-"""Makes passes, and yields their numbers from 1, given the most passes, a seed and threads."""
-
-
 def by_passes(
-    estimator: LinearEstimator,
-    found: Solver,
-    passes: Passes,
+    estimator: LearnerEstimator,
+    fit: Fit,
+    tolerance: float,
     told: dict[str, Any],
-    units: Units | None = None,
+    learned: Callable[[Solver], dict[str, Any]],
 ) -> None:
     """Fit the estimator.
 
-    told: what callbacks receive: X, y, metadata. units: of the data that `found` solves.
+    told: what callbacks receive: X, y, metadata. learned: returns the attributes that a solver has
+    learned.
     """
-    begun = time.perf_counter()
+    begun, found = time.perf_counter(), fit.solver
     seed, progress = seed_of(estimator.random_state), Progress(whole(estimator, "max_iter"))
-
-    def learned(found: Solver) -> dict[str, Any]:
-        return estimator._found(found.W, found.b, units)
-
     with telling(estimator, told, progress.passes, learned) as hooks:
         for hook in hooks:
             hook.start(found, progress)
-        for number in passes(progress.passes, seed, used_threads(estimator.n_jobs)):
+        threads = used_threads(estimator.n_jobs)
+        for number in fit.passes(progress.passes, tolerance, seed, threads):
             progress.pass_ = number - 1
             progress.stop = found.converged
             for hook in hooks:

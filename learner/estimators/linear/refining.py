@@ -14,25 +14,19 @@ implicit steps.)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from pydantic import Field
 
 from blocklearn.matcache import Mat, from_array, named, total
 from blocklearn.optimizers import LBFGS
 
-from ...training.states.state import State
-from ..base import rows_of
-from ..parameters import tolerance_of, whole
+from ..base import Array
 from .moments import Moments, Numbers
 from .seen import Seen
-from .units import IN_UNITS_OF_Y, Units
-
-if TYPE_CHECKING:
-    from .base import LinearEstimator
+from .units import Units
 
 LEAST = 1e-6  # of a second derivative
 LEAST_PASSES = 100  # that L-BFGS may take: `max_iter` counts calls of `partial_fit` as passes
@@ -68,16 +62,22 @@ class Anchored(LBFGS):
         return f, self.dot(self.sum, self.d), self.dot(self.sum, self.sum) ** 0.5
 
 
-def bends_of(estimator: LinearEstimator, targets: Moments, units: Units) -> Numbers:
+def bends_of(
+    loss: str,
+    shape: float | None,
+    W: Array,
+    targets: Moments,
+    units: Units,
+    class_weights: Sequence[float] | None,
+) -> Numbers:
     """Return how the slope of the loss changes with the score, by target.
 
     It is the mean over scores as far apart as those of the rows: losses that are straight further
     out keep less of the fit where the data change.
+    shape: of the loss; None: its default. W: the weights [features x targets] in these units.
     """
-    mean, loss = targets.mean, estimator.loss
-    W, _ = units.inside(np.atleast_2d(estimator.coef_).T, np.ravel(estimator.intercept_))
+    mean = targets.mean
     spread = np.sqrt(np.square(W).sum(axis=0))  # of scores
-    shape = getattr(estimator, "shape", None)
     if loss == "log_loss":
         found = mean * (1.0 - mean) / (1.0 + spread / 2.0)
     elif loss == "hinge":
@@ -92,47 +92,20 @@ def bends_of(estimator: LinearEstimator, targets: Moments, units: Units) -> Numb
         found = np.maximum(mean, 0.0) ** (2.0 - (1.5 if shape is None else shape))
     else:
         found = np.ones_like(mean)
-    factors = getattr(estimator, "_class_weights", None)
-    if factors is not None:
+    if class_weights is not None:
         shares = mean if mean.size > 1 else np.array([1.0 - mean[0], mean[0]])
-        found = found * float(shares @ factors)
+        found = found * float(shares @ class_weights)
     bends: Numbers = np.maximum(found, LEAST)
     return bends
 
 
-def refine(estimator: LinearEstimator, seen: Seen, data: Any) -> Seen:
-    """Move the estimator's coefficients to suit `data`, too; return what has been seen then.
+def anchors_of(seen: Seen, new: Seen, units: Units, bends: Numbers) -> dict[str, Numbers]:
+    """Return the weights of the anchor by name of the parameter, of `new` rows after `seen` ones.
 
-    seen: what is known of earlier rows. data: (X, Y) or (X, Y, weights), already checked.
+    bends: see `bends_of`.
     """
-    X, Y, *_ = data
-    estimator._model()  # checks the parameters
-    new = Seen.of(*data)
-    both = seen.merged(new)
-    units = both.units(
-        centred=estimator.fit_intercept and not sp.issparse(X),
-        of_targets=estimator.loss in IN_UNITS_OF_Y and not sp.issparse(Y),
-    )
     earlier = seen.columns.weight / 2.0 / new.columns.weight
-    bends = bends_of(estimator, seen.targets, units)[None]
     squares = seen.columns.about(units.centre) / units.scale**2
     least = 1.0 / new.columns.weight  # a row of size 1, for columns that were never seen
-    anchors = {"W": np.maximum(earlier * squares, least)[:, None] * bends}
-    anchors["intercept"] = earlier * bends
-    position, rows = estimator._stream.position, estimator.n_samples_seen_
-    estimator._units = units
-    try:
-        optimizer = Anchored(tolerance=tolerance_of(estimator), anchors=anchors)
-        passes = max(whole(estimator, "max_iter"), LEAST_PASSES)
-        within = estimator._in_units(data)
-        learner = estimator._learner(within, passes=passes, optimizer=optimizer)
-        learner.restore(State(estimator._tensors(rows_of(data)), {}))
-        estimator._train(learner)
-    finally:
-        estimator._units = None
-    more = {"pass": 1, "rows": rows_of(data), "seconds": estimator._stream.position["seconds"]}
-    counted = {name: position[name] + number for name, number in more.items()}
-    estimator._keep_stream(State({}, estimator._stream.position | counted))
-    estimator.n_iter_ = counted["pass"]
-    estimator.n_samples_seen_ = rows + rows_of(data)
-    return both
+    by_column = np.maximum(earlier * squares, least)[:, None]
+    return {"W": by_column * bends[None], "intercept": earlier * bends[None]}

@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from .base import LinearEstimator
+from ..base import Array
 
 MOST = 12  # targets that are drawn
 
 
 def largest_weights(
-    estimator: LinearEstimator, count: int, feature_names: Sequence[str] | None
+    table: Array, count: int, feature_names: Sequence[str] | None, classes: Sequence[Any] | None
 ) -> dict[str, dict[str, float]]:
     """Return weights by name of the feature, for each target or class, largest first.
 
-    count: weights of each, at most, chosen by size without sign.
-    feature_names: None: `feature_names_in_`, else numbers. Raises ValueError for too few or many.
+    table: [targets x features]. count: weights of each, at most, chosen by size without sign.
+    feature_names: None: numbers. Raises ValueError for too few or many.
+    classes: of two, the table has the weights of the second; None: targets have numbers.
     """
-    table = np.atleast_2d(estimator.coef_)
-    given = feature_names
-    if given is None:
-        given = getattr(estimator, "feature_names_in_", None)
-    names = list(map(str, range(table.shape[1]) if given is None else given))
+    given = range(table.shape[1]) if feature_names is None else feature_names
+    names = list(map(str, given))
     if len(names) != table.shape[1]:
         raise ValueError(
             f"feature_names: {len(names):,} names, but there are {table.shape[1]:,} features."
         )
-    classes = getattr(estimator, "classes_", range(len(table)))
+    classes = range(len(table)) if classes is None else classes
     titles = classes if len(classes) == len(table) else classes[-1:]
     charts = {}
     for title, weights in list(zip(map(str, titles), table, strict=True))[:MOST]:
