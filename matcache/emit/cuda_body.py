@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..program.instructions import Dot, Gather, Kind, Value, reads, writes
 from ..program.schedule import Group
+from .cuda_numbers import CudaNumbers
 from .rows import LoopBody, column
-
-if TYPE_CHECKING:
-    from .cuda_loops import CudaLoops
 
 
 class CudaBody(LoopBody):
@@ -20,7 +16,7 @@ class CudaBody(LoopBody):
     """
 
     def __init__(
-        self, rows: CudaLoops, group: Group, lanes: int = 1, *, wide: bool = False
+        self, rows: CudaNumbers, group: Group, lanes: int = 1, *, wide: bool = False
     ) -> None:
         """Start without text."""
         super().__init__(rows, group, lanes)
