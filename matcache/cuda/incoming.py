@@ -17,7 +17,7 @@ from .shelf import ALIGNED
 if TYPE_CHECKING:
     from ..containers.cache import MatCache
     from ..containers.slots import Slot
-    from .backend import Cuda
+    from .work import CudaWork
 
 Source = tuple[int, int]
 """An address, and the number of what owns the memory there, see `joined`."""
@@ -58,14 +58,15 @@ class DeviceIncoming:
 
     def __init__(
         self,
-        backend: Cuda,
+        backend: CudaWork,
+        sources: Sources,
         cache: MatCache,
         label: str,
         arrays: Sequence[tuple[tuple[int, ...], Any]],
         copies: int,
     ) -> None:
         """Reserve room in the plan, or allocate it at once if planning is over."""
-        self.backend = backend
+        self.backend, self._sources = backend, sources
         self._arrays = [(shape, np.dtype(dtype)) for shape, dtype in arrays]
         self._starts, self._nbytes = [], 0
         for shape, dtype in self._arrays:
@@ -148,7 +149,7 @@ class DeviceIncoming:
                 sizes.append(0)
                 continue
             nbytes = counts[number] * array.itemsize
-            known = self.backend.sources.of(array)
+            known = self._sources.of(array)
             sources.append(known or self._staged(turn, number, array, nbytes))
             sizes.append(nbytes)
         kept = None if same is None else self._shelved(sizes)

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .launcher import Repeated
-
-if TYPE_CHECKING:
-    from .backend import Cuda
+from .work import CudaWork
 
 
-def joined(backend: Cuda, steps: Sequence[Any]) -> Iterator[Callable[[], None]]:
+def joined(backend: CudaWork, steps: Sequence[Any]) -> Iterator[Callable[[], None]]:
     """Yield functions that run steps of a `Tape` again."""
     for numbers, part in groupby(steps, lambda step: step.numbers):
         if numbers:
@@ -29,7 +27,7 @@ def joined(backend: Cuda, steps: Sequence[Any]) -> Iterator[Callable[[], None]]:
 class Launches:
     """Launches that follow one another, the same for all blocks with the same buffers."""
 
-    def __init__(self, backend: Cuda, again: Sequence[Callable[[], None]], where: str) -> None:
+    def __init__(self, backend: CudaWork, again: Sequence[Callable[[], None]], where: str) -> None:
         """again: make the launches. where: names them in a warning."""
         self._backend, self._again, self._where = backend, again, where
         self._asked: dict[int, Repeated] = {}  # by the buffers of the block

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..containers.backend import Numbers
 from .arrays import DeviceArray
 from .kernels import states_source
-
-if TYPE_CHECKING:
-    from .backend import Cuda
+from .work import CudaWork
 
 THREADS = 256
 ID_BYTES = 8
@@ -27,7 +25,7 @@ ID_BYTES = 8
 class DeviceSpread:
     """Makes such tables, and reads and writes some of their rows. See `Spread`."""
 
-    def __init__(self, backend: Cuda) -> None:
+    def __init__(self, backend: CudaWork) -> None:
         """Use a backend, between blocks."""
         self._backend = backend
 

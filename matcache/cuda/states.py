@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,17 +14,15 @@ from ..containers.slots import Slot
 from .arrays import DeviceArray
 from .kernels import states_source
 from .repeat import Launches
-
-if TYPE_CHECKING:
-    from .backend import Cuda
-    from .texts import Text
+from .texts import Text
+from .work import CudaWork
 
 WARPS = 8  # in a block of threads
 THREADS = 256
 
 
 def launch_starts(
-    backend: Cuda, texts: Sequence[Text], ids: Slot, offsets: Any, starts: Any, counts: Any
+    backend: CudaWork, texts: Sequence[Text], ids: Slot, offsets: Any, starts: Any, counts: Any
 ) -> None:
     """Launch `row_sizes` and `row_starts`, the texts: where rows `ids` begin in a block.
 
@@ -41,7 +39,7 @@ def launch_starts(
 class DeviceRows:
     """The rows of a state: `width` numbers each. See `Held`."""
 
-    def __init__(self, backend: Cuda, store: Slot) -> None:
+    def __init__(self, backend: CudaWork, store: Slot) -> None:
         """Use the container of all rows. Memory is being planned."""
         self.backend, self.store = backend, store
         self._newer = False  # than what the host has

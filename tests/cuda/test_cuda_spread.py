@@ -197,7 +197,7 @@ def test_a_table_that_is_not_finite_is_not_saved(tmp_path: Path) -> None:
 
 
 def test_rows_are_read_and_set_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("blocklearn.matcache.cuda.backend.BOUNCE", 200)
+    monkeypatch.setattr("blocklearn.matcache.cuda.bounce.BOUNCE", 200)
     backend = Cuda(HostDriver(), graphs=False)
     spread = backend.spread()
     for dtype, width in ((np.float32, 5), (np.float64, 1), (np.uint32, 3)):
