@@ -36,6 +36,11 @@ def split_ratings(
     matrix = ratings.matrix
     held = np.zeros(matrix.nnz, np.bool_)
     if by == "entries":
+        if matrix.nnz and np.diff(matrix.indptr).max() == 1:
+            raise DataError(
+                "holdout: no user has two ratings, and each keeps one to train on, so none can be "
+                "held out. Evaluate nothing (`data.eval: null`), or use by: time."
+            )
         hold_entries(matrix.indptr, matrix.indices, start_of(seed), limit_of(share), held)
     elif ratings.times is None:
         raise DataError(

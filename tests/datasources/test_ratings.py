@@ -359,8 +359,8 @@ def test_what_cannot_be_held_out(tmp_path: Path) -> None:
         with pytest.raises(DataError, match="whole users cannot be held out"):
             split_ratings(ratings, 0.1, 0, by)  # type: ignore[arg-type]
     one = ratings.only(np.arange(ratings.matrix.nnz) == 0)
-    for by in ("entries", "time"):
-        with pytest.raises(DataError, match="of 1 ratings leaves"):
+    for by, message in (("entries", "no user has two ratings"), ("time", "of 1 ratings leaves")):
+        with pytest.raises(DataError, match=message):
             split_ratings(one, 0.9, 0, by)  # type: ignore[arg-type]
     texts = FileData(path=put(tmp_path, "some words\n", "d.txt"))
     with pytest.raises(DataError, match="by: time is for ratings"):
