@@ -31,9 +31,9 @@ def ratings(path: Path) -> Start:
     rating, count = look.called(RATINGS), look.called(COUNTS)
     numbers = [c for c in look.without(user, item, look.called(TIMES)) if c.kind == "number"]
     value = rating or count or (numbers[0] if numbers else None)  # of text: reading it says where
-    explicit = value is not None and (
-        value is rating or (value in numbers and max(value.values, default=0) <= MOST_STARS)
-    )
+    explicit = value is not None and value is rating
+    if value in numbers and value is not count:
+        explicit = explicit or max(value.values, default=0) <= MOST_STARS
     train: dict[str, Any] = {"kind": "ratings", "path": str(path)}
     train |= {"user": user.name, "item": item.name}
     train |= {"rating": None if value is None else value.name, **separated(look)}
