@@ -75,7 +75,8 @@ def table_faults(path: Path) -> Iterator[None]:
     except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:  # from the operating system
             raise
-        raise DataError(f"{path}: cannot be read as a table: {error}") from error
+        first, *_ = f"{error} ".splitlines()  # a quote that is not closed has many lines
+        raise DataError(f"{path}: cannot be read as a table: {first.strip()}") from error
 
 
 def column_names(path: Path) -> list[str]:

@@ -16,6 +16,7 @@ from blocklearn.datasources.ratings.column_names import called
 from blocklearn.datasources.ratings.text import first_comments
 
 SEPARATORS = ",;\t|"
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # first bytes
 LOOKED_AT = 1000  # rows
 READ = 1 << 21  # bytes: twice as many as Arrow takes for the first batch of rows
 
@@ -104,6 +105,10 @@ def _look_at_text(path: Path, comments: int) -> Look:
         head = file.read(READ)
         kept.write(head)
         beginning = kept.getvalue()  # memory of Arrow: its threads, which read ahead, need no lock
+    if head.startswith(UTF_16):
+        raise DataError(
+            f"{path}: the file is UTF-16: must be UTF-8. Convert it with iconv -f utf-16 -t utf-8."
+        )
     lines = head[: 1 << 16].decode("utf-8-sig", "replace").splitlines()
     first = lines[comments : comments + 1]
     if not first or not first[0].strip():
@@ -136,6 +141,11 @@ def _columns(path: Path, batch: Any, *, of_text: bool = False) -> Iterable[Colum
     for field, whole in zip(batch.schema, batch.columns, strict=True):
         kind, column = field.type, whole.slice(0, LOOKED_AT)
         number = types.is_integer(kind) or types.is_floating(kind)
+        if of_text and types.is_binary(kind):
+            raise DataError(
+                f"{path}: column {field.name!r} has a byte that is not UTF-8: convert the file "
+                "with iconv -f latin1 -t utf-8, or from its own encoding."
+            )
         text = types.is_string(kind) or types.is_large_string(kind) or types.is_dictionary(kind)
         if types.is_boolean(kind):
             number, text = not of_text, of_text

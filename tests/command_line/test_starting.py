@@ -110,6 +110,28 @@ def test_ratings_that_are_no_numbers_are_not_left_out(command: Learn, name: str)
     assert err.endswith("or to null: each line counts as 1 then.\n")
 
 
+def test_texts_that_are_no_table_are_named_in_a_line(tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    file.write_bytes(FLOWERS.encode("utf-16"))
+    with pytest.raises(DataError, match="is UTF-16: must be UTF-8. Convert it with iconv"):
+        settings("glm", file)
+    file.write_text('x,y,z\n1,0,1\n2,"1,0\n' + "3,0,1\n" * 9)
+    with pytest.raises(DataError, match=r'Row #3: Expected 3 columns, got 2: 2,"1,0$'):
+        settings("glm", file)
+    file.write_bytes("name,y\nJosé,1\nAnn,0\n".encode("latin-1"))
+    with pytest.raises(DataError, match=r"column 'name' has a byte that is not UTF-8: convert the"):
+        settings("glm", file)
+
+
+@pytest.mark.parametrize("name, loss", [("plays", "implicit"), ("how", "explicit")])
+def test_small_numbers_are_ratings_unless_their_name_says_counts(
+    tmp_path: Path, name: str, loss: str
+) -> None:
+    (tmp_path / "r.csv").write_text(f"user,item,{name}\na,x,2\nb,y,1\n")
+    found = {each.path: each.text for each in settings("als", tmp_path / "r.csv")[0]}
+    assert found["model.loss"] == f'"{loss}"'
+
+
 def test_an_entry_that_makes_categories_of_numbers_is_told(tmp_path: Path) -> None:
     ages = ["?" if row == 1203 else str(row % 70) for row in range(1, 1301)]  # beyond the values
     lines = [f"{age},{row % 7}b,{row % 2}\n" for row, age in enumerate(ages)]
