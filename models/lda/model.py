@@ -111,7 +111,7 @@ class LDA(LDASettings):
         self.lam = self.parameter("lambda", V, K, drawn if own is None else drawn.table + own)
         self.theta = self.scratch("theta", shapes.rows, K)
         self.scale = self.number("documents in the corpus per document of the block", 1.0)
-        self.replicas = self.number("topics of a token", 1.0)
+        self.copies = self.number("topics of a token", 1.0)
         self.times_alpha = self.number("alpha in the first passes, over alpha", 1.0)
         if self.kept is not None and self.kept.start >= shapes.passes > self.warm:
             self.notes.append(
@@ -201,9 +201,9 @@ class LDA(LDASettings):
             return block.X, alpha
         schedule = self.same if isinstance(self.same, list) else [self.same]
         m = schedule[min(done, len(schedule) - 1)]
-        self.replicas.set(m)
+        self.copies.set(m)
         self.scale.set(block.whole_rows / block.rows / m)
-        return (self.replicas * block.X).mat(), (self.replicas * alpha).mat()
+        return (self.copies * block.X).mat(), (self.copies * alpha).mat()
 
     @property
     def phi(self) -> Mat:

@@ -46,7 +46,7 @@ MANY_PASSES = 50  # of a run, from which kept topics are the better ones for the
 KEPT_BLOCKS = 8  # of a pass, where topics are kept from the start: exact counts need no more
 
 Positive = Annotated[float, Gt(0), Lt(1e30)]
-Replicas = Annotated[int, Ge(1), Le(CAP)]
+Copies = Annotated[int, Ge(1), Le(CAP)]
 
 
 def _warm_up(fields: Mapping[str, object]) -> int:
@@ -159,7 +159,7 @@ class LDASettings(Model):
         f"topics; {KEPT_SWEEPS} where `assignments: auto` keeps topics in runs of fewer than "
         f"{MANY_PASSES} passes; else 1",
     )
-    same: Annotated[list[Replicas], MinLen(1)] | Replicas = Field(
+    same: Annotated[list[Copies], MinLen(1)] | Copies = Field(
         1,
         description="gibbs with fresh assignments: number of topics that each token has at a time "
         "(SAME). A list gives a number for each sampled pass; its last one is for all later passes",
