@@ -1,4 +1,4 @@
-"""LAPACK and BLAS of SciPy, called through their C interface, in memory of the caller.
+"""LAPACK and BLAS of SciPy, called in memory of the caller.
 
 Both store matrices by columns, so what they see of a container is its transposed matrix. All
 numbers are float64. BLAS has one thread, as for products: their number would change the bits.
