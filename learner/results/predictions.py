@@ -71,11 +71,11 @@ def json_lines(blocks: Iterator[Predicted]) -> Iterator[str]:
 
 
 def prediction_names(learner: Learner) -> list[str] | None:
-    """Return the names of the numbers of a prediction: targets, classes, topics with seeds."""
+    """Return the names of the numbers of a prediction: targets, classes, topics; or None."""
     outputs = outputs_of(learner)
     if outputs is None:
         model = learner.model
-        if isinstance(model, LDA) and model.seeds:
+        if isinstance(model, LDA) and model.given_names:
             return model.topic_names
         names = model.prediction_columns
         return None if names is None else list(names)

@@ -167,7 +167,7 @@ def write_table(file: Path, saved: Saved, tensor: str, ending: str) -> None:
     """Write a tensor as a table of its rows; ending: one of `TABLES`.
 
     The table has the columns `number`, int64, and, if names are known, `name`, text. For a GLM, a
-    column `TENSOR.OUTPUT` follows for each output, for topics with seeds `TENSOR.TOPIC`. For other
+    column `TENSOR.OUTPUT` follows for each output, for topics with names `TENSOR.TOPIC`. For other
     models follows a fixed-size list
     `vector`, or in text `vector 0` and so on.
     """
@@ -211,10 +211,11 @@ def names_of_rows(saved: Saved, tensor: str) -> Sequence[str] | None:
 
 
 def names_of_columns(saved: Saved, tensor: str) -> list[str] | None:
-    """Return the names of a tensor's columns: outputs of a GLM, topics with seeds; or None."""
+    """Return the names of a tensor's columns: outputs of a GLM, topics with names; or None."""
     names = [output["name"] for output in saved.outputs or ()]
-    if saved.kind == "lda" and saved.config.get("seeds"):
-        names = LDA(**saved.config).topic_names
+    model = LDA(**saved.config) if saved.kind == "lda" else None
+    if model is not None and model.given_names:
+        names = model.topic_names
     return names if len(names) == saved.tensors[tensor].shape[1] else None
 
 

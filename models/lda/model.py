@@ -50,6 +50,7 @@ from .inference import (
 )
 from .kept_topics import Still, kept_topics
 from .long_documents import fresh_topics
+from .prior_table import PriorTable
 from .settings import LDASettings
 from .topic_priors import TopicPriors, notes_of_learning
 
@@ -317,8 +318,15 @@ class LDA(LDASettings):
 
     @property
     def topic_names(self) -> list[str]:
-        """The name of each topic: that of its seeds, else its number."""
-        return [*self.seeds, *map(str, range(len(self.seeds), self.topics))]
+        """The name of each topic: that of its seeds or column of a prior, else its number."""
+        given = self.given_names
+        return [*given, *map(str, range(len(given), self.topics))]
+
+    @property
+    def given_names(self) -> list[str]:
+        """The names of the first topics, by seeds or a table of priors; none: topics have none."""
+        table = self.eta.topics if isinstance(self.eta, PriorTable) else None
+        return [*self.seeds, *(table or [])[len(self.seeds) :]]
 
     def topic_words(self, top: int = 10, relevance: float = 1.0) -> list[list[tuple[int, float]]]:
         """List each topic's `top` words as (column, probability).

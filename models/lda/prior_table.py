@@ -38,6 +38,9 @@ class PriorTable(Fields):
     other: Annotated[float, Gt(0), Lt(MOST)] = Field(
         0.05, description="prior of words that a table does not have"
     )
+    topics: list[str] | None = Field(
+        None, description="names of the topics; null: those of a table's columns, else none"
+    )
     _array: Floats | None = PrivateAttr(None)
 
     def __eq__(self, other: object) -> bool:
@@ -50,6 +53,16 @@ class PriorTable(Fields):
         found = cls()
         found._array = np.asarray(array, np.float32)
         return found
+
+    def named(self) -> PriorTable:
+        """Return the prior with the names that the columns of its table have, if it has no names.
+
+        A file that is not there gives none: the model may be a saved one.
+        """
+        if self.topics is not None or self.path is None or self.path.endswith(".npy"):
+            return self
+        path = Path(self.path)
+        return self.model_copy(update={"topics": columns_of(path)}) if path.is_file() else self
 
     def numbers(self, names: Sequence[str] | None, words: int, topics: int) -> Floats:
         """Return the prior of the words of the data, float32 [words x topics].
@@ -77,9 +90,9 @@ class PriorTable(Fields):
     def _read(self, path: Path, columns: Mapping[str, int], topics: int) -> Floats:
         """Return the numbers of a table."""
         # imported late: it loads all of Arrow
-        from blocklearn.datasources.tables.read_table import column_names, read_table
+        from blocklearn.datasources.tables.read_table import read_table
 
-        numbers = [name for name in column_names(path) if name != WORD]
+        numbers = columns_of(path)
         if len(numbers) != topics:
             raise ModelConfigError(
                 f"LDA: eta: {path}: {len(numbers)} columns beside {WORD!r}: must be {topics}, one "
@@ -104,6 +117,14 @@ class PriorTable(Fields):
                 "`learn topics` lists them."
             )
         return table
+
+
+def columns_of(path: Path) -> list[str]:
+    """Return the names of the columns of numbers of a table."""
+    # imported late: it loads all of Arrow
+    from blocklearn.datasources.tables.read_table import column_names
+
+    return [name for name in column_names(path) if name != WORD]
 
 
 def checked(found: NDArray[np.generic], words: int, topics: int, what: str) -> Floats:

@@ -182,6 +182,11 @@ class LDASettings(Model):
             )
         if wrong := seed_problem(self.seeds, self.topics):
             raise ValueError(wrong)
+        names = self.eta.topics if isinstance(self.eta, PriorTable) else None
+        if names is not None and len(names) != self.topics:
+            raise ValueError(
+                f"eta.topics has {len(names)} names, but there are {self.topics} topics"
+            )
         priors = {"alpha": self.alpha, "eta": self.eta}
         learns = self.inference != "gibbs" or self.needs.tokens > 0
         if wrong := problem_of_auto(priors, learns=learns, seeded=bool(self.seeds)):
@@ -214,6 +219,24 @@ class LDASettings(Model):
         return "inference: vb reads lambda as counts; use streaming-average, or inference: cvb0"
 
     def for_run(self, passes: int, begun: Mapping[str, object] | None = None) -> Self:
+        """Return the model with what its table of priors and the length of the run decide."""
+        return self._named(begun)._of_length(passes, begun)
+
+    def _named(self, begun: Mapping[str, object] | None) -> Self:
+        """Return the model with the names of topics that a table of priors has.
+
+        A run that resumes keeps those that it began with.
+        """
+        if not isinstance(self.eta, PriorTable) or self.eta.topics is not None:
+            return self
+        eta = self.eta.named()
+        if begun is not None:
+            before = begun.get("eta")
+            names = before.get("topics") if isinstance(before, Mapping) else None
+            eta = self.eta.model_copy(update={"topics": names})
+        return self.model_copy(update={"eta": eta})
+
+    def _of_length(self, passes: int, begun: Mapping[str, object] | None) -> Self:
         """Return the model with assignments that are fresh in short runs, if they are "auto".
 
         A run that resumes keeps its sweeps and fresh passes. An earlier version began with 9 sweeps

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.learner.command_line.cli import main
+from blocklearn.learner.results.predictions import prediction_names
 from blocklearn.models.errors import ModelConfigError
 from blocklearn.models.lda.prior_table import PriorTable
 from blocklearn.models.lda.seeds import seed_table
@@ -153,6 +154,14 @@ def test_a_configuration_names_the_file(tmp_path: Path, monkeypatch: pytest.Monk
         main(["--config", "run.yaml", "--out", "run", "-q"])
     assert stop.value.code == 0
     eta = bl.load("run").parameter("eta")
+    assert bl.load("run").model.topic_names == ["a", "b", "c", "d"]
+    with pytest.raises(SystemExit) as stop:
+        main(["--config", "run.yaml", "--out", "run", "-q", "--resume", "auto", "--set",
+              "learner.passes=2"])  # fmt: skip
+    assert stop.value.code == 0
+    Path("prior.csv").unlink()
+    again = bl.load("run")
+    assert again.model.topic_names == prediction_names(again) == ["a", "b", "c", "d"]
     assert eta[3].tolist() == [9, 1, 1, 1] and (np.delete(eta, 3, axis=0) == np.float32(0.1)).all()
 
 
