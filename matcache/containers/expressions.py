@@ -88,8 +88,12 @@ class Node(Lazy):
     def run(self, slot: Slot) -> None:
         """Compute into `slot`."""
         self.check_operands()
-        slot.written()  # first, so that handles on the old contents are stale even if this fails
-        self.compute(slot)
+        before = self.cache.at_line()
+        try:
+            slot.written(self.cache.line)  # first: should this fail, older handles are stale
+            self.compute(slot)
+        finally:
+            self.cache.line = before
 
 
 class Elementwise(Lazy):

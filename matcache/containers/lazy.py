@@ -46,7 +46,7 @@ class Lazy(Operand):
         self.dtype = dtype
         self.label = label
         self.pattern = pattern  # not None: one value per stored entry of this pattern
-        self.where = source_line() if where is None else where
+        self.where = where or cache.line or source_line()
 
     def _apply(self, op: str, args: tuple[Any, ...]) -> Any:
         return operate("build", self.cache, op, args)

@@ -18,6 +18,7 @@ from ..containers.dispatch import operation
 from ..containers.expressions import Elementwise, Node, result_dtype
 from ..containers.lazy import Lazy, Transposed
 from ..containers.matrices import Mat, SparseMat
+from ..containers.recording import NUMBERS
 from ..errors import ShapeError, source_line
 from ..notation.elementwise import ELEMENTWISE
 from ..notation.operand import Operand, apply
@@ -40,20 +41,24 @@ def build(cache: MatCache, op: str, args: tuple[Any, ...]) -> Any:
 
     Raises ShapeError if `op` is unknown or the arguments do not fit it.
     """
-    args = tuple(operand(cache, op, a) for a in args)
-    if op in ELEMENTWISE:
-        return _noted(cache, op, args, elementwise(cache, op, args))
-    if op not in _BUILDERS:
-        raise ShapeError(f"op={op!r}: must be an operation on matrices.")
-    for arg in args:
-        if not isinstance(arg, Lazy):
-            raise ShapeError(f"{op} at {source_line()}: {arg!r} is not a matrix.")
-    return _noted(cache, op, args, _BUILDERS[op](cache, *args))
+    args = tuple([operand(cache, op, a) for a in args])
+    before = cache.at_line()
+    try:
+        if op in ELEMENTWISE:
+            return _noted(cache, op, args, elementwise(cache, op, args))
+        if op not in _BUILDERS:
+            raise ShapeError(f"op={op!r}: must be an operation on matrices.")
+        for arg in args:
+            if not isinstance(arg, Lazy):
+                raise ShapeError(f"{op} at {source_line()}: {arg!r} is not a matrix.")
+        return _noted(cache, op, args, _BUILDERS[op](cache, *args))
+    finally:
+        cache.line = before
 
 
 def _noted(cache: MatCache, op: str, args: tuple[Any, ...], result: Any) -> Any:
     if cache.recording is not None:
-        cache.recording.note(op, args, result)
+        cache.recording.note(op, args, result, cache.line)
     return result
 
 
@@ -68,7 +73,7 @@ def operand(cache: MatCache, op: str, arg: Any) -> Any:
         return arg
     if isinstance(arg, Transposed):
         return transpose(cache, operand(cache, op, arg.of))
-    if isinstance(arg, int | float | np.number | np.bool_):
+    if isinstance(arg, NUMBERS):
         return float(arg)
     if isinstance(arg, Operand):
         raise ShapeError(

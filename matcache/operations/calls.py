@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from .rowwise import Rowwise
 
 
+MATRICES = Lazy, Transposed
+
+
 class Call(NamedTuple):
     """A compiled function and what it is called with.
 
@@ -83,7 +86,7 @@ def current(arg: Any) -> Any:
     """Return an argument as a Mat, or as X.T of a sparse Mat, unless it is stale."""
     if isinstance(arg, Transposed) and arg.of.pattern is not None:
         return Transposed(arg.of.mat())
-    return arg.mat() if isinstance(arg, Lazy | Transposed) else arg
+    return arg.mat() if isinstance(arg, MATRICES) else arg
 
 
 def _cache_of(rowwise: Rowwise, args: tuple[Any, ...]) -> MatCache:
@@ -192,7 +195,7 @@ def _compute(call: Call, slots: list[Slot]) -> None:
     """Run the kernel; what it writes is new from then on."""
     changed = [call.args[argument] for argument in call.found.writes]
     for slot in [*slots, *(mat.slot for mat in changed)]:
-        slot.written()  # first: should this fail, handles on the old contents are stale
+        slot.written(call.cache.line)  # first: should this fail, older handles are stale
     for mat in changed:
         mat.follow()
     _launch(call, slots)

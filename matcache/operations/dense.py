@@ -220,8 +220,12 @@ def run(
     outs: tuple[Slot, ...],
 ) -> None:
     """Compute into `outs`; in planning, reserve memory."""
-    for out in outs:
-        out.written()  # first, so that handles on the old contents are stale even if this fails
-    launch(cache, "dense", found, args, shape, outs)
+    before = cache.at_line()
+    try:
+        for out in outs:
+            out.written(cache.line)  # first: should this fail, older handles are stale
+        launch(cache, "dense", found, args, shape, outs)
+    finally:
+        cache.line = before
     sums = sum(ending != "assign" for ending in found.plan.program.endings)
     cache.count((found.flops_each({})[1] + sums) * shape[0] * shape[1])

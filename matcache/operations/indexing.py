@@ -241,7 +241,7 @@ def positions(x: Mat, index: Any, axis: int) -> Mat:
 
 def _steps(cache: MatCache, steps: range) -> Mat:
     slot = cache.result(("positions", steps), (1, len(steps)), np.int64, "positions")
-    return filled(cache, slot, np.array(steps, np.int64))
+    return filled(cache, slot, np.array(steps, np.int64) if slot.computed < 0 else None)
 
 
 def _whole(index: Mat) -> Mat:
