@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from ..containers.cache import MatCache
 from ..containers.chunks import turned
@@ -21,8 +21,16 @@ from .arguments import check_shapes, key_part, patterns_of, row_count, signature
 from .compiled import Compiled
 from .rounding import as_table
 
-if TYPE_CHECKING:
-    from .rowwise import Rowwise
+
+class RowFunction(Protocol):
+    """A function of rows that can be compiled. It is hashed by its identity."""
+
+    name: str
+
+    def compile_leaves(
+        self, args: tuple[Any, ...], structure: Structure | None, rows: int | None = None
+    ) -> Compiled:
+        """Return the program for these arguments: see `Rowwise`."""
 
 
 MATRICES = Lazy, Transposed
@@ -34,7 +42,6 @@ class Call(NamedTuple):
     sparse: the first sparse argument; its pattern is the first of `patterns`.
     """
 
-    rowwise: Rowwise
     cache: MatCache
     found: Compiled
     args: tuple[Any, ...]
@@ -49,7 +56,7 @@ class Call(NamedTuple):
 
 
 def run(
-    rowwise: Rowwise,
+    rowwise: RowFunction,
     args: tuple[Any, ...],
     structure: Structure | None = None,
     *,
@@ -89,7 +96,7 @@ def current(arg: Any) -> Any:
     return arg.mat() if isinstance(arg, MATRICES) else arg
 
 
-def _cache_of(rowwise: Rowwise, args: tuple[Any, ...]) -> MatCache:
+def _cache_of(rowwise: RowFunction, args: tuple[Any, ...]) -> MatCache:
     """Return the cache of the matrices among the arguments. Raises ShapeError if it is not one."""
     mats = [a for a in map(_untransposed, args) if isinstance(a, Mat)]
     if not mats:
@@ -108,7 +115,7 @@ def _untransposed(arg: Any) -> Any:
 
 
 def _prepared(
-    rowwise: Rowwise,
+    rowwise: RowFunction,
     cache: MatCache,
     given: tuple[Any, ...],
     structure: Structure | None,
@@ -133,7 +140,7 @@ def _prepared(
     sparse = next((a for a in args if isinstance(a, SparseMat)), None)
     if sparse is not None and program.dtype == "float32":
         args = tuple(as_table(a, sparse) if n in found.gathered else a for n, a in enumerate(args))
-    return Call(rowwise, cache, found, args, rows, sparse, patterns)
+    return Call(cache, found, args, rows, sparse, patterns)
 
 
 def with_made(made: tuple[Made, ...], args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -143,7 +150,7 @@ def with_made(made: tuple[Made, ...], args: tuple[Any, ...]) -> tuple[Any, ...]:
     return args
 
 
-def _check_written(rowwise: Rowwise, found: Compiled, args: tuple[Any, ...]) -> None:
+def _check_written(rowwise: RowFunction, found: Compiled, args: tuple[Any, ...]) -> None:
     """Raise ShapeError if an argument that is written to is passed twice."""
     guids = [a.guid for a in args if isinstance(a, Mat)]
     for argument in found.writes:
@@ -170,7 +177,7 @@ def _containers(call: Call, identity: tuple[Hashable, ...], label: str | None) -
 
     identity: of the call in the cache.
     """
-    program, cache, name = call.program, call.cache, call.rowwise.name
+    program, cache, name = call.program, call.cache, call.program.name
     slots: list[Slot] = []
     for number, value in enumerate(program.returns):
         if value.arg >= 0:
@@ -225,7 +232,7 @@ def _rounds(call: Call) -> dict[int, float]:
 
     Raises ShapeError if a loop that must run at least once has a smaller count.
     """
-    name, counts = call.rowwise.name, {n: float(call.args[n]) for n in call.found.counts}
+    name, counts = call.program.name, {n: float(call.args[n]) for n in call.found.counts}
     for loop in call.found.must_run:
         if isinstance(loop.count, Value) and loop.count.access is not Access.NUMBER:
             raise ShapeError(
