@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Protocol
 
 from ..errors import DataError
 
-if TYPE_CHECKING:
-    from .kind import TableData
+
+class Features(Protocol):
+    """The features of a table, as its configuration names them."""
+
+    @property
+    def numeric(self) -> Sequence[str]:
+        """Columns whose numbers are features."""
+
+    @property
+    def categorical(self) -> Sequence[str]:
+        """Columns whose values are features."""
+
+    @property
+    def standardize(self) -> object:
+        """Whether, or by which means and deviations, numbers are standardized."""
 
 
-def check_alike(other: TableData, train: TableData) -> None:
+def check_alike(other: Features, train: Features) -> None:
     """Raise `DataError` if `other`, of data.eval, has other features than `train`.
 
     Numbers have names of their own, which are compared with the data. Categories have not.
