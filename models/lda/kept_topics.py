@@ -6,9 +6,7 @@ documents of a block are sampled at once: Newman, Asuncion, Smyth, Welling, JMLR
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -31,9 +29,8 @@ from blocklearn.optimizers import AtRest
 
 from ..errors import ModelConfigError
 from ..inputs import Block, Shapes
-
-if TYPE_CHECKING:
-    from .settings import LDASettings
+from .limits import MOST_FRESH, sweeps_for
+from .settings import LDASettings
 
 FLOOR = 1e-15  # of phi
 WEIGHT = 2.0  # of late passes: the mean weighs pass t by about t^WEIGHT, after many passes
@@ -41,12 +38,7 @@ EARLY, PASSES = 80.0, 10.0
 """Where no pass came before, WEIGHT is larger by EARLY / (PASSES + t) in pass t: topics settle
 slowly then, and what they were before would stay in the mean."""
 BEGUN = 4.0  # passes that topics count as in the mean if they come from fresh assignments
-MANY_TOKENS = 5.0  # for each word and topic, from which phi is known well enough to sweep again
-SWEEPS = 3  # of a pass, then: within a block a sweep costs half of one in another pass
 MOST_FIRST = 4  # sweeps of tokens without a topic if no pass came before: phi is of few documents
-FEW = 200  # topics up to which passes draw afresh first, and may sweep kept topics again
-MOST_BYTES = 2**30  # of topics that "auto" keeps
-MOST_FRESH = 2**16  # topics that are drawn afresh
 MANY = {"cpu": 257, "cuda": 2049}
 """Topics from which lists of a document's topics are faster than all topics, by kind of device."""
 
@@ -173,11 +165,6 @@ class KeptTopics:
         lam <<= lam + rate * (self.counts + eta - lam)
 
 
-def most_kept(wanted: Literal["kept", "auto"], K: int) -> int:
-    """Return how many tokens may keep one of K topics each."""
-    return sys.maxsize if wanted == "kept" else MOST_BYTES // np.dtype(type_of_topics(K)).itemsize
-
-
 def kept_topics(model: LDASettings, shapes: Shapes, before: tuple[int, int]) -> KeptTopics | None:
     """Return the kept topics of a model, or None where topics are drawn afresh.
 
@@ -206,15 +193,3 @@ def kept_topics(model: LDASettings, shapes: Shapes, before: tuple[int, int]) -> 
             f"{sweeps} sweeps: see `kept_sweeps`"
         )
     return KeptTopics(model, shapes, before, sweeps)
-
-
-def sweeps_for(tokens: float, words: int, K: int) -> int:
-    """Return how many sweeps of a pass suit data of so many tokens.
-
-    Between two sweeps of a block phi stays. With many tokens of a word in a topic it would hardly
-    change. With few of them, passes of one sweep reach better topics in the same time.
-
-    >>> sweeps_for(380_000, 300, 50), sweeps_for(380_000, 12_000, 50)
-    (3, 1)
-    """
-    return SWEEPS if K <= FEW and tokens >= MANY_TOKENS * words * K else 1

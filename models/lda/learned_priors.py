@@ -16,6 +16,8 @@ of the term. `expected_gain` has the chance of n = 0 apart (Teh, Newman, Welling
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import numpy.typing as npt
 
@@ -41,6 +43,24 @@ START = 0.05  # of a prior that is learned
 LEAST = 1e-5  # so that a topic without tokens may get some
 NONE = 1e-6  # added to both sums: without tokens, a prior stays as it is
 RARE = 1e-7  # least chance of a token, so that no mean is divided by 0
+
+
+def problem_of_auto(priors: Mapping[str, object], *, learns: bool, seeded: bool) -> str | None:
+    """Return why priors cannot be "auto"; None: they can, or none is.
+
+    priors: alpha and eta, by these names.
+    learns: whether the inference has what they are learned from.
+    seeded: whether words have priors of their own.
+    """
+    for name, prior in priors.items():
+        if prior == "auto" and not learns:
+            return (
+                f"{name}=auto: must be numbers with assignments=fresh: topics that are drawn "
+                "afresh in each pass do not settle. Set assignments: kept, or inference: cvb0."
+            )
+    if seeded and priors["eta"] == "auto":
+        return "eta=auto: must be a number beside seeds, which are a prior of words"
+    return None
 
 
 def gain(n: Table, prior: Table) -> Table:

@@ -11,13 +11,9 @@ perplexity rises. Kept topics do not blur, so they follow, unless a run ends bef
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal
 
-from .kept_topics import FEW
-
-if TYPE_CHECKING:
-    from .kept_topics import KeptTopics
-    from .settings import LDASettings
+from .limits import FEW
 
 SHORT = 9  # sweeps that are averaged
 LONG = 250.0  # tokens of a document, on average, from which these are too few
@@ -31,31 +27,6 @@ PASSES_OF_MEDIUM = 20  # of a run, from which topics of such documents are kept
 FRESH_OF_MEDIUM = 7  # passes, then, that draw topics afresh after one of cvb0
 ENOUGH = 60.0  # tokens of a document, on average, from which expected topics are not too sharp
 KEPT_SWEEPS = 5  # sweeps of each pass over kept topics, in a run of fewer than 50 passes
-
-
-class FreshPasses(NamedTuple):
-    """How topics are drawn afresh.
-
-    sweeps: of a pass, that are averaged.
-    heat: times alpha, in the first pass.
-    passes: before topics are kept; None: they never are.
-    expected: whether expected topics are counted, and not drawn ones.
-    """
-
-    sweeps: int
-    heat: float = 1.0
-    passes: int | None = None
-    expected: bool = False
-
-    def heat_after(self, done: float) -> float:
-        """Return how many times alpha is in place of alpha after so many passes.
-
-        Alpha is reached when topics are kept. If they never are, a run may end after any pass, so
-        heat falls to its square root in each.
-        """
-        left = 0.5**done if self.passes is None else 1.0 - done / self.passes
-        power: float = self.heat**left
-        return power
 
 
 def sweeps_of(tokens: float) -> int:
@@ -98,29 +69,3 @@ def counts_of(tokens: float, topics: int) -> Literal["drawn", "expected"]:
     ['drawn', 'expected', 'expected', 'drawn']
     """
     return "expected" if ENOUGH <= tokens < LONG and topics <= FEW else "drawn"
-
-
-def fresh_topics(model: LDASettings, kept: KeptTopics | None, documents: int) -> FreshPasses:
-    """Return how a model draws topics afresh.
-
-    kept: topics that are kept later; None: none are.
-    documents: of a pass.
-    """
-    passes: int | None = None
-    sweeps, heat, counts = model.sweeps, model.heat, model.fresh_counts
-    tokens = 0.0
-    if kept is not None and model.fresh_passes:
-        passes = model.fresh_passes
-        tokens = kept.tokens / max(documents, 1) if sweeps == "auto" else 0.0
-    if counts == "auto":
-        counts = counts_of(tokens, model.topics)
-    if heat == "auto":
-        heat = heat_of(tokens)
-    if sweeps == "auto":
-        sweeps = sweeps_of(tokens)
-    if heat > 1.0 and (kept is None or passes):
-        model.notes.append(
-            f"a pass that draws topics afresh makes {model.burn_in + sweeps} sweeps, and alpha is "
-            f"{heat:g} times as large at first: see `sweeps` and `heat`"
-        )
-    return FreshPasses(sweeps, heat, passes, counts == "expected")

@@ -38,6 +38,7 @@ from ..relevance import relevant_words
 from ..score import DataScore, Score, Sum
 from ..term_weights import keep_weights, weighed
 from ..topic_quality import TopicQuality
+from .fresh_topics import fresh_topics
 from .inference import (
     FLOOR,
     bound,
@@ -49,7 +50,6 @@ from .inference import (
     proportions,
 )
 from .kept_topics import Still, kept_topics
-from .long_documents import fresh_topics
 from .prior_table import PriorTable
 from .settings import LDASettings
 from .topic_priors import TopicPriors, notes_of_learning

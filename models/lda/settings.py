@@ -18,7 +18,8 @@ from ..base import Model
 from ..block_size import BlockSize
 from ..inputs import Needs
 from ..term_weights import TermWeights
-from .kept_topics import FEW, MANY_TOKENS, MOST_FRESH, SWEEPS, most_kept
+from .learned_priors import problem_of_auto
+from .limits import FEW, MANY_TOKENS, MOST_FRESH, SWEEPS, most_kept
 from .long_documents import (
     EACH,
     ENOUGH,
@@ -40,7 +41,6 @@ from .long_documents import (
 )
 from .prior_table import PriorTable
 from .seeds import problem as seed_problem
-from .topic_priors import problem_of_auto
 
 MANY_PASSES = 50  # of a run, from which kept topics are the better ones for the time they take
 KEPT_BLOCKS = 8  # of a pass, where topics are kept from the start: exact counts need no more

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +26,7 @@ from .learned_priors import (
 )
 from .prior_table import PriorTable
 from .seeds import seed_table
-
-if TYPE_CHECKING:
-    from .settings import LDASettings
+from .settings import LDASettings
 
 FLAT = 50.0  # blocks after which topics differ: flat ones make large priors, which keep them flat
 Alpha = float | list[float] | Literal["auto"]
@@ -162,21 +160,3 @@ def notes_of_learning(model: LDASettings, kept: KeptTopics | None, shapes: Shape
         stays = kept is None or kept.start >= shapes.passes
         why = "they need kept assignments"
     return [f"alpha and eta are not learned, and stay: {why}"] if stays else []
-
-
-def problem_of_auto(priors: Mapping[str, object], *, learns: bool, seeded: bool) -> str | None:
-    """Return why priors cannot be "auto"; None: they can, or none is.
-
-    priors: alpha and eta, by these names.
-    learns: whether the inference has what they are learned from.
-    seeded: whether words have priors of their own.
-    """
-    for name, prior in priors.items():
-        if prior == "auto" and not learns:
-            return (
-                f"{name}=auto: must be numbers with assignments=fresh: topics that are drawn "
-                "afresh in each pass do not settle. Set assignments: kept, or inference: cvb0."
-            )
-    if seeded and priors["eta"] == "auto":
-        return "eta=auto: must be a number beside seeds, which are a prior of words"
-    return None

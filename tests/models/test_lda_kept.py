@@ -21,6 +21,7 @@ from blocklearn.models import LDA
 from blocklearn.models.errors import ModelConfigError
 from blocklearn.models.lda import kept_topics
 from blocklearn.models.lda import settings as lda_settings
+from blocklearn.models.lda.limits import MANY_TOKENS, SWEEPS
 from blocklearn.optimizers import StreamingAverage
 from tests.support.model_variants import counts
 from tests.support.often import rarely
@@ -125,8 +126,8 @@ def test_fresh_passes_come_before(sampler: str) -> None:
 
 def test_sweeps_of_a_pass_follow_from_the_tokens_of_a_word_in_a_topic(sampler: str) -> None:
     tokens, cells = int(counts().sum()), 20 * TOPICS
-    assert tokens >= kept_topics.MANY_TOKENS * cells
-    auto, three, one = (learner(kept_sweeps=n).fit() for n in ("auto", kept_topics.SWEEPS, 1))
+    assert tokens >= MANY_TOKENS * cells
+    auto, three, one = (learner(kept_sweeps=n).fit() for n in ("auto", SWEEPS, 1))
     for name in ("assignments", "counts"):
         found = [each.state().tensors[name] for each in (auto, three, one)]
         np.testing.assert_array_equal(found[0], found[1])
@@ -136,7 +137,7 @@ def test_sweeps_of_a_pass_follow_from_the_tokens_of_a_word_in_a_topic(sampler: s
     assert auto.model.notes == three.model.notes
     assert not one.model.notes
     few = counts()[:1]
-    assert few.sum() < kept_topics.MANY_TOKENS * cells
+    assert few.sum() < MANY_TOKENS * cells
     assert not learner(few).fit().model.notes
 
 

@@ -25,7 +25,7 @@ from blocklearn.learner.configuration.config import RunConfig
 from blocklearn.learner.runs.inputs import of_length, sized
 from blocklearn.models import LDA
 from blocklearn.models.lda import long_documents
-from blocklearn.models.lda.kept_topics import FEW
+from blocklearn.models.lda.limits import FEW
 from blocklearn.models.lda.long_documents import (
     ENOUGH,
     FEWEST,
