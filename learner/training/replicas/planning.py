@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, TypeVar
 
 from blocklearn.datasources import MatrixSource
 from blocklearn.matcache import ReadDuringPlanError, ShapeError
 from blocklearn.matcache.containers.recording import Recording
+from blocklearn.models import Block, Model
 
 from ...files.spread_tables import SpreadTables
 from ..settings.checks import check_repeats, computed
@@ -19,12 +20,9 @@ from ..settings.devices import Kept, fixed_bytes
 from ..settings.optimizer_checks import check_step, check_updates, versions
 from .block_input import Use
 from .paged_tables import of_rows, tables_of
+from .program import Program
 
-if TYPE_CHECKING:
-    from blocklearn.models import Block, Model
-
-    from .program import Program
-    from .replica import Replica
+Planned = TypeVar("Planned", bound=Program)
 
 log = logging.getLogger("blocklearn.learner")
 
@@ -144,35 +142,35 @@ def _try_partial(program: Program, *, scores: Scored) -> None:
         program.predict(intake.blank(program.key, full=False)).mat()
 
 
-def plan_extras(replica: Replica, extras: Sequence[Callable[[Replica], None]]) -> set[str]:
+def plan_extras(program: Planned, extras: Sequence[Callable[[Planned], None]]) -> set[str]:
     """Plan computations beside training; return the labels of their arrays."""
-    before = _labels(replica)
+    before = _labels(program)
     for plan in extras:
-        plan(replica)
-    return _labels(replica) - before
+        plan(program)
+    return _labels(program) - before
 
 
-def plan_kept(replica: Replica, kept: Kept, *, alone: bool) -> set[str]:
+def plan_kept(program: Program, kept: Kept, *, alone: bool) -> set[str]:
     """Plan what stays on a device: states of rows, then data; return the labels of its arrays.
 
     alone: whether no other replica changes the states.
     """
-    cache, backend = replica.cache, replica.cache.backend
+    cache, backend = program.cache, program.cache.backend
     if backend.free_bytes is None:
         return set()
-    before = _labels(replica)
+    before = _labels(program)
     planned = sum(array.nbytes for array in cache.plan())
-    if isinstance(replica.files, SpreadTables):
-        planned -= replica.files.far_bytes(tables_of(replica))
+    if isinstance(program.files, SpreadTables):
+        planned -= program.files.far_bytes(tables_of(program))
     left = kept.limit(backend.free_bytes - planned)
-    for state in replica.model.states.values():
+    for state in program.model.states.values():
         if alone and state.held_bytes <= left:
             left -= state.held_bytes
             state.hold()
-    first = replica.intakes[0]
+    first = program.intakes[0]
     indexed = "score" in first.indexed_for
     blocks = fixed_bytes(kept.eval, indexed=indexed, nnz=first.shape.nnz)
-    for intake, source in zip(replica.trained, kept.training, strict=False):
+    for intake, source in zip(program.trained, kept.training, strict=False):
         indexed = "train" in intake.indexed_for
         fixed = fixed_bytes(source, indexed=indexed, nnz=intake.shape.nnz)
         blocks += fixed
@@ -180,7 +178,7 @@ def plan_kept(replica: Replica, kept: Kept, *, alone: bool) -> set[str]:
             left -= intake.hold(source, left, features=not fixed)
     if room := min(blocks, left):
         backend.keep_blocks(cache, room)
-    return _labels(replica) - before
+    return _labels(program) - before
 
 
 def plan_host(program: Program, kept: Kept) -> None:

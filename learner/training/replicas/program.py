@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,16 +42,6 @@ from .states_at_hand import NEW_PREDICTED, NEW_SCORED, OTHER_SIDE, without_rows
 from .terms import terms_of
 
 
-class Look(Protocol):
-    """Looks at the scores of blocks that a program is about to train on."""
-
-    def due(self, program: Program, side: int, pass_: int) -> bool:
-        """Return whether to score the next block, which is of this side and pass."""
-
-    def take(self, program: Program, score: Callable[[], Score], rows: int) -> None:
-        """Score the block, which has so many rows, by parameters as the model will read them."""
-
-
 class Program:
     """A model, its optimizer and mixins, bound to a cache.
 
@@ -62,6 +52,8 @@ class Program:
     whole: names of updates that change all rows of a parameter in some phase.
     ends_change: whether the end of a pass may change what the next update does, as far as known
         from memory being planned.
+    reads_rows_alone: whether training reads and changes only rows of tables that occur in a block;
+        known once memory is planned.
     reads: numbers of blocks that methods read, and not as formulas, while memory was planned.
     noted: the shapes, as the model gets them.
     blocks: shapes of the blocks of each side that were planned.
@@ -99,6 +91,7 @@ class Program:
         ]
         self.row_tables: set[str] = set()
         self.whole: set[str] = set()
+        self.reads_rows_alone = False
         self.reads: dict[str, Any] = {}
         self._phase = 0  # of the present block
 

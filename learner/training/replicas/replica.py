@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
 import numpy as np
@@ -37,18 +37,25 @@ from .noted import NUMBERS, NotedBlock
 from .paged_tables import check_tables, of_rows_alone, tables_bytes
 from .parts import Parts
 from .planning import Scored, plan_extras, plan_host, plan_kept, plan_program
-from .program import Look, Program
+from .program import Program
 from .replay import Replays
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
 
-class Replica(Program):
-    """A model bound to a cache, which is planned, allocated in one slab, then frozen.
+class Look(Protocol):
+    """Looks at the scores of blocks that a program is about to train on."""
 
-    reads_rows_alone: whether training reads and changes only rows of tables that occur in a block.
-    """
+    def due(self, program: Program, side: int, pass_: int) -> bool:
+        """Return whether to score the next block, which is of this side and pass."""
+
+    def take(self, program: Program, score: Callable[[], Score], rows: int) -> None:
+        """Score the block, which has so many rows, by parameters as the model will read them."""
+
+
+class Replica(Program):
+    """A model bound to a cache, which is planned, allocated in one slab, then frozen."""
 
     def __init__(
         self,

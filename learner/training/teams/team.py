@@ -26,8 +26,7 @@ from ...engines.errands import Errand
 from ...engines.merging import CrewMerger
 from ..replicas.block_input import TRAINED_AHEAD
 from ..replicas.paged_tables import Pages
-from ..replicas.program import Look
-from ..replicas.replica import Replica
+from ..replicas.replica import Look, Replica
 from ..settings.execution import Execution
 from ..settings.work import Counter, Work, counted
 from .lane import Lane, Piece
