@@ -321,6 +321,15 @@ class MatCache(Closing):
         else:
             self.tape.host(function)
 
+    @contextmanager
+    def recorded(self, recording: Recording) -> Iterator[None]:
+        """Note all requests in `recording`, within this `with` block."""
+        before, self.recording = self.recording, recording
+        try:
+            yield
+        finally:
+            self.recording = before
+
     def edit(self, why: str) -> None:
         """Make all recordings void: what programs launch may have changed.
 

@@ -8,12 +8,7 @@ know neither operations nor devices.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
-
-from ..errors import MissingKernelError, source_line
-
-if TYPE_CHECKING:
-    from .cache import MatCache
+from typing import Any, NamedTuple, TypeVar
 
 Launch = TypeVar("Launch", bound=Callable[..., None])
 
@@ -82,25 +77,11 @@ def launches(operation: str, kind: str, *, only_calls: bool = False) -> Callable
     return enter
 
 
+def launch_of(operation: str, kind: str) -> Callable[..., None] | None:
+    """Return the launch of `operation` for backends of `kind`; None: there is none."""
+    return _launches.get((operation, kind))
+
+
 def only_calls(launch: Callable[..., None]) -> bool:
     """Return whether a launch is registered with `only_calls`."""
     return launch in _only_call
-
-
-def launch(cache: MatCache, operation: str, *args: Any) -> None:
-    """Run `operation` on the cache's backend.
-
-    Raises MissingKernelError if this kind of backend has no launch for it.
-    """
-    found = _launches.get((operation, cache.backend.kind))
-    if found is None:
-        raise MissingKernelError(
-            f"{operation} at {source_line()}: there is no kernel for device: "
-            f"{cache.backend.kind} yet. Use device: cpu for this."
-        )
-    if cache.launched is not None:
-        cache.launched.append(Launched(operation, args))
-    if cache.tape is None:
-        found(cache, *args)
-    else:
-        cache.tape.launch(operation, found, args)

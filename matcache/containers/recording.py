@@ -7,16 +7,12 @@ requests differ.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from ..errors import source_line
-
-if TYPE_CHECKING:
-    from .cache import MatCache
 
 Request = TypeVar("Request", bound=tuple[Any, ...])
 
@@ -95,16 +91,6 @@ class Recording:
         if isinstance(arg, np.ndarray):
             return ("array", arg.shape, arg.dtype.str, arg.tobytes())
         return (type(arg).__name__, repr(arg) if arg is None or isinstance(arg, str) else "")
-
-
-@contextmanager
-def recorded(cache: MatCache, recording: Recording) -> Iterator[None]:
-    """Record all requests to `cache` in `recording`, within this `with` block."""
-    before, cache.recording = cache.recording, recording
-    try:
-        yield
-    finally:
-        cache.recording = before
 
 
 def difference(first: Recording, second: Recording) -> str | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..containers.dispatch import launch, operation
+from ..containers.dispatch import operation
 from ..containers.expressions import Elementwise, result_dtype
 from ..containers.keys import number_key
+from ..containers.launching import launch
 from ..containers.lazy import Lazy
 from ..containers.matrices import Mat
 from ..notation.operand import apply

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..containers.cache import MatCache
-from ..containers.dispatch import launch, operation
+from ..containers.dispatch import operation
 from ..containers.expressions import Node
+from ..containers.launching import launch
 from ..containers.lazy import Lazy, Shape, Transposed, Triangle
 from ..containers.matrices import Mat, handle, slots_of
 from ..containers.slots import Slot

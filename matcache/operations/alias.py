@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..containers.dispatch import launch
+from ..containers.launching import launch
 from ..containers.lazy import Lazy
 from ..containers.matrices import Mat, handle
 from ..errors import ShapeError, source_line

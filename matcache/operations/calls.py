@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ..containers.cache import MatCache
 from ..containers.chunks import turned
-from ..containers.dispatch import launch
+from ..containers.launching import launch
 from ..containers.lazy import Lazy, Transposed
 from ..containers.matrices import Mat, SparseMat, handle, slots_of
 from ..containers.patterns import values_container

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from ..containers.cache import MatCache
-from ..containers.dispatch import launch
 from ..containers.expressions import DOUBLE, Elementwise, result_dtype
 from ..containers.keys import number_key
+from ..containers.launching import launch
 from ..containers.lazy import Lazy, Shape
 from ..containers.matrices import Mat, handle, slots_of
 from ..containers.slots import PatternSlot, Slot

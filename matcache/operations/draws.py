@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ..containers.dispatch import launch
 from ..containers.expressions import Node
 from ..containers.keys import number_key
+from ..containers.launching import launch
 from ..containers.lazy import Lazy, Shape
 from ..containers.local import LocalPattern
 from ..containers.matrices import Mat, SparseMat

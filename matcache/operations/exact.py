@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..containers.dispatch import launch
+from ..containers.launching import launch
 from ..containers.lazy import Lazy
 from ..containers.matrices import Mat
 from ..containers.slots import Slot

@@ -7,9 +7,10 @@ from typing import Any, Self
 import numpy as np
 
 from ..containers.cache import MatCache
-from ..containers.dispatch import launch, operate, operation
+from ..containers.dispatch import operate, operation
 from ..containers.expressions import Elementwise, Node, result_dtype
 from ..containers.keys import number_key
+from ..containers.launching import launch
 from ..containers.lazy import Lazy, Shape
 from ..containers.matrices import Mat
 from ..containers.slots import Slot

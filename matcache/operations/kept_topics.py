@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..containers.cache import MatCache
-from ..containers.dispatch import launch
+from ..containers.launching import launch
 from ..containers.matrices import Mat, SparseMat
 from ..containers.patterns import values_container
 from ..containers.slots import Slot

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..containers.arrays import named
-from ..containers.dispatch import launch
+from ..containers.launching import launch
 from ..containers.local import LocalPattern, grows_with
 from ..containers.matrices import Mat, SparseMat
 from ..containers.slots import PatternSlot

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..containers.dispatch import launch
 from ..containers.expressions import result_dtype
+from ..containers.launching import launch
 from ..containers.lazy import Lazy, Transposed
 from ..containers.matrices import SparseMat, slots_of
 from ..containers.patterns import values_container

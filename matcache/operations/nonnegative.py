@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..containers.dispatch import launch
+from ..containers.launching import launch
 from ..containers.lazy import Lazy
 from ..containers.matrices import Mat
 from ..errors import ShapeError, source_line

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..containers.chunks import turned
-from ..containers.dispatch import launch
 from ..containers.expressions import Node
+from ..containers.launching import launch
 from ..containers.lazy import Lazy
 from ..containers.matrices import Mat, SparseMat
 from ..containers.slots import Slot

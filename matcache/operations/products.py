@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..containers.cache import MatCache
-from ..containers.dispatch import launch
 from ..containers.expressions import Elementwise, Node, result_dtype
+from ..containers.launching import launch
 from ..containers.lazy import Lazy, Shape
 from ..containers.matrices import Mat, SparseMat
 from ..containers.slots import Slot

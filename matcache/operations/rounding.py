@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..containers.dispatch import launch
 from ..containers.expressions import Node
+from ..containers.launching import launch
 from ..containers.local import grows_with
 from ..containers.matrices import Mat, SparseMat
 from ..containers.slots import Slot

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ..containers.dispatch import launch
 from ..containers.expressions import result_dtype
+from ..containers.launching import launch
 from ..containers.lazy import Lazy
 from ..containers.matrices import Mat, SparseMat
 from ..containers.slots import Slot

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..containers.chunks import turned
-from ..containers.dispatch import launch
+from ..containers.launching import launch
 from ..containers.local import LocalPattern, grows_with
 from ..containers.matrices import Mat, SparseMat, slots_of
 from ..containers.patterns import values_container

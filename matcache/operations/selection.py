@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..containers.dispatch import launch, operation
+from ..containers.dispatch import operation
+from ..containers.launching import launch
 from ..containers.lazy import Lazy
 from ..containers.matrices import Mat, SparseMat, slots_of
 from ..containers.patterns import BAD, filled_pattern, values_container

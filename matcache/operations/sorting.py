@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..containers.cache import MatCache
-from ..containers.dispatch import launch
 from ..containers.expressions import Node
+from ..containers.launching import launch
 from ..containers.lazy import Lazy
 from ..containers.slots import Slot
 from ..errors import ShapeError, source_line

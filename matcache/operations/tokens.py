@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..containers.dispatch import launch
+from ..containers.launching import launch
 from ..containers.matrices import Mat, SparseMat, slots_of
 from ..containers.patterns import values_container
 from ..errors import ShapeError, source_line

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..containers.dispatch import launch
+from ..containers.launching import launch
 from ..containers.lazy import Lazy
 from ..containers.matrices import Mat, SparseMat, slots_of
 from ..errors import ShapeError, source_line

@@ -28,7 +28,8 @@ from blocklearn.matcache import (
     sort,
     total,
 )
-from blocklearn.matcache.containers.dispatch import _launches, launch
+from blocklearn.matcache.containers.dispatch import _launches
+from blocklearn.matcache.containers.launching import launch
 from blocklearn.matcache.cpu import launches as cpu_launches
 from blocklearn.matcache.cuda import Cuda
 from blocklearn.matcache.cuda.kernels import IN_MEMORY, IN_SHARED, library_source, where_counts

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from blocklearn.datasources import BlockShape
 from blocklearn.matcache import IndexedBy, MatCache, ShapeError, make_backend, named
-from blocklearn.matcache.containers.recording import Recording, recorded
+from blocklearn.matcache.containers.recording import Recording
 from blocklearn.models import Block, Randomness, RowStore, Shapes, TrainingState
 from blocklearn.models.inputs import Setting
 from blocklearn.models.score import Score
@@ -179,7 +179,7 @@ class Program:
         self.model.objective = None
         if not begun:
             self._begin(block)
-        recording = nullcontext() if record is None else recorded(self.cache, record)
+        recording = nullcontext() if record is None else self.cache.recorded(record)
         with self._training(block.side), recording:
             self.model.update(block.reading(self.tables))
         self.filled = self.filled or bool(self.model.updates)

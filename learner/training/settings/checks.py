@@ -192,7 +192,7 @@ def check_prediction(model: Model, found: Any, rows: int) -> None:
 def check_repeats(model: Model, first: Recording, second: Recording) -> None:
     """Raise UpdateError if two runs of `update` on one block differ.
 
-    Recordings are made with `recorded(model.cache, recording)` around each run.
+    Recordings are made with `model.cache.recorded(recording)` around each run.
     """
     found = difference(first, second)
     if found is not None:
