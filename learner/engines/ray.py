@@ -21,7 +21,7 @@ from blocklearn.matcache import available_threads
 from ..errors import ConfigError, WorkerLostError
 from .exchange import PATIENCE, Exchange
 from .meeting import Meeting, MeetingExchange, Worker, imported, woken
-from .ray_cluster import answering, cores, first_line, imported_for, joined, room
+from .ray_cluster import answering, cores, first_line, imported_for, joined, placed, room
 
 Work = Callable[[Exchange], None]
 
@@ -125,7 +125,7 @@ class RayWorkers(MeetingExchange):
             if size < self._wanted and room(each) < size - 1:
                 continue
             group = placement_group([{"CPU": each}] * (size - 1), strategy="SPREAD")
-            if group.wait(min(seconds, LONGEST)):
+            if placed(group, seconds):
                 self.size, self._group = size, group
                 return
             remove_placement_group(group)

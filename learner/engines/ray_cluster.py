@@ -12,6 +12,7 @@ import socket
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -29,6 +30,10 @@ CONNECT = 10.0
 """Seconds in which a cluster must take a connection: Ray itself would try for minutes."""
 
 
+PAUSE = 1.0
+"""Seconds of a wait for cores, after which signals are heard."""
+
+
 def cores() -> int:
     """Return the cores of the cluster."""
     return int(imported().cluster_resources().get("CPU", 0))
@@ -38,6 +43,18 @@ def room(each: int) -> int:
     """Return for how many workers of `each` cores the machines of the cluster have room."""
     machines = [node["Resources"] for node in imported().nodes() if node["Alive"]]
     return sum(int(own.get("CPU", 0)) // each for own in machines)
+
+
+def placed(group: Any, seconds: float) -> bool:
+    """Return whether Ray finds cores for a group within so many seconds.
+
+    Python hears no signals while Ray waits, so this waits again and again.
+    """
+    end = time.monotonic() + seconds
+    while not group.wait(PAUSE):
+        if time.monotonic() > end:
+            return False
+    return True
 
 
 @contextmanager

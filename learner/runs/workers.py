@@ -16,9 +16,10 @@ from ..engines.exchange import Exchange
 from ..engines.open import opened
 from ..errors import WorkerLostError
 from ..learner import Learner
+from .advice import advised
 from .assisting import assist
 from .run_folder import RunFolder
-from .signals import Requests
+from .signals import Requests, interruptible
 from .training import RunOptions, train
 
 
@@ -56,7 +57,8 @@ def train_again(config: RunConfig, options: RunOptions, crew: Crew) -> Learner |
                 left -= 1
                 again = f"starting again from the newest checkpoint ({left} more times)"
                 options.say(f"{error}; {again}")
-            crew.restart(wanted.fewest_workers, wanted.replace_seconds)
+            with advised(config.out), interruptible("a signal while workers started again"):
+                crew.restart(wanted.fewest_workers, wanted.replace_seconds)
             if crew.size != wanted.workers:
                 options.say(f"continuing with {crew.size} of {wanted.workers} workers")
             if _edition(folder.config) != before:  # else nothing was written yet

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
@@ -15,7 +16,7 @@ from blocklearn.learner.configuration.config import RunConfig
 from blocklearn.learner.configuration.yaml_config import Setting, resolve
 from blocklearn.learner.engines.crew import Crew
 from blocklearn.learner.engines.exchange import Exchange
-from blocklearn.learner.errors import ConfigError, WorkerLostError
+from blocklearn.learner.errors import ConfigError, RunInterrupted, WorkerLostError
 from blocklearn.learner.exit_codes import ExitCode, exit_code, message
 from blocklearn.learner.learner import Learner
 from blocklearn.learner.runs import training, workers
@@ -119,6 +120,20 @@ def test_the_loss_of_a_worker_says_how_to_resume() -> None:
         "The same command with --resume auto resumes the run from its last checkpoint"
         in message(caught.value)
     )
+
+
+def test_a_signal_while_workers_start_again_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Finding room for them may take minutes."""
+
+    def lost(*_: object) -> None:
+        raise WorkerLostError("gone")
+
+    own = thread_exchanges(2, PATIENCE)[0]
+    monkeypatch.setattr(own, "starts", True)
+    monkeypatch.setattr(workers, "train", lost)
+    monkeypatch.setattr(Crew, "restart", lambda *_: signal.raise_signal(signal.SIGTERM))
+    with pytest.raises(RunInterrupted, match="while workers started again. The same command with"):
+        workers.train_again(config_of(), RunOptions(quiet=True), Crew(own))
 
 
 def test_what_is_printed_at_the_end_may_read_the_model(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -202,6 +202,27 @@ def test_a_cluster_of_this_machine_listens_to_this_machine_alone(cluster: Any) -
     assert {address for _, address in found} == {"127.0.0.1"}
 
 
+@pytest.mark.services
+def test_signals_are_heard_while_workers_wait_for_cores(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray's own wait has no end for them."""
+    from ray.util.placement_group import PlacementGroup
+
+    waits = []
+
+    def wait(group: Any, seconds: float) -> bool:
+        waits.append(seconds)
+        if len(waits) == 3:
+            raise KeyboardInterrupt  # as a handler does
+        return False
+
+    monkeypatch.setattr(PlacementGroup, "wait", wait)
+    with started(2, work) as own, pytest.raises(KeyboardInterrupt):
+        work(own)
+    assert waits == [1.0] * 3
+
+
 def fails(own: Exchange) -> None:
     """Meet once, then raise an error."""
     crew = Crew(own)
