@@ -97,6 +97,8 @@ def test_named_topics_keep_their_names(tmp_path: Any) -> None:
     [
         ({"a": ["x"], "b": ["x"], "c": ["x"]}, "seeds has 3 topics, but there are 2"),
         ({" ": ["x"]}, "must be a name"),
+        ({"a\x1b[1m": ["x"]}, r"seeds\.'a\\x1b\[1m': must be a name"),
+        ({"1": ["x"], "0": ["y"]}, r"seeds\.1: must be a name: another topic has this number"),
         ({"a": []}, r"seeds\.a: must be words"),
         ({"1": ["x"]}, r"seeds\.1: must be a name: another topic has this number"),
     ],
