@@ -89,6 +89,7 @@ class MatCache(Closing):
         self.reserving = self.backend.planning = reserving
         self.frozen: Literal[False, "raise", "warn"] = False
         self.flops = 0
+        self.line: str | None = None  # of the caller, while an operation runs; see `at_line`
         self.recording: Recording | None = None  # notes every request, for `difference`
         self.edition = 0  # recordings of an earlier one are void; see `edit`
         self.tape: Tape | None = None  # records what runs, for running it again
@@ -309,6 +310,16 @@ class MatCache(Closing):
             self.flops += entries * pattern.nnz + columns * pattern.active_count
         if self.tape is not None:
             self.tape.worked(operations, pattern, entries, columns)
+
+    def at_line(self) -> str | None:
+        """Keep the caller's source line for what an operation makes; return the one before.
+
+        The operation sets `line` to that when it ends. To find the line anew takes a microsecond.
+        """
+        before = self.line
+        if before is None:
+            self.line = source_line()
+        return before
 
     def each_block(self, function: Callable[[], None]) -> None:
         """Call a function that sets numbers by what Python counts, such as a step size.

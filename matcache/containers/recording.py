@@ -17,6 +17,27 @@ from ..errors import source_line
 Request = TypeVar("Request", bound=tuple[Any, ...])
 
 
+NUMBERS = int, float, np.number, np.bool_
+
+
+class Same:
+    """Equals what is made of the same object, and keeps it alive."""
+
+    __slots__ = ("it",)
+
+    def __init__(self, it: Any) -> None:
+        """Wrap the object `it`."""
+        self.it = it
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both are of the same object."""
+        return type(other) is Same and other.it is self.it
+
+    def __hash__(self) -> int:
+        """Return the object's identity."""
+        return id(self.it)
+
+
 def comparable(arg: Any, other: Callable[[Any], Any]) -> Any:
     """Return what makes an argument the same in two runs.
 
@@ -25,7 +46,7 @@ def comparable(arg: Any, other: Callable[[Any], Any]) -> Any:
     if (guid := getattr(arg, "guid", None)) is not None:
         pattern = getattr(arg, "pattern", None)
         return ("container", guid, None if pattern is None else pattern.guid)
-    if isinstance(arg, int | float | np.number | np.bool_):
+    if isinstance(arg, NUMBERS):
         return ("number", repr(float(arg)))
     return other(arg)
 
@@ -69,9 +90,14 @@ class Recording:
         self._made: dict[int, int] = {}  # expression -> number of the event that made it
         self._kept: list[Any] = []  # so that no two expressions share an id
 
-    def note(self, what: str, args: tuple[Any, ...], result: Any = None) -> None:
-        """Add an operation on these arguments, and the expression that it returned."""
-        self.events.append(Event(what, tuple(map(self._part, args)), source_line()))
+    def note(
+        self, what: str, args: tuple[Any, ...], result: Any = None, where: str | None = None
+    ) -> None:
+        """Add an operation on these arguments, and the expression that it returned.
+
+        where: the source line; None: the caller's.
+        """
+        self.events.append(Event(what, tuple(map(self._part, args)), where or source_line()))
         if result is not None:
             self._made.setdefault(id(result), len(self.events))
             self._kept.append(result)

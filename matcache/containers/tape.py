@@ -8,6 +8,8 @@ do the guards of a tape:
 - `reads`: numbers of the block that the program read, and not as formulas: see `BlockNumber`.
 - `followed`: formulas that containers are set to, each with the type of its values.
 - `hits`: results that were current before the program ran, so that it did not compute them.
+
+Longer than 300 lines: what is noted while a program is recorded is what a run leaves behind.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from ..errors import source_line
 from ..program.padding import Padding
 from .block_number import BlockNumber, function_of, has_value
 from .dispatch import only_calls
-from .recording import comparable, first_unequal
+from .recording import Same, comparable, first_unequal
 from .slots import PatternSlot, Slot
 from .steps import Step, host_first
 
@@ -32,26 +34,10 @@ if TYPE_CHECKING:
     from .cache import MatCache
     from .matrices import Mat
 
+FIXED, ROWS = (bool, str), (tuple, list)  # a union would be made at each call
+
 Numbers = Mapping[str, Any]
 """Numbers of a block that a program may read, by name."""
-
-
-class Same:
-    """Equals what is made of the same object, and keeps it alive."""
-
-    __slots__ = ("it",)
-
-    def __init__(self, it: Any) -> None:
-        """Wrap the object `it`."""
-        self.it = it
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether both are of the same object."""
-        return type(other) is Same and other.it is self.it
-
-    def __hash__(self) -> int:
-        """Return the object's identity."""
-        return id(self.it)
 
 
 class Tape:
@@ -101,7 +87,8 @@ class Tape:
         elif (what, parts) not in self._planned:
             again()
             self._planned.add((what, parts))
-        self.steps.append(Step(what, parts, source_line(), again, calls))
+        line = self.cache.line or source_line()
+        self.steps.append(Step(what, parts, line, again, calls))
 
     def _calls(self, function: Callable[[], None]) -> list[Any]:
         """Call a function, and return the calls of kernels that it made."""
@@ -217,12 +204,12 @@ class Tape:
 
     def _part(self, arg: Any) -> Any:
         """Return what makes an argument the same in two runs."""
-        if isinstance(arg, bool | str) or arg is None:
+        if arg is None or isinstance(arg, FIXED):
             return arg
         return comparable(arg, self._other)
 
     def _other(self, arg: Any) -> Any:
-        if isinstance(arg, tuple | list):
+        if isinstance(arg, ROWS):
             return tuple(map(self._part, arg))
         if isinstance(arg, np.ndarray):
             self.refuse("passes an array of NumPy")

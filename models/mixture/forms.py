@@ -6,10 +6,8 @@ Sums over rows are those of differences from the present means: nothing large ca
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from blocklearn.matcache import (
     Mat,
@@ -33,7 +31,8 @@ from blocklearn.matcache import (
 )
 from blocklearn.matcache.notation.functions import TINY
 
-Array = NDArray[Any]
+from ..kmeans.start import Array
+
 RIDGE = 1e-6  # of a variance, added to it: a matrix of float32 sums may else not be definite
 
 

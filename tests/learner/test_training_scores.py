@@ -176,7 +176,7 @@ def test_estimators_without_callbacks_plan_neither_scores_nor_predictions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def called(*_: Any) -> None:
-        raise AssertionError("Nobody can ask for it.")
+        raise AssertionError("neither is asked for")
 
     for name in ("score", "predict"):
         monkeypatch.setattr(bl.models.NMF, name, called)

@@ -19,6 +19,7 @@ from ..settings.checks import check_repeats, computed
 from ..settings.devices import Kept, fixed_bytes
 from ..settings.optimizer_checks import check_step, check_updates, versions
 from .block_input import Use
+from .noted import Rehearsal
 from .paged_tables import of_rows, tables_of
 from .program import Program
 
@@ -59,6 +60,11 @@ def plan_program(program: Program, *, scores: Scored) -> None:
             _try_partial(program, scores=scores)
 
 
+def noting(program: Program, block: Block) -> Block:
+    """Return the same block, which notes what is read of its numbers."""
+    return Rehearsal.of(block, program.cache, program.reads) if program.model.recorded else block
+
+
 def _plan_pass(program: Program) -> None:
     for intake in program.trained:
         runs, before = (Recording(), Recording()), versions(program.optimizer)
@@ -96,9 +102,9 @@ def _plan_scores(program: Program, *, soon: bool) -> None:
     blank = program.intakes[0].blank(program.key)
     later = nullcontext() if soon else program.cache.backend.later()
     with later, _leaving_parameters(program.model, "score"):
-        computed(program.score(program.noting(blank)))
+        computed(program.score(noting(program, blank)))
         if program.model.has_resting_rows:
-            computed(program.score(program.noting(replace(blank, resting=True))))
+            computed(program.score(noting(program, replace(blank, resting=True))))
     _note_tables(program)
     _note(program, "score")
 
@@ -113,7 +119,7 @@ def _plan_predictions(program: Program) -> None:
     with program.cache.backend.later() if program.trains else nullcontext():
         for intake in program.intakes:
             with _leaving_parameters(program.model, "predict"):
-                blank = program.noting(intake.blank(program.key))
+                blank = noting(program, intake.blank(program.key))
                 program.predict(blank).mat()  # it will be read
     _note(program, "predict")
 
@@ -121,7 +127,7 @@ def _plan_predictions(program: Program) -> None:
 def _plan_phases(program: Program) -> None:
     """Plan the updates of each phase again: the end of a pass may leave work for the next."""
     for phase, start in enumerate(program.model.phases()):
-        if not (phase or program.ends_change):
+        if not phase and program.complete and not program.ends_change:
             continue
         with program.cache.backend.later() if phase else nullcontext():
             for intake in program.trained:
@@ -144,6 +150,8 @@ def _try_partial(program: Program, *, scores: Scored) -> None:
 
 def plan_extras(program: Planned, extras: Sequence[Callable[[Planned], None]]) -> set[str]:
     """Plan computations beside training; return the labels of their arrays."""
+    if not extras:
+        return set()
     before = _labels(program)
     for plan in extras:
         plan(program)

@@ -36,7 +36,7 @@ from ..settings.optimizer_checks import check_meaning, check_start
 from .block_input import Intake
 from .learned import Learned
 from .names import OPTIMIZER
-from .noted import NotedShapes, Rehearsal
+from .noted import NotedShapes
 from .parts import Parts
 from .states_at_hand import NEW_PREDICTED, NEW_SCORED, OTHER_SIDE, without_rows
 from .terms import terms_of
@@ -50,8 +50,7 @@ class Program:
     row_tables: states of rows that are read as tables.
     filled: whether an update had work for the optimizer.
     whole: names of updates that change all rows of a parameter in some phase.
-    ends_change: whether the end of a pass may change what the next update does, as far as known
-        from memory being planned.
+    ends_change: whether the end of a pass launched or set something, while memory was planned.
     reads_rows_alone: whether training reads and changes only rows of tables that occur in a block;
         known once memory is planned.
     reads: numbers of blocks that methods read, and not as formulas, while memory was planned.
@@ -89,8 +88,7 @@ class Program:
         self.intakes = [
             Intake(self.cache, shape, side, shapes.whole_rows) for side, shape in enumerate(blocks)
         ]
-        self.row_tables: set[str] = set()
-        self.whole: set[str] = set()
+        self.row_tables, self.whole = set[str](), set[str]()
         self.reads_rows_alone = False
         self.reads: dict[str, Any] = {}
         self._phase = 0  # of the present block
@@ -159,10 +157,6 @@ class Program:
     def has_whole(self, name: str, share: RowShare) -> bool:
         """Return whether a worker with this share of the rows needs the whole of a state."""
         return share.size == 1 or not self.complete or name in self.row_tables
-
-    def noting(self, block: Block) -> Block:
-        """Return the same block, which notes what is read of its numbers."""
-        return Rehearsal.of(block, self.cache, self.reads) if self.model.recorded else block
 
     def rehearse(self, block: Block, record: Recording | None = None) -> None:
         """Run the update of a block of shapes, in its phase. record: what it launches."""

@@ -36,7 +36,7 @@ from .committing import commit_plan
 from .noted import NUMBERS, NotedBlock
 from .paged_tables import check_tables, of_rows_alone, tables_bytes
 from .parts import Parts
-from .planning import Scored, plan_extras, plan_host, plan_kept, plan_program
+from .planning import Scored, noting, plan_extras, plan_host, plan_kept, plan_program
 from .program import Program
 from .replay import Replays
 
@@ -344,7 +344,7 @@ class Replica(Program):
         self._tell_phase()
         form = () if self.optimizer is None else self.optimizer.form
         if form is None or not self._rehearses:
-            super().rehearse(self.noting(block), record)
+            super().rehearse(noting(self, block), record)
             return
         numbers = {name: getattr(block, name) for name in NUMBERS}
         kind = "update", block.side, block.Y is not None, False, self._phase, form
