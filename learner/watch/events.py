@@ -147,7 +147,7 @@ class Metrics(Hook):
     def start(self, learner: Learner, progress: Progress) -> None:
         """Write the `start` event."""
         self._before = progress.work
-        self.write("start", progress, checkpoint=self._after)
+        self.write("start", progress, {}, **({"checkpoint": self._after} if self._after else {}))
 
     def block(self, learner: Learner, progress: Progress) -> None:
         """Write a `train` event if it is time for one and the pass has more blocks."""
@@ -167,7 +167,7 @@ class Metrics(Hook):
         files = [file.stat() for file in path.iterdir()]
         nbytes = sum(found.st_size for found in files if found.st_nlink == 1)
         cost = {"checkpoint_bytes": nbytes, "checkpoint_s": round(seconds, 6)}
-        self.write("checkpoint", progress, checkpoint=path.name, cost=cost)
+        self.write("checkpoint", progress, {}, checkpoint=path.name, **cost)
 
     def end(self, learner: Learner, progress: Progress) -> None:
         """Write the `end` event with the final scores."""
@@ -177,17 +177,12 @@ class Metrics(Hook):
         """Write a `train` event, with scores of training data if there are new ones."""
         new = progress.train_scores is not self._told
         self._told = progress.train_scores
-        self.write("train", progress, progress.train_scores if new else None)
+        self.write("train", progress, progress.train_scores if new else {})
 
     def write(
-        self,
-        event: str,
-        progress: Progress,
-        scores: dict[str, float] | None = None,
-        checkpoint: str | None = None,
-        cost: Mapping[str, float] | None = None,
+        self, event: str, progress: Progress, scores: Mapping[str, float], **more: str | float
     ) -> None:
-        """Write one event to the file, to `echo` and to all sinks."""
+        """Write one event to the file, to `echo` and to all sinks. more: fields of its own."""
         work = progress.work
         if event == "train":
             work, self._before = work - self._before, work
@@ -206,9 +201,8 @@ class Metrics(Hook):
             **_traffic(),
             **_pages(progress),
             "allocations_after_warmup": progress.allocations_after_warmup,
-            **({"checkpoint": checkpoint} if checkpoint else {}),
-            **(cost or {}),
-            **{name: float(value) for name, value in (scores or {}).items()},
+            **more,
+            **{name: float(value) for name, value in scores.items()},
         }
         fields = {name: finite(value) for name, value in fields.items()}
         line = json.dumps(fields)
@@ -240,14 +234,8 @@ def _pages(progress: Progress) -> dict[str, float]:
 
 def _traffic() -> dict[str, int]:
     """Return the fields of an event that count the traffic with disks; none where it is unknown."""
-    found = disk_traffic()
-    if found is None:
-        return {}
-    return {
-        "disk_read_bytes": found.read,
-        "disk_written_bytes": found.written,
-        "page_waits": found.waits,
-    }
+    names, found = ("disk_read_bytes", "disk_written_bytes", "page_waits"), disk_traffic()
+    return {} if found is None else dict(zip(names, found, strict=True))
 
 
 def speeds(work: Work) -> dict[str, float | None]:

@@ -337,7 +337,7 @@ def saver(folder: Path, told: list[str], **settings: Any) -> SaveCheckpoints:
     keep_best = settings.pop("keep_best", False)
     return SaveCheckpoints(
         folder, CheckpointConfig(**settings), config=CONFIG, fingerprint="abc", keep_best=keep_best,
-        saved=lambda _, path: told.append(path.name),
+        saved=lambda _, path, seconds: told.append(path.name),
     )  # fmt: skip
 
 
