@@ -54,13 +54,17 @@ class PriorTable(Fields):
         found._array = np.asarray(array, np.float32)
         return found
 
-    def named(self) -> PriorTable:
+    def named(self, begun: object = None) -> PriorTable:
         """Return the prior with the names that the columns of its table have, if it has no names.
 
         A file that is not there gives none: the model may be a saved one.
+
+        begun: the prior that a run which resumes began with: its names stay. None: none resumes.
         """
         if self.topics is not None or self.path is None or self.path.endswith(".npy"):
             return self
+        if isinstance(begun, Mapping):
+            return self.model_copy(update={"topics": begun.get("topics")})
         path = Path(self.path)
         return self.model_copy(update={"topics": columns_of(path)}) if path.is_file() else self
 

@@ -1,4 +1,7 @@
-"""The settings of LDA, and what follows from them before there are data."""
+"""The settings of LDA, and what follows from them before there are data.
+
+Longer than 300 lines: half of it is fields with their descriptions.
+"""
 
 from __future__ import annotations
 
@@ -184,9 +187,7 @@ class LDASettings(Model):
             raise ValueError(wrong)
         names = self.eta.topics if isinstance(self.eta, PriorTable) else None
         if names is not None and len(names) != self.topics:
-            raise ValueError(
-                f"eta.topics has {len(names)} names, but there are {self.topics} topics"
-            )
+            raise ValueError(f"eta.topics: {len(names)} names, but there are {self.topics} topics")
         priors = {"alpha": self.alpha, "eta": self.eta}
         learns = self.inference != "gibbs" or self.needs.tokens > 0
         if wrong := problem_of_auto(priors, learns=learns, seeded=bool(self.seeds)):
@@ -220,21 +221,10 @@ class LDASettings(Model):
 
     def for_run(self, passes: int, begun: Mapping[str, object] | None = None) -> Self:
         """Return the model with what its table of priors and the length of the run decide."""
-        return self._named(begun)._of_length(passes, begun)
-
-    def _named(self, begun: Mapping[str, object] | None) -> Self:
-        """Return the model with the names of topics that a table of priors has.
-
-        A run that resumes keeps those that it began with.
-        """
-        if not isinstance(self.eta, PriorTable) or self.eta.topics is not None:
-            return self
-        eta = self.eta.named()
-        if begun is not None:
-            before = begun.get("eta")
-            names = before.get("topics") if isinstance(before, Mapping) else None
-            eta = self.eta.model_copy(update={"topics": names})
-        return self.model_copy(update={"eta": eta})
+        if not isinstance(self.eta, PriorTable):
+            return self._of_length(passes, begun)
+        eta = self.eta.named(None if begun is None else begun.get("eta"))
+        return self.model_copy(update={"eta": eta})._of_length(passes, begun)
 
     def _of_length(self, passes: int, begun: Mapping[str, object] | None) -> Self:
         """Return the model with assignments that are fresh in short runs, if they are "auto".
