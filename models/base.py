@@ -48,8 +48,7 @@ class Model(Matrices):
     row_states: sides of the states of rows, by name: 0 for rows of the data, 1 for its columns.
         If one is 1, a pass visits all blocks of rows (`block.side` 0), then all blocks of the
         transposed data (1), if the source has them; `shapes.sides` is then 2.
-    takes_terms: names of non-negative parameters whose new values `update` or `end_pass` makes with
-        the terms of mixins in them: see `slopes`.
+    takes_terms: names of parameters, not negative, that are made with terms of mixins: `slopes`.
     prediction_columns: names of the columns of predictions, for tables; None: they are numbered.
     steps_by_pass: `update` only adds up, and `end_pass` learns, so rows are not shuffled.
     rows_in_order: rows are not shuffled, for a row belongs to those before and after it.
@@ -60,8 +59,7 @@ class Model(Matrices):
         read only the rows whose columns occur in the block. A worker may then let its other rows
         become old. Subclasses do not inherit this: each sets it for itself.
     stays_at_zero: whether gradients of some parameters are 0 where all parameters are.
-    held_whole: names of arrays with a number for each column that memory holds beside tables in
-        files, even if such a table is no larger.
+    held_whole: arrays with a number a column that memory holds beside tables in files, by label.
 
     Attributes of a replica, see `attach`: `parameters` are saved, merged and resumed. `update` may
     fill `updates`, expressions by parameter, for the optimizer.
