@@ -511,7 +511,9 @@ def test_events_fit_the_schema_and_survive_going_on(tmp_path: Path) -> None:
     assert json.loads(file.read_text().splitlines()[-1])["checkpoint"] == "pass-0001"
     rewind(file, 100)  # it was killed before it did anything
     assert [json.loads(line) for line in file.read_text().splitlines()] == events[:5]
-    again.saved(progress(1, 200), Path("x/pass-0001-block-0000010"))  # the pass is not complete
+    within = tmp_path / "pass-0001-block-0000010"  # the pass is not complete
+    within.mkdir()
+    again.saved(progress(1, 200), within, 0.25)
     again.evaluated(learner, progress(1, 200))
     again.pass_end(learner, progress(1, 200))
     rewind(file, 200, "pass-0001-block-0000010")
