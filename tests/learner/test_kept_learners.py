@@ -22,7 +22,7 @@ from sklearn.base import clone
 import blocklearn as bl
 from blocklearn.datasources import MatrixSource
 from blocklearn.learner.estimators import kept
-from blocklearn.learner.estimators.linear import base as linear
+from blocklearn.learner.estimators.linear import predictor
 from blocklearn.learner.training.states.same_bits import same_bits
 from blocklearn.learner.training.states.state import State
 from tests.support.often import first_often
@@ -37,7 +37,7 @@ SAME = {"random_state": 1, "n_jobs": 1}
 @pytest.fixture(autouse=True)
 def sparse_rows_need_a_learner(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of linear estimators do only where a matrix has faults, or many targets."""
-    monkeypatch.setattr(linear, "sparse_scores", lambda *_: None)
+    monkeypatch.setattr(predictor, "sparse_scores", lambda *_: None)
 
 
 def classifier(**params: Any) -> bl.GLMClassifier:

@@ -24,7 +24,7 @@ from blocklearn.matcache import (
     take,
     total,
 )
-from blocklearn.matcache.containers import dispatch
+from blocklearn.matcache.containers import launching
 from blocklearn.matcache.cuda import devices
 from tests.support.backends import needs_compiler
 from tests.support.cuda_device import HostDriver
@@ -63,7 +63,7 @@ def whole(*shape: int) -> Any:
 def launched(call: Any) -> list[str]:
     """Return the operations that a call launches."""
     found: list[str] = []
-    launch = dispatch.launch
+    launch = launching.launch
 
     def noted(cache: Any, name: str, *given: Any) -> Any:
         found.append(name)
