@@ -17,6 +17,7 @@ from blocklearn.durable import new_file
 from blocklearn.models import LDA
 
 from ..errors import ConfigError
+from ..figures import counted
 from ..files.allocated import new_npy
 from ..learner import Learner
 from ..storage.table_file import TABLES, columns_of, table_writer
@@ -50,8 +51,8 @@ def predict_blocks(
     if part[1] > source.blocks:
         raise ConfigError(
             [
-                f"{part[1]} parts of {source.blocks} blocks: each must have one at least. Ask for "
-                "fewer parts, or start fewer workers."
+                f"{part[1]} parts of {counted(source.blocks, 'block')}: each must have one at "
+                "least. Ask for fewer parts, or start fewer workers."
             ]
         )
     names = row_names(source)

@@ -62,11 +62,14 @@ def read_once(crew: Crew, run: Path, what: str, opened: Opened) -> Iterator[Data
                     run, crew.size, what, why,
                 )  # fmt: skip
             yield source
-        elif rows is not None:
-            yield _handed(crew, opened, rows)
+            return
+        if rows is not None:
+            source = _handed(crew, opened, rows)
         else:
             found = _taken_over(crew)
-            yield opened(temporary) if found is None else found
+            source = opened(temporary) if found is None else found
+        crew.gather(None)  # all have opened them: an error of worker 0 removes the folder
+        yield source
 
 
 def _room(crew: Crew, run: Path, stack: ExitStack) -> tuple[RowFolder | None, str]:

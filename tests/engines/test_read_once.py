@@ -7,6 +7,7 @@ import logging
 import os
 import shutil
 import signal
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -21,10 +22,10 @@ from blocklearn.learner.command_line.parts import Given, Output, Trained, Wanted
 from blocklearn.learner.engines import open as engines
 from blocklearn.learner.engines import shared_folder
 from blocklearn.learner.engines.crew import Crew
-from blocklearn.learner.errors import RunInterrupted, WorkerError
+from blocklearn.learner.errors import ConfigError, RunInterrupted, WorkerError
 from blocklearn.learner.exit_codes import ExitCode, exit_code
 from blocklearn.learner.files.row_folder import RowFolder
-from blocklearn.learner.runs import handing, new_data
+from blocklearn.learner.runs import handing, new_data, read_once
 from blocklearn.learner.runs.run_folder import HANDED
 from blocklearn.learner.runs.training import RunOptions, train
 from tests.engines.test_handed_rows import (
@@ -111,6 +112,28 @@ def test_two_workers_predict_and_score_what_one_does(name: str) -> None:
     found = [np.load(f"part-{rank}-of-2.npy") for rank in range(2)]
     assert np.concatenate(found).tobytes() == Path("all.npy").read_bytes()[128:]
     assert scores == parts.evaluate(Crew(), RUN, Given(path)) != {}
+    assert handed_in() == []
+
+
+def test_data_stay_until_all_have_opened_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though worker 0 finds an error at once; the others find the same."""
+    trained(MODELS["text"][0])
+    leads: list[Crew] = []
+
+    def take(told: Any) -> Any:
+        while not leads[0].exchange.under_way:  # it waits for this worker, or tells of its error
+            time.sleep(0.01)
+        return handing.taken_over(told)
+
+    def work(crew: Crew) -> None:
+        if crew.leads:
+            leads.append(crew)
+        parts.predict(crew, RUN, Given("rows.txt"), Output("p.npy"))
+
+    monkeypatch.setattr(read_once, "taken_over", take)
+    found = together(work, work)
+    assert [type(each) for each in found] == [ConfigError] * 2, found
+    assert "2 parts of 1 block: each must have one at least" in str(found[0])
     assert handed_in() == []
 
 
