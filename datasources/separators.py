@@ -1,4 +1,4 @@
-"""A hint for tables that were read with the wrong separator."""
+"""A hint for tables that were read with the wrong separator, or in the wrong encoding."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ OTHERS = (";", "\t", "|", ",")
 
 
 def separator_hint(names: Sequence[str]) -> str:
-    """Return a sentence that names the separator of a header that was not split.
+    """Return a sentence that names the separator of a header that was not split, or UTF-16.
 
     Returns "" if the header was split, or contains no other separator.
 
@@ -15,6 +15,8 @@ def separator_hint(names: Sequence[str]) -> str:
     >>> separator_hint(["a", "b;c"])
     ''
     """
+    if any("\0" in name for name in names):
+        return "It is UTF-16: must be UTF-8. Convert it with iconv -f utf-16 -t utf-8."
     found = [other for other in OTHERS if len(names) == 1 and other in names[0]]
     if not found:
         return ""

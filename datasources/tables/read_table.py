@@ -91,17 +91,29 @@ def header_of(path: Path, kind: str) -> Iterator[Sequence[str]]:
     if kind == ".parquet":
         yield parquet.read_schema(path).names
         return
-    parsing = csv.ParseOptions(delimiter=DELIMITERS[kind])
-    with csv.open_csv(path, parse_options=parsing) as reader:
-        yield reader.schema.names
+    yield csv_header(path, csv.ReadOptions(), csv.ParseOptions(delimiter=DELIMITERS[kind]))
+
+
+def csv_header(path: Path, reading: csv.ReadOptions, parsing: csv.ParseOptions) -> list[str]:
+    """Return the names of the columns of a CSV file."""
+    try:
+        with csv.open_csv(path, reading, parsing) as reader:
+            names: list[str] = reader.schema.names
+            return names
+    except pa.ArrowInvalid as error:
+        with pa.input_stream(path) as file:
+            first = file.read(1 << 16).decode("utf-8", "replace").split("\n")[0]
+        hint = separator_hint(first.split(parsing.delimiter))
+        if not hint:
+            raise
+        raise DataError(f"{path}: {hint}") from error
 
 
 def read_csv(path: Path, delimiter: str, names: list[str], text: set[str]) -> Iterator[Any]:
     """Yield batches of a CSV file; line numbers in messages count the header."""
     reading = csv.ReadOptions(use_threads=False)  # else messages do not name the line
     parsing = csv.ParseOptions(delimiter=delimiter)
-    with csv.open_csv(path, reading, parsing) as reader:
-        header = reader.schema.names
+    header = csv_header(path, reading, parsing)
     check_names(path, header, names)
     converting = csv.ConvertOptions(
         column_types={name: pa.string() if name in text else pa.float64() for name in names},

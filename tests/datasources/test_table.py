@@ -314,6 +314,15 @@ def test_fields_may_be_split_at_anything(tmp_path: Path) -> None:
     path.write_text("x;word\n1.5;one\n2;two\n")
     with pytest.raises(DataError, match="first line is not split: .*separator: ';'"):
         TableData(path=path, numeric=["x"]).load()
+    other = tmp_path / "u.csv"
+    for data, fault in [
+        (b"x;word\n1,5;one\n", "first line is not split: .*separator: ';'"),  # decimal commas
+        ("x,word\n1.5,one\n".encode("utf-16"), "It is UTF-16: must be UTF-8. Convert it with"),
+        (b"x,word\n1,5,one\n", "Expected 2 columns, got 3"),
+    ]:
+        other.write_bytes(data)
+        with pytest.raises(DataError, match=fault):
+            TableData(path=other, numeric=["x"]).load()
     found = TableData(path=path, numeric=["x"], separator=";").load()
     assert found.X.tolist() == [[1.5], [2.0]]
     scaled = TableData(path=path, numeric=["x"], separator=";", standardize=True).load()
