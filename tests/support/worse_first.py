@@ -8,5 +8,5 @@ import blocklearn as bl
 
 
 def worse_first(metric: str, better: str, **fields: Any) -> bl.Evaluation:
-    """Return an evaluation that settings refuse: its fields are not checked."""
+    """Return the evaluation. Its fields are not checked: other code cannot set such ones."""
     return bl.Evaluation.model_construct(metric=metric, better=better, **fields)  # type: ignore[arg-type]
