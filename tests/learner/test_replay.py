@@ -171,6 +171,16 @@ def test_blocks_that_do_not_do_what_the_plan_did_confirm_each_other() -> None:
     assert replayed(learner) == 4 * 6 - 2
 
 
+def test_what_was_planned_and_no_block_does_is_dropped() -> None:
+    """Each block would look first whether it is to do that, since it uses more earlier results."""
+    learner = bl.Learner(
+        LDA(topics=2, inference="vb"), counts((PATIENCE + 4) * ROWS), block_rows=ROWS, threads=1
+    ).fit()
+    assert learner.team is not None
+    kinds = learner.team.first.replays._kinds.values()
+    assert not any(take.planned for takes in kinds for take in takes._takes)
+
+
 def test_replicas_replay_too() -> None:
     learner, _ = both(Means(), data(20 * ROWS), replicas=2, sync_every=2)
     assert replayed(learner) == 4 * 20 - 2

@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 
 log = logging.getLogger("blocklearn.learner")
 
-PATIENCE = 24  # blocks in a row that fit no recording before recording is given up
+PATIENCE = 24  # blocks in a row that fit no recording before recording is given up; or the plan
 MOST = 16  # most recordings of one kind of program, and most numbers that one is known to fit
 
 
@@ -32,11 +32,14 @@ class Take:
     """A recording, and for which numbers of a block it was made.
 
     confirmed: whether it is of a block that did the same as an earlier one, or as the plan.
+    planned: whether it was made on shapes. misses: blocks that it did not fit since.
     """
 
     tape: Tape
     reads: list[dict[str, Any]] = field(default_factory=list)
     confirmed: bool = False
+    planned: bool = False
+    misses: int = 0
 
     def fits(self, now: Numbers) -> bool:
         """Return whether the program should do for a block what this recording does."""
@@ -77,10 +80,18 @@ class Takes:
             if take.fits(now):
                 self._expected = take
                 break
+            if take.planned:
+                self._miss(take)
         if self._expected is None or not self._expected.confirmed:
             return None
         self._in_vain = 0
         return self._expected.tape
+
+    def _miss(self, take: Take) -> None:
+        """Drop what was planned if blocks do something else."""
+        take.misses += 1
+        if take.misses > PATIENCE:
+            self._takes = [each for each in self._takes if each is not take]
 
     def keep(self, tape: Tape) -> str | None:
         """Add a recording, or confirm an earlier one that did the same.
@@ -96,19 +107,19 @@ class Takes:
             self._takes.remove(self._expected)  # it was not repeated
         if twin is not None and not twin.confirmed:
             tape.lay_out()
-            twin.tape, twin.confirmed = tape, True
-        self._add(tape, twin)
+            twin.tape, twin.confirmed, twin.planned = tape, True, False
+        self._add(tape, twin, planned=False)
         return self._why if self.given_up else None
 
     def rehearse(self, tape: Tape) -> None:
         """Add a recording that was made on shapes; a block that does the same confirms it."""
         if tape.refused is None:
-            self._add(tape, self._twin(tape))
+            self._add(tape, self._twin(tape), planned=True)
 
-    def _add(self, tape: Tape, twin: Take | None) -> None:
+    def _add(self, tape: Tape, twin: Take | None, *, planned: bool) -> None:
         """Add a recording, or what it read to the earlier one that did the same."""
         if twin is None:
-            self._takes.insert(0, Take(tape, [tape.reads]))
+            self._takes.insert(0, Take(tape, [tape.reads], planned=planned))
             self._takes.sort(key=lambda take: -len(take.tape.hits))
             del self._takes[MOST:]
         elif tape.reads not in twin.reads:
