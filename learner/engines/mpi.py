@@ -71,7 +71,7 @@ def _deadline(seconds: float) -> Iterator[None]:
 
 
 def _forget_names() -> None:
-    """Remove the names of shared memory that this process has opened and keeps.
+    """Remove the names of shared memory that this process has opened; the memory stays.
 
     MPICH removes them at the end, so a killed worker would leave them.
     """
