@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,14 @@ from blocklearn.matcache.cpu.executor import RUNNERS
 
 TYPES = (numba.types.int64,)
 KERNELS = 3
+
+
+def jobs_of(jobs: Iterable[tuple[Any, Any]]) -> compiling.Signatures:
+    """Kernels and types of their arguments, as what compiles them gets them."""
+    wanted: compiling.Signatures = {}
+    for kernel, types in jobs:
+        compiling.want(wanted, kernel, types)
+    return wanted
 
 
 @pytest.fixture
@@ -48,7 +56,7 @@ def wanted(tmp_path: Path, monkeypatch: Any) -> Iterator[dict[Any, Any]]:
         return children[-1]
 
     monkeypatch.setattr(os, "fork", noted)
-    yield {kernel: {TYPES: None} for kernel in kernels}
+    yield jobs_of((kernel, TYPES) for kernel in kernels)
     assert [kernel(40) for kernel in kernels] == [40 + n for n in range(KERNELS)]
     for child in children:
         with pytest.raises(ChildProcessError):  # its end was taken note of
@@ -177,7 +185,7 @@ def test_what_runs_recorded_calls_is_compiled_with_the_rest(threads: int, monkey
     cpu = CPU(threads)
     cpu.compile_expected()
     cpu.close()
-    assert found == [{kernel: {types: None} for kernel, types in RUNNERS} if threads > 1 else {}]
+    assert found == [jobs_of(RUNNERS if threads > 1 else ())]
     for kernel, types in RUNNERS:
         kernel.compile(types)
         assert list(kernel.overloads) == [types]

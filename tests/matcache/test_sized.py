@@ -84,8 +84,10 @@ def test_another_size_forks_no_child(monkeypatch: Any) -> None:
     together: list[list[Any]] = []
     monkeypatch.setattr(compiling, "_compile_together", lambda jobs, _: together.append(jobs))
     for size in (40, 6):
-        kernels = [compiled(text(size, n)) for n in (3.5, 4.5)]
-        compiling.compile_all({kernel: {TYPES: None} for kernel in kernels}, 2)
+        wanted: compiling.Signatures = {}
+        for n in (3.5, 4.5):
+            compiling.want(wanted, compiled(text(size, n)), TYPES)
+        compiling.compile_all(wanted, 2)
     assert [len(jobs) for jobs in together] == [2, 0]
 
 
