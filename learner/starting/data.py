@@ -13,6 +13,8 @@ from .start import Start, wrong
 from .tables import rows, targets
 from .texts import documents, sentences
 
+DIRECTIONS = 20  # where the data have so many columns
+
 
 def start_for(model: str, path: Path, target: str | None = None) -> Start:
     """Return the parts of a configuration for `model` on the data at `path`.
@@ -46,7 +48,12 @@ def groups(path: Path) -> Start:
 
 def directions(path: Path) -> Start:
     """Return the start for rows that differ in few directions, or texts."""
-    return rows(path) or documents(path)
+    if (start := rows(path)) is None:
+        return documents(path)
+    keys = start.train
+    if keys["kind"] == "table" and not keys["categorical"] and len(keys["numeric"]) < DIRECTIONS:
+        start.model["components"] = len(keys["numeric"])  # there are no more directions
+    return start
 
 
 def densities(path: Path) -> Start:

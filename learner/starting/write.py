@@ -13,7 +13,7 @@ from ..configuration.yaml_config import DELIVERED, Setting
 from ..conversion.folder import nbytes
 from ..errors import ConfigError
 from ..terminal import printable
-from .data import start_for
+from .data import DIRECTIONS, start_for
 
 WIDTH = 28  # characters before a comment
 FEW = 1 << 17  # bytes of data from which a small share would be no row, or a few
@@ -43,7 +43,7 @@ BEGUN = {
     "glm": Begun({}, 10, 0.1, {"shuffle": "blocks"}),
     "fm": Begun({"factors": 8}, 10, 0.1, {"shuffle": "blocks"}),
     "kmeans": Begun({"clusters": 20}, 10, 0.05),
-    "svd": Begun({"components": 20}, 8, 0.05),
+    "svd": Begun({"components": DIRECTIONS}, 8, 0.05),
     "gaussian-mixture": Begun({"components": 10, "reg_covar": 0.01}, 20, 0.05),
     "word-vectors": Begun({"dimensions": 100}, 5, 0.05),
     "pagerank": Begun({"damping": 0.85}, 100),

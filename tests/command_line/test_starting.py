@@ -132,6 +132,15 @@ def test_small_numbers_are_ratings_unless_their_name_says_counts(
     assert found["model.loss"] == f'"{loss}"'
 
 
+@pytest.mark.parametrize("text, directions", [("a,b\n1,2\n", "2"), ("a,b\n1,x\n", "20")])
+def test_a_narrow_table_has_no_more_directions_than_columns(
+    tmp_path: Path, text: str, directions: str
+) -> None:
+    (tmp_path / "t.csv").write_text(text)
+    found = {each.path: each.text for each in settings("svd", tmp_path / "t.csv")[0]}
+    assert found["model.components"] == directions
+
+
 def test_an_entry_that_makes_categories_of_numbers_is_told(tmp_path: Path) -> None:
     ages = ["?" if row == 1203 else str(row % 70) for row in range(1, 1301)]  # beyond the values
     lines = [f"{age},{row % 7}b,{row % 2}\n" for row, age in enumerate(ages)]
