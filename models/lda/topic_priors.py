@@ -150,10 +150,10 @@ def vector(value: float | Sequence[float], length: int, name: str, of: str) -> N
 
 def notes_of_learning(model: LDASettings, kept: KeptTopics | None, shapes: Shapes) -> list[str]:
     """Return a note on priors that are "auto" and that a run is too short to learn, if any."""
-    blocks = -(-shapes.total_rows // max(shapes.rows, 1)) * shapes.passes
     if "auto" not in (model.alpha, model.eta):
         return []
     if model.inference != "gibbs":
+        blocks = -(-shapes.total_rows // max(shapes.rows, 1)) * shapes.passes
         stays = blocks <= FLAT and shapes.of_rows is None
         why = f"this begins after {FLAT:g} blocks, and the run has {blocks:,}"
     else:
