@@ -221,6 +221,8 @@ def with_kind(cls: Any, kind: str) -> type[Any]:
         __doc__=cls.__doc__,
         kind=(Literal.__getitem__(kind), kind),
     )
+    if "reads_occurring" in vars(cls):  # which subclasses do not inherit
+        found.reads_occurring = cls.reads_occurring
     return found
 
 

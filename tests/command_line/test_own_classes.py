@@ -15,10 +15,11 @@ from ruamel.yaml import YAML
 from scipy.sparse import csr_array, save_npz
 
 import blocklearn as bl
-from blocklearn.learner.configuration.kinds import named_class
+from blocklearn.learner.configuration.kinds import named_class, with_kind
 from blocklearn.learner.serving.served import Served
 from tests.support.learn_command import Learn
 from tests.support.often import first_often
+from tests.support.worse_models import LikenessLDA, LikenessNMF
 
 MODEL = '''\
 """Sums of columns, which no built-in model is."""
@@ -149,6 +150,12 @@ def test_a_model_of_a_file_is_trained_and_used_by_all_commands(
     assert "must be one of" not in Path("again.html").read_text()
     served = Served(Path("run"), model=named_class(named[1], "models"))
     assert served.kind == "Sums"
+
+
+def test_a_named_model_reads_occurring_rows_alone_if_its_class_says_so() -> None:
+    """Subclasses do not inherit this, but that which has the kind is the same class to users."""
+    for cls, says in ((LikenessLDA, True), (LikenessNMF, False)):
+        assert vars(with_kind(cls, "mine.py:Mine")).get("reads_occurring", False) is says
 
 
 @pytest.mark.parametrize("held_out", first_often(["", "  eval: {kind: holdout, share: 0.5}\n"]))

@@ -25,6 +25,7 @@ from tests.support.learn_command import Learn
 from tests.support.mpi_workers import FILED
 
 ROOT = Path(__file__).parents[2]
+WORSE = ROOT / "tests" / "support" / "worse_models.py"
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
 PATIENCE = 1200  # seconds, far more than any test needs
 
@@ -261,11 +262,11 @@ def test_killed_workers_leave_whole_logs(when: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_command_resumes_from_parts(tmp_path: Path, command: Learn) -> None:
     """One process reads those of two, with the best model of all, which is in parts, too."""
-    worse = "evaluation={metric: divergence, better: higher}"
-    nmf = ("nmf", "model.components=3", "data.block_rows=64", worse)
+    worse = f"model.kind={WORSE}:LikenessNMF", "evaluation={metric: likeness, better: higher}"
+    nmf = ("nmf", "model.components=3", "data.block_rows=64", *worse)
     run = learn(2, "--out", tmp_path / "two", model=nmf)
     assert run.returncode == 0, run.stderr
-    assert "the model is the best one: divergence" in run.stderr
+    assert "the model is the best one: likeness" in run.stderr
     assert "after pass 1" in run.stderr
     parts = list((tmp_path / "two" / "checkpoints" / "pass-0001").glob("part-*"))
     assert len(parts) == 2
@@ -281,8 +282,8 @@ def test_the_command_resumes_from_parts(tmp_path: Path, command: Learn) -> None:
 @pytest.mark.slow
 def test_the_command_keeps_tables_in_files(tmp_path: Path, command: Learn) -> None:
     """The best model is that of one process with tables in memory, which resumes the run."""
-    worse = "evaluation={metric: perplexity, better: higher}"
-    own = (*SMALL, "data.block_rows=10", "data.eval={kind: holdout, share: 0.02}", worse)
+    worse = f"model.kind={WORSE}:LikenessLDA", "evaluation={metric: likeness, better: higher}"
+    own = (*SMALL, "data.block_rows=10", "data.eval={kind: holdout, share: 0.02}", *worse)
     given = ("--set", f"learner.table_folder={tmp_path / 'tables'}")
     run = learn(2, "--out", tmp_path / "two", *given, model=("lda", *own, "learner.sync_every=40"))
     assert run.returncode == 0, run.stderr
