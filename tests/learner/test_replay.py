@@ -206,9 +206,9 @@ def test_a_phase_is_no_number_of_the_block() -> None:
     first_often(
         [
             ({"topics": 2, "inference": "vb"}, [1]),
-            ({"topics": 2}, [2, 2]),
+            ({"topics": 2}, [1, 1]),
             # the last phase draws by lists
-            ({**KEPT, "topics": MANY["cpu"]}, [2, 2, 3, 2]),
+            ({**KEPT, "topics": MANY["cpu"]}, [1, 1, 2, 2]),
         ],
         1,
     ),
