@@ -28,6 +28,7 @@ from blocklearn.matcache import (
     upper,
 )
 from blocklearn.matcache.containers.tape import Tape, record
+from blocklearn.matcache.cpu.algebra import lapack
 from blocklearn.matcache.cpu.algebra.tall_qr import LEAST_ROWS
 from blocklearn.matcache.cuda import Cuda
 from tests.support.backends import needs_compiler
@@ -247,6 +248,24 @@ def test_turned_matrices_are_factorized(memory: MatCache) -> None:
     np.testing.assert_allclose(cholesky(S).numpy(), np.linalg.cholesky(s), rtol=1e-9, atol=1e-12)
     with pytest.raises(ShapeError, match="is 2 x 7; must have at least as many rows as columns"):
         qr(B.of)
+
+
+@pytest.mark.parametrize("what", ["product", "solve"])
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize("turned", [True, False])
+def test_large_triangles_leave_the_lock_of_the_interpreter_alone(
+    monkeypatch: pytest.MonkeyPatch, what: str, left: bool, lower: bool, turned: bool
+) -> None:
+    a = general(40, 40) + 9.0 * np.eye(40)
+    outs = [general(40, 40) for _ in range(2)]
+    how: dict[str, Any] = {"left": left, "lower": lower, "turned": turned}
+    monkeypatch.setattr(lapack, "SMALL", 40**3)
+    lapack.triangular(what, a, outs[0], **how)
+    monkeypatch.undo()
+    monkeypatch.setattr(lapack, "_function", None)  # SciPy's own, which hold it
+    lapack.triangular(what, a, outs[1], **how)
+    np.testing.assert_array_equal(*outs)
 
 
 def test_what_does_not_fit_is_named() -> None:

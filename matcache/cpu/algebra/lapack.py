@@ -18,6 +18,7 @@ from .blas import look_again, one_thread
 Array = np.ndarray[Any, Any]
 
 BLOCK = 64  # columns that LAPACK factorizes at a time: scratch for each row or column
+SMALL = 2**15  # multiplications, in which SciPy's own functions hold the lock of the interpreter
 
 
 @cache
@@ -38,7 +39,10 @@ def _routine(name: str) -> Any:
 
 @cache
 def _function(name: str) -> Any:
-    """Return a function of SciPy's BLAS, whose arguments take less time than addresses."""
+    """Return a function of SciPy's BLAS: arguments take less time than addresses.
+
+    It holds the lock of the interpreter, so other threads of Python wait for it.
+    """
     from scipy.linalg import blas
 
     look_again()
@@ -113,7 +117,15 @@ def triangular(what: str, a: Array, out: Array, *, left: bool, lower: bool, turn
     left: whether the triangle is the left factor.
     lower: whether it is lower triangular, after turning.
     """
-    apply = _function("dtrmm" if what == "product" else "dtrsm")
+    name = "dtrmm" if what == "product" else "dtrsm"
+    if len(a) * out.size > SMALL:
+        side = b"R" if left else b"L"  # of the transposed matrices
+        part = b"L" if lower == turned else b"U"
+        rows, columns = out.shape
+        letters = (side, part, b"T" if turned else b"N", b"N")
+        _call(name, *letters, columns, rows, 1.0, a, len(a), out, columns)
+        return
+    apply = _function(name)
     with one_thread:
         apply(1.0, a.T, out.T, side=left, lower=lower == turned, trans_a=turned, overwrite_b=1)
 
