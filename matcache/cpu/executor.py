@@ -134,11 +134,12 @@ def lay_out(call: Call, places: Sequence[Place]) -> Laid | None:
         begin = words[at + 4]
         end = begin + arg.nbytes if arg.flags.c_contiguous else byte_bounds(arg)[1]
         arrays.append((begin, arg.nbytes))
-        for number, place in enumerate(places):
-            if begin < place[1] and place[0] < end:
-                if place != (begin, end, arg.size):
-                    return None
-                patches.append((number, at + 4, *((at + 2, at + 5) if arg.ndim == 1 else ())))
+        shared = [n for n, place in enumerate(places) if begin < place[1] and place[0] < end]
+        if not shared:
+            continue
+        if len(shared) > 1 or places[shared[0]] != (begin, end, arg.size):
+            return None
+        patches.append((shared[0], at + 4, *((at + 2, at + 5) if arg.ndim == 1 else ())))
     return Laid(call, code, words, patches, arrays)
 
 

@@ -159,6 +159,15 @@ def test_parts_of_records_are_passed_and_those_of_blocks_found_again(cache: MatC
     assert out.numpy().item() == 4 * 10 + 2.5 + 4
 
 
+def test_an_array_that_blocks_bring_twice_is_not_found_again(cache: MatCache) -> None:
+    """Later blocks may bring two of them."""
+    out, numbers = named(cache, "out", (1, 1), np.float64), Numbers()
+    args = Blocks(numbers.values, 10), Blocks(np.array([5.0, 9.0]), 0.5), out.slot.data()
+    multiply(*args)
+    call, place = Call(multiply, None, args), place_of(numbers.values)
+    assert lay_out(call, [place]) and lay_out(call, [place, place]) is None
+
+
 def test_a_kernel_that_fails_raises_its_error_and_no_later_call_runs(shifting: Any) -> None:
     cache, out, call = shifting
     first, second = call(2.0, True), call(1.0, True)
