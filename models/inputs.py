@@ -202,6 +202,18 @@ class Block:
         return replace(self, X=self.X.reading(tables))
 
 
+def one_or_more(rows: int) -> int:
+    """Return `rows` of a block, or 1: it may have none, where others are held out.
+
+    It stays a formula, where a comparison, as in `max`, would read the number.
+
+    >>> [one_or_more(rows) for rows in (0, 1, 8)]
+    [1, 1, 8]
+    """
+    none: int = 0**rows
+    return rows + none
+
+
 ROOM = 2**17  # numbers that a kernel makes at a time
 
 

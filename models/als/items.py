@@ -24,6 +24,7 @@ from blocklearn.matcache.operations.normal_equations import MOST
 from blocklearn.optimizers import Gradient
 
 from ..base import Model
+from ..inputs import one_or_more
 from .rows import Feedback, Ridge, parts, weighted_errors
 
 
@@ -107,7 +108,7 @@ class ItemGradients:
         With explicit ratings it covers only the items that occur in X.
         """
         errors = weighted_errors(X, u, self.items, self.feedback)
-        self.scale.set(2.0 / rows)
+        self.scale.set(2.0 / one_or_more(rows))
         free = 1.0 if self.free is None else self.free
         if self.feedback.alpha is None:
             return Gradient(errors, (-1.0 * self.scale * free * u).mat())

@@ -33,7 +33,7 @@ from blocklearn.matcache import (
 from blocklearn.matcache.operations.sampling import sample_theta, sample_topics
 from blocklearn.optimizers import Meaning, SparseEstimate
 
-from ..inputs import Block, Randomness, Shapes
+from ..inputs import Block, Randomness, Shapes, one_or_more
 from ..relevance import relevant_words
 from ..score import DataScore, Score, Sum
 from ..term_weights import keep_weights, weighed
@@ -150,7 +150,7 @@ class LDA(LDASettings):
             sums = self.column_sums.get("lambda")
             self.kept.redraw(block, self.lam, sums, priors.eta, priors.alpha, sweeps)
             return
-        self.scale.set(block.whole_rows / block.rows)
+        self.scale.set(block.whole_rows / one_or_more(block.rows))
         samples = self.inference == "gibbs" and block.phase >= min(self.warm, 1)
         entries, rows, table = self._sampled(block) if samples else self._inferred(block)
         if self.column_sums:
@@ -203,7 +203,7 @@ class LDA(LDASettings):
         schedule = self.same if isinstance(self.same, list) else [self.same]
         m = schedule[min(done, len(schedule) - 1)]
         self.copies.set(m)
-        self.scale.set(block.whole_rows / block.rows / m)
+        self.scale.set(block.whole_rows / one_or_more(block.rows) / m)
         return (self.copies * block.X).mat(), (self.copies * alpha).mat()
 
     @property

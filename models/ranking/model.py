@@ -20,7 +20,7 @@ from blocklearn.matcache import Mat, from_array, total
 from blocklearn.optimizers import AdaGrad, Gradient, Optimizer, Penalty
 
 from ..factor_model import FactorModel
-from ..inputs import Block, Needs, Randomness, Shapes
+from ..inputs import Block, Needs, Randomness, Shapes, one_or_more
 from ..score import Score, Sum
 from ..undecided import Undecided, not_chosen
 from .softmax import Descent, descend, standing
@@ -122,7 +122,7 @@ class Ranking(FactorModel):
         """Step the factors of the block's users, and give the items' gradient."""
         X, x = self.entries(block), self.users.rows
         slopes = descend(X, x, self.squares.rows, self.items, self.descent, self.steps)
-        self.scale.set(1.0 / block.rows)
+        self.scale.set(1.0 / one_or_more(block.rows))
         self.updates["items"] = Gradient(slopes, (self.scale * x).mat())
 
     def score(self, block: Block) -> Score:

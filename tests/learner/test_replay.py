@@ -11,13 +11,24 @@ import pytest
 import scipy.sparse as sp
 
 import blocklearn as bl
-from blocklearn.datasources import MatrixSource
+from blocklearn.datasources import MatrixSource, RowFilter
 from blocklearn.learner.hooks import Hook
 from blocklearn.learner.training.replicas.replay import PATIENCE
 from blocklearn.learner.training.scoring import TrainingScores
 from blocklearn.matcache import StaleValueError, colsum, total
 from blocklearn.matcache.containers.tape import Tape
-from blocklearn.models import ALS, GLM, LDA, NMF, SVD, Components, GaussianMixture, KMeans, PageRank
+from blocklearn.models import (
+    ALS,
+    GLM,
+    LDA,
+    NMF,
+    SVD,
+    Components,
+    GaussianMixture,
+    KMeans,
+    PageRank,
+    Ranking,
+)
 from blocklearn.models.lda.kept_topics import MANY
 from blocklearn.optimizers import FTRL, AdaGrad, Optimizer, StreamingAverage
 from tests.support.often import first_often, paired, rarely
@@ -223,6 +234,24 @@ def test_the_scale_of_topics_is_no_number_that_is_read() -> None:
     """So a block that is not full needs no rehearsal of its own."""
     learner, _ = both(LDA(topics=2, inference="vb"), counts())
     assert learner.team is not None and not learner.team.first.reads
+
+
+@pytest.mark.parametrize(
+    ("model", "optimizer"),
+    [
+        (LDA(topics=2, inference="vb"), None),
+        (LDA(topics=2, same=2), None),
+        (Ranking(rank=2), None),
+        (ALS(rank=2, item_equations_mib=0), "adagrad"),
+    ],
+)
+def test_blocks_of_which_all_rows_are_held_out_change_nothing(
+    model: bl.Model, optimizer: str | None
+) -> None:
+    rows = RowFilter(MatrixSource(counts(), block_rows=1), 0.5, 0, held=False)
+    learner, _ = both(model, rows, block_rows=1, passes=2, optimizer=optimizer)
+    assert all(np.isfinite(each).all() for each in learner.state().tensors.values())
+    assert replayed(learner) > 90
 
 
 def test_operations_are_counted_and_current_results_are_not_computed_again() -> None:
