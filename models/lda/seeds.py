@@ -7,6 +7,7 @@ its topic before any data are seen.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from unicodedata import category
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,18 +19,20 @@ from ..errors import ModelConfigError
 Seeds = Mapping[str, Sequence[str]]
 """Words by the name of their topic."""
 
+NO_TEXT = ("Cc", "Cs")  # control characters, and halves of characters
+
 
 def problem(seeds: Seeds, topics: int) -> str | None:
     """Return what is wrong with seeds of a model of so many topics; None: nothing."""
     if len(seeds) > topics:
         return f"seeds has {len(seeds)} topics, but there are {topics}; raise topics"
-    for topic, (name, words) in enumerate(seeds.items()):
-        if not (name.strip() and name.isprintable()):
+    for name, words in seeds.items():
+        if not name.strip() or any(category(letter) in NO_TEXT for letter in name):
             return f"seeds.{name!r}: must be a name. Write the topic's name before its words"
         if not words:
             return f"seeds.{name}: must be words. List one or more, or leave the topic out"
         number = int(name) if name.isascii() and name.isdigit() and len(name) < 10 else -1
-        if str(number) == name and number != topic and 0 <= number < topics:
+        if str(number) == name and len(seeds) <= number < topics:
             return f"seeds.{name}: must be a name: another topic has this number. Choose a word"
     return None
 
