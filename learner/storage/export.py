@@ -29,7 +29,8 @@ from blocklearn.models import LDA, MODELS
 from ..files.allocated import new_npy
 from ..files.existing import check_new
 from .model_folder import MANIFEST, Saved
-from .table_file import TABLES, table_writer
+from .schemas import check_content
+from .table_file import TABLES, table_writer, unique
 
 WORD2VEC = (".vec", ".bin")
 SINGLE = (*TABLES, ".npy", *WORD2VEC)  # endings of files with one tensor
@@ -167,9 +168,8 @@ def write_table(file: Path, saved: Saved, tensor: str, ending: str) -> None:
     """Write a tensor as a table of its rows; ending: one of `TABLES`.
 
     The table has the columns `number`, int64, and, if names are known, `name`, text. For a GLM, a
-    column `TENSOR.OUTPUT` follows for each output, for topics with names `TENSOR.TOPIC`. For other
-    models follows a fixed-size list
-    `vector`, or in text `vector 0` and so on.
+    column `TENSOR.OUTPUT` follows for each output; for topics with names, a column `TENSOR.TOPIC`.
+    For other models, a fixed-size list `vector` follows, or in text `vector 0` and so on.
     """
     import pyarrow as pa
 
@@ -211,11 +211,15 @@ def names_of_rows(saved: Saved, tensor: str) -> Sequence[str] | None:
 
 
 def names_of_columns(saved: Saved, tensor: str) -> list[str] | None:
-    """Return the names of a tensor's columns: outputs of a GLM, topics with names; or None."""
+    """Return the names of a tensor's columns: outputs of a GLM, topics with names; or None.
+
+    Raises ModelFolderError if the settings of the model were edited or damaged.
+    """
     names = [output["name"] for output in saved.outputs or ()]
-    model = LDA(**saved.config) if saved.kind == "lda" else None
-    if model is not None and model.given_names:
-        names = model.topic_names
+    if saved.kind == "lda":
+        check_content(LDA, saved.config, "model.json: config")
+        model = LDA(**saved.config)
+        names = unique(model.topic_names) if model.given_names else []
     return names if len(names) == saved.tensors[tensor].shape[1] else None
 
 

@@ -35,5 +35,15 @@ def columns_of(values: Any, names: Sequence[str]) -> dict[str, Any]:
     """Return values [r x k] as k Arrow arrays by name; a name that occurs twice gets its number."""
     from blocklearn.datasources.arrays.arrow import number_array
 
-    called = [n if names.index(n) == i else f"{n} ({i})" for i, n in enumerate(names)]
-    return {name: number_array(column) for name, column in zip(called, values.T, strict=True)}
+    named = zip(unique(names), values.T, strict=True)
+    return {name: number_array(column) for name, column in named}
+
+
+def unique(names: Sequence[str]) -> list[str]:
+    """Return names, of which one that occurs before has its number.
+
+    >>> unique(["b", "c", "b"])
+    ['b', 'c', 'b (2)']
+    """
+    first: dict[str, int] = {}
+    return [n if first.setdefault(n, i) == i else f"{n} ({i})" for i, n in enumerate(names)]

@@ -1,5 +1,6 @@
 """`learn export`: a model's numbers and names as npz, Parquet and npy."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from blocklearn.learner.errors import ModelFolderError
 from blocklearn.learner.storage import export as exporting
 from blocklearn.learner.storage import model_folder
 from blocklearn.learner.storage.export import export
@@ -74,6 +76,19 @@ def test_parquet_of_factors(tmp_path: Path) -> None:
     assert [row["name"] for row in rows(tmp_path / "items.parquet")] == ITEMS
     export(FACTORS, tmp_path / "mean.parquet", "mean")
     assert rows(tmp_path / "mean.parquet") == [{"number": 0, "vector": [3.5]}]
+
+
+def test_columns_of_topics_have_names_of_their_own(tmp_path: Path) -> None:
+    """A seed may have the name of a column of the prior, which names a later topic."""
+    prior = {"path": "prior.csv", "topics": ["a", "sea"]}
+    found = replace(TOPICS, config={"topics": 2, "seeds": {"sea": ["b"]}, "eta": prior})
+    export(found, tmp_path / "t.parquet", "lambda")
+    first = {"number": 0, "name": "a", "lambda.sea": 0.0, "lambda.sea (1)": 1.0}
+    assert rows(tmp_path / "t.parquet")[0] == first
+    edited = replace(TOPICS, config={"topics": 0})
+    with pytest.raises(ModelFolderError, match=r"config: topics=0: must be at least 1\. The file"):
+        export(edited, tmp_path / "e.parquet", "lambda")
+    assert not (tmp_path / "e.parquet").exists()
 
 
 @pytest.mark.parametrize("ending, mark", [(".csv", ","), (".tsv", "\t")])
