@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from copy import copy
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
-from pydantic import BaseModel, create_model
+from pydantic import BaseModel, create_model, model_validator
 
 from blocklearn.datasources import DataError, DataKind, DataSource, Reading
 from blocklearn.datasources.config import Holdout, Kind
@@ -133,8 +133,10 @@ def named_class(text: str, group: str) -> type[Any] | None:
 def left_unread(tree: Node, given: Any, problems: list[str]) -> type[RunConfig]:
     """Return a schema for the configuration in a run folder, of which no code is imported.
 
-    A model and data of own classes become stand-ins; own optimizers and mixins are left out.
+    A model and data of own classes become stand-ins; own optimizers and mixins are left out. So are
+    evaluations: only training reads them, and an earlier version may have taken others.
     """
+    given.pop("evaluation", None)
     found: dict[str, dict[str, type[Any]]] = {}
     dropped = []
     for place in list(_places(tree, given)):
@@ -149,7 +151,15 @@ def left_unread(tree: Node, given: Any, problems: list[str]) -> type[RunConfig]:
         given["optimizer"] = None
     if isinstance(given.get("mixins"), list):
         given["mixins"] = [mixin for mixin in given["mixins"] if mixin not in dropped]
-    return extended(found)
+    return extended(found, TrainedConfig)
+
+
+class TrainedConfig(RunConfig):
+    """The configuration of a run, maybe of an earlier version, whose model is used."""
+
+    @model_validator(mode="after")
+    def _has_ratings(self) -> Self:
+        return self  # what a model is trained on is not refused later
 
 
 class UnreadModel(Model, extra="allow"):
@@ -226,10 +236,10 @@ def with_kind(cls: Any, kind: str) -> type[Any]:
     return found
 
 
-def extended(found: Found) -> type[RunConfig]:
-    """Return the schema of configurations, with more kinds."""
+def extended(found: Found, base: type[RunConfig] = RunConfig) -> type[RunConfig]:
+    """Return the schema `base` of configurations, with more kinds."""
     if not any(found.values()):
-        return RunConfig
+        return base
     choices = {group: {**GROUPS[group].kinds, **found.get(group, {})} for group in GROUPS}
     fields: dict[str, Any] = {
         "model": Annotated[Model, OneOf(choices["models"])],
@@ -239,7 +249,7 @@ def extended(found: Found) -> type[RunConfig]:
     }
     own = {name: (kind, copy(RunConfig.model_fields[name])) for name, kind in fields.items()}
     create: Any = create_model
-    schema: type[RunConfig] = create("RunConfig", __base__=RunConfig, **own)
+    schema: type[RunConfig] = create("RunConfig", __base__=base, **own)
     return schema
 
 

@@ -15,6 +15,7 @@ import pytest
 
 import blocklearn as bl
 from blocklearn.datasources import read_ratings
+from blocklearn.learner.exit_codes import ExitCode
 from blocklearn.learner.recommendation.factors import factors_of
 from tests.support.learn_command import learn
 from tests.support.often import first_often
@@ -264,6 +265,26 @@ def test_training_data_that_are_gone_or_changed(
     assert learn("recommend", copy) == 65
     assert "no configuration" in capsys.readouterr().err
     assert learn("recommend", copy, "--include-seen", "--top", 1) == 0
+
+
+@pytest.mark.parametrize(
+    "old, new, refused",
+    [
+        ("    rating: rating\n", "    rating: null\n", "rating=null"),
+        ("  metric: null\n  better: null", "  metric: rmse\n  better: higher", "better=higher"),
+    ],
+)
+def test_runs_whose_configuration_is_refused_by_now(
+    old: str, new: str, refused: str, run: Path, tmp_path: Path, capsys: Any
+) -> None:
+    """Earlier versions trained on ratings that are all 1, and watched scores the wrong way."""
+    shutil.copytree(run, tmp_path / "run")
+    config = tmp_path / "run" / "config.yaml"
+    config.write_text(config.read_text().replace(old, new, 1))
+    assert learn("--config", config, "--out", tmp_path / "other") == ExitCode.CONFIG
+    assert refused in capsys.readouterr().err
+    assert learn("recommend", tmp_path / "run", "--top", 1) == 0
+    assert learn("evaluate", tmp_path / "run", "--data", run.parent / "ratings.csv") == 0
 
 
 def test_models_of_other_kinds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
