@@ -29,7 +29,7 @@ IDS = ["", "unnamed: 0", *"id ids index row key uuid".split()]  # pandas' index 
 class Column:
     """A column of a table, as its first rows show it.
 
-    kind: "number", "text" or "other", such as dates.
+    kind: "number", "text", "bytes" (a text that is not UTF-8) or "other", such as dates.
     values: its first values, without missing ones.
     missing: whether one of them is missing.
     odd: line and text of the first entry that is no number, if most are numbers (of text files).
@@ -70,6 +70,15 @@ class Look:
     def without(self, *columns: Column | None) -> list[Column]:
         """Return the other columns."""
         return [column for column in self.columns if column not in columns]
+
+    def check_utf8(self) -> None:
+        """Raise DataError if a text is not UTF-8: else a column would be left out."""
+        for column in self.columns:
+            if column.kind == "bytes":
+                raise DataError(
+                    f"{self.path}: column {column.name!r} has a byte that is not UTF-8: convert "
+                    "the file with iconv -f latin1 -t utf-8, or from its own encoding."
+                )
 
 
 def is_table(path: Path) -> bool:
@@ -141,16 +150,13 @@ def _columns(path: Path, batch: Any, *, of_text: bool = False) -> Iterable[Colum
     for field, whole in zip(batch.schema, batch.columns, strict=True):
         kind, column = field.type, whole.slice(0, LOOKED_AT)
         number = types.is_integer(kind) or types.is_floating(kind)
-        if of_text and types.is_binary(kind):
-            raise DataError(
-                f"{path}: column {field.name!r} has a byte that is not UTF-8: convert the file "
-                "with iconv -f latin1 -t utf-8, or from its own encoding."
-            )
         text = types.is_string(kind) or types.is_large_string(kind) or types.is_dictionary(kind)
         if types.is_boolean(kind):
             number, text = not of_text, of_text
         values = [value for value in column.to_pylist() if value is not None and value != ""]
         what = "number" if number else "text" if text else "other"
+        if of_text and types.is_binary(kind):
+            what = "bytes"
         odd = _odd(whole.to_pylist()) if of_text and what == "text" else None
         yield Column(field.name, what, values, len(values) < len(column), odd)
 

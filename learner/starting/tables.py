@@ -107,6 +107,7 @@ def features(look: Look, *without: Column) -> tuple[dict[str, Any], list[str]]:
 
     without: columns that are something else.
     """
+    look.check_utf8()
     rest = [c for c in look.without(*without) if plain_id(c.name) not in IDS]
     numeric = [c.name for c in rest if c.kind == "number"]
     check_points(look.path, *rest)

@@ -39,6 +39,7 @@ def documents(path: Path) -> Start:
             path, "a folder of .txt files, .txt, .jsonl, a table with texts, .npz, .mtx or .ldac"
         )
     look = look_at(path)
+    look.check_utf8()
     texts = [column for column in look.columns if column.kind == "text"]
     named = look.called(TEXTS)
     if not texts:

@@ -118,9 +118,12 @@ def test_texts_that_are_no_table_are_named_in_a_line(tmp_path: Path) -> None:
     file.write_text('x,y,z\n1,0,1\n2,"1,0\n' + "3,0,1\n" * 9)
     with pytest.raises(DataError, match=r'Row #3: Expected 3 columns, got 2: 2,"1,0$'):
         settings("glm", file)
-    file.write_bytes("name,y\nJosé,1\nAnn,0\n".encode("latin-1"))
-    with pytest.raises(DataError, match=r"column 'name' has a byte that is not UTF-8: convert the"):
-        settings("glm", file)
+    file.write_bytes("name,item,y\nJosé,a,1\nAnn,b,0\n".encode("latin-1"))
+    for model in ("glm", "kmeans", "lda"):
+        with pytest.raises(DataError, match=r"column 'name' has a byte that is not UTF-8: convert"):
+            settings(model, file)
+    file.write_bytes("user,item,rating,title\na,x,2,José\nb,y,1,Ann\n".encode("latin-1"))
+    settings("als", file)  # it does not read the title
 
 
 @pytest.mark.parametrize("name, loss", [("plays", "implicit"), ("how", "explicit")])
