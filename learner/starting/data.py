@@ -51,8 +51,9 @@ def directions(path: Path) -> Start:
     if (start := rows(path)) is None:
         return documents(path)
     keys = start.train
-    if keys["kind"] == "table" and not keys["categorical"] and len(keys["numeric"]) < DIRECTIONS:
-        start.model["components"] = len(keys["numeric"])  # there are no more directions
+    count = 0 if keys["kind"] != "table" or keys["categorical"] else len(keys["numeric"])
+    if 0 < count < DIRECTIONS:
+        start.model["components"] = count  # there are no more directions
     return start
 
 

@@ -135,7 +135,10 @@ def test_small_numbers_are_ratings_unless_their_name_says_counts(
     assert found["model.loss"] == f'"{loss}"'
 
 
-@pytest.mark.parametrize("text, directions", [("a,b\n1,2\n", "2"), ("a,b\n1,x\n", "20")])
+@pytest.mark.parametrize(
+    "text, directions",
+    [("a,b\n1,2\n", "2"), ("a,b\n1,x\n", "20"), ("id,when\n1,2020-01-01\n", "20")],
+)
 def test_a_narrow_table_has_no_more_directions_than_columns(
     tmp_path: Path, text: str, directions: str
 ) -> None:
