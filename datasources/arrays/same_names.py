@@ -21,9 +21,10 @@ def check_names(
         found, known = found.first, known.first
     if found is None or known is None or len(found) != len(known):
         return
-    if type(found) is type(known) and found == known:  # fast, since most are
-        return
-    for place, (name, other) in enumerate(zip(found, known, strict=True)):
+    array = hasattr(found, "__array__")  # of NumPy or pandas, which compare name by name
+    if found is known or (not array and type(found) is type(known) and found == known):
+        return  # most are the same, and so this is fast
+    for place, (name, other) in enumerate(zip(map(str, found), map(str, known), strict=True)):
         if name != other:
             raise DataError(
                 f"{where}: {what} {place} is {name!r}, but in the training data it is {other!r}: "

@@ -350,8 +350,11 @@ def test_equal_names_are_compared_at_once() -> None:
 
     names = [f"column {i}" for i in range(5)]
     check_names("data", Whole(names), Whole(names))
-    with pytest.raises(DataError, match="data: column 4 is 'x', but in the training data it is 'c"):
-        check_names("data", Ids([*names[:4], "x"]), Ids(names))
+    other = [*names[:4], "x"]
+    for kind in (Ids, np.array):
+        check_names("data", kind(names), kind(names))
+        with pytest.raises(DataError, match="data: column 4 is 'x', but in the training data"):
+            check_names("data", kind(other), kind(names))
 
 
 def test_data_to_evaluate_have_the_same_columns(learn: Learn) -> None:
