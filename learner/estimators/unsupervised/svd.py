@@ -23,7 +23,7 @@ from ..callbacks import telling
 from ..constraints import COUNT, Rule, check_parameters
 from ..constructor import estimator
 from ..dense_scores import dense_scores
-from ..linear.moments import Moments
+from ..linear.moments import ROUNDING, Moments
 from ..linear.passes import Progress
 from ..parameters import configured, seed_of, whole
 from ..parts import threads_for
@@ -182,9 +182,11 @@ class TruncatedSVD(Directions):
         if mean @ mean > NEAR * (sums["sum_of_squares"] / sums["rows"] - mean @ mean).item():
             X = self._check(X, reset=False)
             ones = np.ones(X.shape[0])
-            self.explained_variance_ = Moments.of(self.transform(X), ones).variance
-            whole = max(float(Moments.of(X, ones).variance.sum()), np.finfo(np.float64).tiny)
-            self.explained_variance_ratio_ = self.explained_variance_ / whole
+            found = Moments.of(self.transform(X), ones).variance
+            whole = Moments.of(X, ones).variance.sum()
+            constant = whole <= ROUNDING**2 * (mean @ mean)
+            self.explained_variance_ = found
+            self.explained_variance_ratio_ = np.zeros_like(found) if constant else found / whole
         return self
 
     def inverse_transform(self, X: Any) -> Array:
