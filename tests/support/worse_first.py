@@ -9,4 +9,5 @@ import blocklearn as bl
 
 def worse_first(metric: str, better: str, **fields: Any) -> bl.Evaluation:
     """Return the evaluation. Its fields are not checked: other code cannot set such ones."""
-    return bl.Evaluation.model_construct(metric=metric, better=better, **fields)  # type: ignore[arg-type]
+    given: dict[str, Any] = {"metric": metric, "better": better, **fields}
+    return bl.Evaluation.model_construct(**given)
