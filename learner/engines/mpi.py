@@ -44,23 +44,15 @@ def connect(patience: float) -> Exchange:
                 f"engine=mpi: needs mpi4py and a library of MPI ({error}). pip install "
                 "'blocklearn[mpi]' brings both; on a cluster, build mpi4py with its own MPI."
             ) from error
-        atexit.register(_end, MPI, patience)
         return MPIExchange(MPI, patience)
-
-
-def _end(mpi: Any, patience: float) -> None:
-    """End the use of the library, which waits for all workers: they may never come."""
-    with _deadline(patience):
-        if not mpi.Is_finalized():
-            mpi.Finalize()
 
 
 @contextmanager
 def _deadline(seconds: float) -> Iterator[None]:
     """End this process, with the stacks of its threads, if a `with` statement takes longer.
 
-    The library starts or ends in it, or makes a communicator: it waits for all workers, and Python
-    can do nothing meanwhile. A process has one such timer, so this ends one of the program.
+    The library starts in it, and makes a communicator: it waits for all workers, and Python can do
+    nothing meanwhile. A process has one such timer, so this ends one that the program has set.
     """
     standard_error = 2
     faulthandler.dump_traceback_later(min(seconds, LONGEST), exit=True, file=standard_error)
