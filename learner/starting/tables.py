@@ -16,6 +16,7 @@ from .start import Start, separated, wrong
 LIBSVM = (".svm", ".libsvm", ".svmlight")
 LINES = (".jsonl", ".ndjson")  # of JSON
 WORDS_OF_CATEGORY = 5  # a column of longer texts is no category
+CLASSES = 20  # a column of numbers and a few texts that has more values is none of classes
 WITH_COMMA = re.compile(r"\s*[-+]?\d+(,\d+)?\s*")
 
 FEATURES_TOLD = {
@@ -29,6 +30,8 @@ FEATURES_TOLD = {
 
 def targets(path: Path, target: str | None = None) -> Start:
     """Return the start for rows with something to predict: see `start_for`."""
+    from blocklearn.datasources.tables.read_table import MISSING  # it loads all of Arrow
+
     if kind_of(path) in LIBSVM and path.is_file():
         if target is not None:
             raise wrong(path, f"a table, to have a column {target!r}")
@@ -48,8 +51,8 @@ def targets(path: Path, target: str | None = None) -> Start:
         raise wrong(path, "a table with a column to predict and others; it has one column")
     column = predicted(look, target)
     train: dict[str, Any] = {"kind": "table", "path": str(path), "targets": [column.name]}
-    if column.odd is not None:
-        line, text = column.odd
+    line, text = column.odd or (0, "")
+    if column.odd and (text.lower() in MISSING or len(set(column.values)) > CLASSES):
         raise DataError(
             f"{path}:{line}: column {column.name!r}, to predict, is {text!r}, and a number in most "
             "lines. Remove such lines; or begin each value with a letter, if it is a class."
@@ -65,7 +68,7 @@ def targets(path: Path, target: str | None = None) -> Start:
         "classes": "the target is text: each of its values is a class",
         "link": "logistic for 0 and 1, softmax for classes, linear for numbers, poisson for counts",
     }
-    note = doubtful(look, own["categorical"])
+    note = doubtful(look, [*own["categorical"], column.name])
     start = Start(train, {"link": link, "l2": 1e-5}, told, left_out=left, note=note)
     if link == "linear":
         start.optimizer, start.learner = {"kind": "lbfgs"}, {"passes": 100}
