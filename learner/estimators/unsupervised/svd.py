@@ -182,11 +182,9 @@ class TruncatedSVD(Directions):
         if mean @ mean > NEAR * (sums["sum_of_squares"] / sums["rows"] - mean @ mean).item():
             X = self._check(X, reset=False)
             ones = np.ones(X.shape[0])
-            found = Moments.of(self.transform(X), ones).variance
-            whole = Moments.of(X, ones).variance.sum()
-            constant = whole <= ROUNDING**2 * (mean @ mean)
-            self.explained_variance_ = found
-            self.explained_variance_ratio_ = np.zeros_like(found) if constant else found / whole
+            self.explained_variance_ = Moments.of(self.transform(X), ones).variance
+            whole = max(Moments.of(X, ones).variance.sum(), ROUNDING**2 * (mean @ mean))
+            self.explained_variance_ratio_ = self.explained_variance_ / whole
         return self
 
     def inverse_transform(self, X: Any) -> Array:
