@@ -17,7 +17,7 @@ SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
 """Variables in which launchers of MPI tell a process how many were started."""
 
 TASKS = "SLURM_STEP_NUM_TASKS"
-"""Variable in which `srun` tells so, also where its tasks do not speak by MPI."""
+"""Variable in which `srun` tells a task how many there are, also without MPI."""
 
 
 def opened(
