@@ -127,9 +127,10 @@ def test_a_full_disk(whole: str, learn: Learn) -> None:
 def test_events_that_cannot_be_written(whole: str, learn: Learn) -> None:
     again = ["--out", "a", "--resume", "auto", "-q", "--set", "checkpoint.every_blocks=null"]
     assert learn(*again, "--set", "learner.passes=2")[0] == ExitCode.DONE
-    last = json.loads(Path("a/metrics.jsonl").read_text().splitlines()[-1])
-    with Path("a/metrics.jsonl").open("a") as file:  # larger than all other files
-        file.write(f"{json.dumps(last | {'event': 'checkpoint', 'rows': 0})}\n" * 1000)
+    text = Path("a/metrics.jsonl").read_text()
+    last = json.loads(text.splitlines()[-1])
+    first = f"{json.dumps(last | {'event': 'checkpoint', 'rows': 0})}\n" * 1000
+    Path("a/metrics.jsonl").write_text(first + text)  # larger than all other files
     with largest_file(Path("a/metrics.jsonl").stat().st_size + 50):
         code, err = learn(*again)
     assert code == ExitCode.IO and "a/metrics.jsonl: File too large" in err
