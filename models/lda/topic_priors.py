@@ -150,13 +150,16 @@ def vector(value: float | Sequence[float], length: int, name: str, of: str) -> N
 
 def notes_of_learning(model: LDASettings, kept: KeptTopics | None, shapes: Shapes) -> list[str]:
     """Return a note on priors that are "auto" and that a run is too short to learn, if any."""
-    if "auto" not in (model.alpha, model.eta):
+    names = [name for name in ("alpha", "eta") if getattr(model, name) == "auto"]
+    if not names:
         return []
     if model.inference != "gibbs":
         blocks = -(-shapes.total_rows // max(shapes.rows, 1)) * shapes.passes
         stays = blocks <= FLAT and shapes.of_rows is None
         why = f"this begins after {FLAT:g} blocks, and the run has {blocks:,}"
+    elif kept is None:
+        stays, why = True, "this needs kept assignments"
     else:
-        stays = kept is None or kept.start >= shapes.passes
-        why = "they need kept assignments"
-    return [f"alpha and eta are not learned, and stay: {why}"] if stays else []
+        stays = kept.start >= shapes.passes
+        why = f"this begins in pass {kept.start + 1}, and the run has {shapes.passes}"
+    return [f"{' and '.join(names)}: auto, but not learned: {why}"] if stays else []

@@ -262,7 +262,7 @@ def test_threads_change_no_bits(inference: str) -> None:
 def test_priors_stay_where_assignments_cannot_be_kept() -> None:
     stream = IterableSource(lambda _: iter([counts()]), block_rows=40)
     found = learner(stream, passes=2, assignments="auto").fit()
-    assert any("alpha and eta are not learned" in note for note in found.model.notes)
+    assert "alpha and eta: auto, but not learned: this needs kept assignments" in found.model.notes
     given = learner(stream, passes=2, assignments="auto", alpha=START, eta=START).fit()
     np.testing.assert_array_equal(found.parameter("lambda"), given.parameter("lambda"))
     np.testing.assert_array_equal(found.predict(counts()), given.predict(counts()))
@@ -271,14 +271,17 @@ def test_priors_stay_where_assignments_cannot_be_kept() -> None:
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ({"assignments": "auto", "fresh_passes": 2}, "they need kept assignments"),
+        (
+            {"assignments": "auto", "fresh_passes": 2},
+            "this begins in pass 4, and the run has 2",
+        ),
         ({"inference": "vb"}, "this begins after 50 blocks, and the run has 6"),
     ],
     ids=str,
 )
 def test_a_run_that_is_too_short_to_learn_says_so(given: dict[str, Any], why: str) -> None:
     short = learner(passes=2, **given).fit()
-    assert f"alpha and eta are not learned, and stay: {why}" in short.model.notes
+    assert f"alpha and eta: auto, but not learned: {why}" in short.model.notes
     assert (short.parameter("alpha") == np.float32(START)).all()
     own = {"doc_topic_prior": "auto", "inference": given.get("inference", "gibbs")}
     with pytest.warns(UserWarning, match="doc_topic_prior='auto': was not learned, and is 0.05"):
