@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import psutil
@@ -310,6 +310,7 @@ def test_each_worker_has_tables_in_files_of_its_own(
 class Mortal(NMF):
     """Ends the process of a worker at the end of its second pass, once."""
 
+    recorded: ClassVar[bool] = False  # else the code of `end_pass` is left out
     folder: str
 
     def end_pass(self) -> None:
