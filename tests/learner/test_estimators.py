@@ -28,6 +28,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from blocklearn.learner.estimators import constraints
+from blocklearn.learner.training.settings import checks
 from tests.support.often import crossed, first_often, paired
 from tests.support.own_threads import no_thread_left
 
@@ -555,3 +557,8 @@ def test_estimators_alone_need_scikit_learn_and_say_how_to_install_it() -> None:
     done = subprocess.run([sys.executable, "-c", IMPORTS], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "pip install 'blocklearn[sklearn]'" in done.stdout
+
+
+def test_estimators_take_as_many_passes_as_learners() -> None:
+    """The number stands twice, for its module would load with every estimator."""
+    assert constraints.MOST_PASSES == checks.MOST_PASSES
