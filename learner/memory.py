@@ -12,6 +12,7 @@ from typing import NamedTuple
 from blocklearn.matcache.cpu.processors import ROOT, folders
 
 PROC = Path("/proc")
+ADDRESSES = "left of ulimit -v"  # the name of the limit that counts mapped files, too
 FOR_THREADS = 64 << 20  # bytes of address space; a thread that gets none ends the process
 
 
@@ -73,7 +74,7 @@ def memory_limits(proc: Path = PROC, root: Path = ROOT) -> dict[str, int]:
         limits["left in the control group"] = min(groups)
     most, _ = resource.getrlimit(resource.RLIMIT_AS)
     if most != resource.RLIM_INFINITY:
-        limits["left of ulimit -v"] = max(0, most - _address_space(proc) - FOR_THREADS)
+        limits[ADDRESSES] = max(0, most - _address_space(proc) - FOR_THREADS)
     return limits
 
 

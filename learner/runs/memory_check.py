@@ -10,7 +10,7 @@ from blocklearn.matcache.errors import MemoryPlanError
 from ..configuration.config import RunConfig
 from ..figures import size
 from ..learner import Learner
-from ..memory import memory_limits, resident_bytes
+from ..memory import ADDRESSES, memory_limits, resident_bytes
 from ..recommendation.ranking_evaluation import ranking_of
 from ..training.plans.plan import OF_BLOCKS, ON_HOST, Plan, Planned
 
@@ -54,17 +54,19 @@ def check_room(plan: Plan, config: RunConfig) -> None:
                 "column of the data on the host."
             )
         raise MemoryPlanError("\n".join(lines))
-    found = room(config)
-    if found is None or plan.total <= found[0]:
+    lack = lack_of(plan, config)
+    if lack is None:
         return
-    left, limit = found
-    lines = [f"training needs {size(plan.total)} of memory, and {size(left)} are {limit}. Largest:"]
-    lines += array_lines(sorted(plan.rows, key=lambda row: -row.held)[:NAMED])
+    lines = [
+        f"training needs {size(lack.needed)} of memory, and {size(lack.left)} are {lack.limit}. "
+        "Largest:"
+    ]
+    lines += array_lines(sorted(plan.rows, key=lambda row: -lack.of(row))[:NAMED])
     lines.append("Settings to lower, with the memory that depends on each:")
-    lines += _settings(growing(plan.rows, config, lambda row: row.held))
-    if any(row.of == "rows" and not row.in_file for row in plan.rows):
+    lines += _settings(growing(plan.rows, config, lack.of))
+    if any(row.of == "rows" and not row.in_file for row in plan.rows) and not lack.maps:
         lines.append("learner.row_folder: DIR keeps the state of rows in files.")
-    if config.learner.places.folder is None:
+    if config.learner.places.folder is None and not lack.maps:
         lines.append(
             "learner.table_folder: DIR keeps tables of the data's columns in files (sparse data "
             "and optimizers that step by block)."
@@ -92,16 +94,49 @@ def _check_rows(plan: Plan, config: RunConfig) -> None:
         )
 
 
+class Lack(NamedTuple):
+    """Memory that does not suffice.
+
+    needed: bytes that training takes. left: fewer bytes that this process may still take.
+    limit: the name of what limits them.
+    """
+
+    needed: int
+    left: int
+    limit: str
+
+    @property
+    def maps(self) -> bool:
+        """Whether files that are mapped into memory count, too."""
+        return self.limit == ADDRESSES
+
+    def of(self, row: Planned) -> int:
+        """Return the bytes of an array that count."""
+        return row.mapped if self.maps else row.held
+
+
+def lack_of(plan: Plan, config: RunConfig) -> Lack | None:
+    """Return the memory that `plan` lacks most; None: it suffices."""
+    found = [Lack(0, left, name) for name, left in _limits(config).items()]
+    found = [lack._replace(needed=sum(map(lack.of, plan.rows))) for lack in found]
+    most = max(found, key=lambda lack: lack.needed - lack.left, default=None)
+    return None if most is None or most.needed <= most.left else most
+
+
 def room(config: RunConfig) -> tuple[int, str] | None:
     """Return the bytes this process may still take, and the name of the limit.
 
     None: no limit is known.
     """
+    return min(((left, name) for name, left in _limits(config).items()), default=None)
+
+
+def _limits(config: RunConfig) -> dict[str, int]:
     limits = memory_limits()
     own = config.learner.memory_limit.host
     if own is not None:
         limits["left of learner.memory_limit.host"] = max(0, own - resident_bytes())
-    return min(((count, name) for name, count in limits.items()), default=None)
+    return limits
 
 
 def _needed(plan: Plan, config: RunConfig) -> int:

@@ -20,7 +20,7 @@ import blocklearn as bl
 from blocklearn.datasources import MatrixSource
 from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.configuration.config import MemoryLimit
-from blocklearn.learner.memory import memory_limits
+from blocklearn.learner.memory import ADDRESSES, memory_limits
 from blocklearn.learner.training.plans import trial
 from blocklearn.learner.training.plans.plan import Plan
 from blocklearn.learner.training.plans.trial import Trial
@@ -272,6 +272,19 @@ def test_state_of_rows_may_go_to_files(learn: Any) -> None:
     assert code == 71
     assert "model.rank: 9" in err
     assert "learner.row_folder: DIR keeps the state of rows in files." in err
+
+
+def test_a_limit_of_addresses_counts_files(learn: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows of `als.yaml` are in files; the run is refused, and no folder is named."""
+    _, out, _ = learn("--config", "als.yaml", "--dry-run")
+    needed = int(re.search(r"([\d,]+) bytes  in all", out)[1].replace(",", ""))  # type: ignore[index]
+    for name, expected in (("free on this machine", 0), (ADDRESSES, 71)):
+        monkeypatch.setattr(
+            "blocklearn.learner.runs.memory_check.memory_limits", lambda name=name: {name: needed}
+        )
+        code, _, err = learn("--config", "als.yaml", "--dry-run")
+        assert code == expected and "_folder" not in err
+    assert f"are {ADDRESSES}. Largest" in err
 
 
 def test_a_run_that_is_there_is_not_tried(learn: Any) -> None:

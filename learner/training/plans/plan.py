@@ -38,7 +38,12 @@ class Planned(NamedTuple):
     @property
     def held(self) -> int:
         """The bytes of all copies in the host's memory."""
-        return 0 if self.in_file or self.device else self.nbytes * self.copies
+        return 0 if self.in_file else self.mapped
+
+    @property
+    def mapped(self) -> int:
+        """The bytes of all copies in the host's memory, or in files that are mapped into it."""
+        return 0 if self.device else self.nbytes * self.copies
 
 
 class DeviceRoom(NamedTuple):
