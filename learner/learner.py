@@ -133,9 +133,9 @@ class Learner(ModelInUse):
     What is kept in files; the bits are those of memory:
 
     - row_folder: keeps the state of rows in files of the folder `row_folder/learner`, mapped into
-      memory; None: in memory. One learner at a time holds that folder. The files are removed by
-      `close`, when the learner is deleted, and when the process ends; after a kill, by the next
-      learner there. Other files are never touched.
+      memory; None: in memory, whether it fits or not (`plan` tells). One learner at a time holds
+      that folder. The files are removed by `close`, when the learner is deleted, and when the
+      process ends; after a kill, by the next learner there. Other files are never touched.
     - table_folder: keeps tables, that is parameters and optimizer state with a row for each column
       of the data, in files of `table_folder/learner-tables`. Several folders, on several disks,
       share the pages of each table. None: in memory. The data must be sparse, and a step must

@@ -83,7 +83,10 @@ class RankingConfig(Section):
 
 
 class MemoryLimit(Section):
-    """The most memory that a run may plan, such as `8GiB`; more is refused."""
+    """The most memory that a run may plan, such as `8GiB`; more is refused.
+
+    The state of rows lies in files where it does not fit.
+    """
 
     host: ByteSize | None = Field(
         None, description="host memory of the whole process; null: all free memory"
@@ -154,7 +157,7 @@ class LearnerConfig(Section):
     row_folder: Path | None = Field(
         None,
         description="keep the state of rows in files of ROW_FOLDER/NAME during the run, with the "
-        "NAME of the run folder; null: in memory",
+        "NAME of the run folder; null: in memory, or in files of OUT/.rows if memory has no room",
     )
     table_folder: Path | list[Path] | None = Field(
         None,

@@ -20,6 +20,8 @@ from numpy.typing import DTypeLike, NDArray
 from blocklearn.durable import naming
 
 PART = 2**20  # bytes written at a time, where a file system cannot reserve space
+MOUNTS = Path("/proc/self/mountinfo")
+IN_MEMORY = ("tmpfs", "ramfs")  # file systems
 CANNOT = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 """Errors of file systems that cannot reserve space."""
 
@@ -107,9 +109,28 @@ def too_little_room(needed: int, free: int, code: int = errno.ENOSPC) -> OSError
 
 def free_bytes(folder: Path) -> int:
     """Count the free bytes of the disk of `folder`, which need not exist yet."""
-    there = next(place for place in [folder, *folder.absolute().parents] if place.exists())
-    disk = os.statvfs(there)
+    disk = os.statvfs(nearest(folder))
     return disk.f_bavail * disk.f_frsize
+
+
+def lies_in_memory(folder: Path, mounts: Path = MOUNTS) -> bool:
+    """Return whether files of `folder`, which need not exist yet, take memory, as in a tmpfs.
+
+    mounts: the system's list of mounted file systems. False where there is none.
+    """
+    device = nearest(folder).stat().st_dev
+    number = f"{os.major(device)}:{os.minor(device)}"
+    try:
+        lines = mounts.read_text("utf-8", "surrogateescape").splitlines()
+    except OSError:
+        return False
+    found = [line.partition(" - ")[2].split() for line in lines if line.split()[2] == number]
+    return any(kind in IN_MEMORY for kind, *_ in found)
+
+
+def nearest(folder: Path) -> Path:
+    """Return the folder itself, or the nearest one above it that exists."""
+    return next(place for place in [folder, *folder.absolute().parents] if place.exists())
 
 
 def _write_zeros(descriptor: int, nbytes: int) -> None:

@@ -9,21 +9,22 @@ from ..configuration.config import RunConfig
 from ..engines.alike import check_same_data
 from ..engines.crew import Crew
 from ..watch.watchdog import watching
-from .build import build, state_files_of
+from .build import build
 from .decided import planned, with_model
 from .inputs import fingerprints, sized
-from .memory_check import checked_plan
 from .opening import open_together
+from .placing import checked
 from .signals import Requests
+from .state_files import state_files_of
 
 
 def assist(config: RunConfig, requests: Requests, crew: Crew) -> None:
     """Train with the worker that leads, which decides what is open and writes the files."""
     config, (train_data, eval_data) = open_together(config, crew)
     config = sized(config, train_data)
-    files = state_files_of(config, crew)
     check_same_data(crew, fingerprints(train_data, eval_data))
-    checked_plan(build(planned(config), train_data, eval_data, [], files, crew), config)
+    make = partial(build, planned(config), train_data, eval_data, [], crew=crew)
+    files = checked(make, state_files_of(config, crew), config, crew).files
     crew.follow({CHECK: partial(check_parts, crew)})
     model = crew.told()
     if model is None:

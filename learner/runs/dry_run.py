@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import secrets
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from blocklearn.datasources import DataSource, MatrixSource
@@ -13,18 +15,22 @@ from blocklearn.matcache.devices import device_name
 
 from ..configuration.config import RunConfig
 from ..engines.alike import check_share
+from ..engines.crew import Crew
 from ..figures import counted, duration, size
+from ..files.allocated import nearest
 from ..files.row_folder import RowFolder
 from ..files.table_files import TableFiles
 from ..learner import Learner
 from ..training.plans.gpu_time import card_of
 from ..training.plans.plan import ROW_STATE, Plan
-from .build import StateFiles, build, table_folders
+from .build import build
 from .decided import planned
 from .exchange_plan import exchange_lines
 from .inputs import kinds_of, of_length, open_data, sized
 from .memory_check import array_lines, check_room, device_rooms, room
+from .placing import placed
 from .run_folder import RunFolder
+from .state_files import StateFiles, state_files_of
 from .training import run_notes, summary
 
 BLOCKS = 3
@@ -52,10 +58,10 @@ def dry_run_lines(
         yield f"{what}: chosen when the run starts; its time is not counted here"
         config = planned(config)
     with _files_elsewhere(config) as files:
-        learner = build(config, train, eval, [], files)
         workers = max(workers, config.distributed.workers or 1)
         check_share(workers, train.blocks)
-        plan = learner.plan(workers)
+        make = partial(build, config, train, eval, [])
+        files, learner, plan, note = placed(make, files, config, workers)
         yield summary(config, learner, plan)
         if workers > 1:
             yield f"memory of each of {workers} workers:"
@@ -63,7 +69,10 @@ def dry_run_lines(
         if workers > 1:
             yield from _owners(plan, learner.plan(1), workers)
             yield from _handed(config, learner)
+        if note:
+            yield note
         check_room(plan, config)
+        files.check(plan)
         yield from _blocks(train, learner, chosen=chosen)
         yield from _time(config, learner)
         yield from run_notes(learner)
@@ -73,23 +82,25 @@ def dry_run_lines(
 
 @contextmanager
 def _files_elsewhere(config: RunConfig) -> Iterator[StateFiles]:
-    """Yield temporary folders for row state and tables, on the disks of the configured ones."""
+    """Yield temporary folders for row state and tables, on the disks of those of the run."""
+    own = state_files_of(config, Crew())
     with ExitStack() as stack:
 
+        def rows(folder: RowFolder | None) -> RowFolder | None:
+            if folder is None:
+                return None
+            made = RowFolder(nearest(folder.path.parent), f".dry-run-{secrets.token_hex(4)}")
+            stack.callback(made.release)
+            return made
+
         def beside(folder: Path) -> Path:
-            there = next(path for path in [folder, *folder.absolute().parents] if path.is_dir())
-            made = tempfile.TemporaryDirectory(dir=there, prefix=".dry-run-")
+            made = tempfile.TemporaryDirectory(dir=nearest(folder), prefix=".dry-run-")
             return Path(stack.enter_context(made))
 
-        rows, tables = config.learner.row_folder, table_folders(config)
-        yield StateFiles(
-            None if rows is None else RowFolder(beside(rows)),
-            TableFiles(
-                [beside(folder) for folder in tables], memory=config.learner.places.memory or 0
-            )
-            if tables
-            else None,
+        tables = own.tables and TableFiles(
+            [beside(folder) for folder in own.tables.parents], memory=own.tables.memory
         )
+        yield StateFiles(rows(own.rows), tables, rows(own.spare))
 
 
 def _memory(config: RunConfig, plan: Plan, copies: int) -> Iterator[str]:

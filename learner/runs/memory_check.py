@@ -9,28 +9,12 @@ from blocklearn.matcache.errors import MemoryPlanError
 
 from ..configuration.config import RunConfig
 from ..figures import size
-from ..learner import Learner
 from ..memory import ADDRESSES, memory_limits, resident_bytes
 from ..recommendation.ranking_evaluation import ranking_of
 from ..training.plans.plan import OF_BLOCKS, ON_HOST, Plan, Planned
 
 NAMED = 5  # arrays that a message lists
 BIASES = 2  # numbers that a model may keep in addition to the configured ones
-
-
-def checked_plan(learner: Learner, config: RunConfig) -> Plan:
-    """Return the memory plan of a run, once its workers agree and its arrays have room.
-
-    All workers call this.
-
-    Raises:
-        ConfigError: workers differ, or are more than blocks.
-        MemoryPlanError: memory does not suffice.
-    """
-    learner.check_workers()
-    plan = learner.plan()
-    check_room(plan, config)
-    return plan
 
 
 def check_room(plan: Plan, config: RunConfig) -> None:
@@ -64,8 +48,11 @@ def check_room(plan: Plan, config: RunConfig) -> None:
     lines += array_lines(sorted(plan.rows, key=lambda row: -lack.of(row))[:NAMED])
     lines.append("Settings to lower, with the memory that depends on each:")
     lines += _settings(growing(plan.rows, config, lack.of))
-    if any(row.of == "rows" and not row.in_file for row in plan.rows) and not lack.maps:
-        lines.append("learner.row_folder: DIR keeps the state of rows in files.")
+    if plan.rows_in_memory and not lack.maps:
+        lines.append(
+            "learner.row_folder: DIR keeps the state of rows in files. DIR must be on a disk: the "
+            "run folder is in memory, too."
+        )
     if config.learner.places.folder is None and not lack.maps:
         lines.append(
             "learner.table_folder: DIR keeps tables of the data's columns in files (sparse data "

@@ -32,6 +32,7 @@ from .old_run import ASIDE, OldRun
 MARK = model_folder.RUN
 LOCK = ".lock"
 HANDED = ".handed"  # the folder for rows that worker 0 hands to the others
+ROWS = ".rows"  # the folder for the state of rows that memory has no room for
 
 
 class RunFolder:
@@ -144,7 +145,9 @@ class RunFolder:
     def _foreign(self) -> bool:
         """Return whether an unmarked folder has files that a starting run does not write."""
         begun = {*(self.path / name for name in (LOCK, ASIDE, HANDED)), *left_of(self.path / MARK)}
-        return any(path not in begun for path in self.path.iterdir())
+        return any(
+            path not in begun and not path.name.startswith(ROWS) for path in self.path.iterdir()
+        )
 
     @property
     def _recorded(self) -> bool:

@@ -39,14 +39,15 @@ from ..watch.trackers import MLflow, WeightsAndBiases
 from ..watch.watchdog import watching
 from .advice import advised, warn_of_other_passes, warn_of_secrets
 from .assisting import assist
-from .build import build, state_files_of
+from .build import build
 from .decided import as_one_process, decided, planned
 from .handing import room_for_rows
 from .inputs import fingerprints, sized
-from .memory_check import checked_plan
 from .opening import open_together
+from .placing import checked
 from .run_folder import HANDED, RunFolder
 from .signals import Requests, StopOnSignal
+from .state_files import state_files_of
 
 OTHER_FOLDER = "Choose another folder for the run (--out), or convert the data: `learn convert`."
 
@@ -131,12 +132,11 @@ def _train(
     warn_of_secrets(config)
     config, (train_data, eval_data) = open_together(config, crew, rows, begun)
     config = sized(config, train_data, begun)
-    files = state_files_of(config, crew)
     prints = fingerprints(train_data, eval_data)
     check_same_data(crew, prints)
     # before any file is written
-    plan = checked_plan(build(planned(config), train_data, eval_data, [], files, crew), config)
-    files.check(plan)
+    make = partial(build, planned(config), train_data, eval_data, [], crew=crew)
+    files, _, plan, note = checked(make, state_files_of(config, crew), config, crew)
     opened = folder.opened(overwrite=options.overwrite, resume=options.resume)
     with opened as replaced, files.held():
         last = _last(config, options, folder, crew)
@@ -172,6 +172,8 @@ def _train(
             crew.told(config.model.model_dump(mode="json"))
             learner = build(config, train_data, eval_data, hooks, files, crew)
             options.say(f"{summary(config, learner, plan)}; to {config.out}")
+            if note:
+                options.say(note)
             if last:
                 learner.restore(last.state)
                 learner.progress.scores = last.scores

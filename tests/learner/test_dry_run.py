@@ -266,14 +266,6 @@ def test_the_remedies_work(learn: Any) -> None:
     assert needed("learner.replicas=2", "model.topics=2") < most
 
 
-def test_state_of_rows_may_go_to_files(learn: Any) -> None:
-    arguments = ["--config", "als.yaml", "--dry-run", "--set", "learner.row_folder=null"]
-    code, _, err = learn(*arguments, "--set", "learner.memory_limit.host=1MB")
-    assert code == 71
-    assert "model.rank: 9" in err
-    assert "learner.row_folder: DIR keeps the state of rows in files." in err
-
-
 def test_a_limit_of_addresses_counts_files(learn: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rows of `als.yaml` are in files; the run is refused, and no folder is named."""
     _, out, _ = learn("--config", "als.yaml", "--dry-run")

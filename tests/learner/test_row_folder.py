@@ -29,7 +29,7 @@ from blocklearn.learner.files import row_folder as module
 from blocklearn.learner.files.lock import Lock
 from blocklearn.learner.files.row_folder import LOCK, RowFolder
 from blocklearn.learner.files.state_pages import StatePages
-from blocklearn.learner.runs.build import left_of
+from blocklearn.learner.runs.state_files import left_of
 from tests.support.learn_command import started, wait_until_ready
 from tests.support.often import first_often, rarely
 from tests.support.small_disk import run_on_small_disk
@@ -493,7 +493,7 @@ def test_tables_of_workers_that_a_run_lacks_are_known_by_their_names(tmp_path: P
     left(tmp_path / "a" / "run-worker-7")
     crew = Crew(thread_exchanges(3, 1.0)[1])
     expected = [tmp_path / "a" / f"run-worker-{number}-tables" for number in (3, 4)]
-    assert sorted(left_of(config, "run", crew)) == expected
+    assert sorted(left_of(config, tmp_path / "run", crew)) == expected
 
 
 @pytest.mark.parametrize("code", [ExitCode.DIVERGED, ExitCode.IO])

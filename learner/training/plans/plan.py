@@ -80,6 +80,11 @@ class Plan:
         return sum(row.nbytes for row in self.rows if row.device)
 
     @property
+    def rows_in_memory(self) -> bool:
+        """Whether a state of rows is in memory, which could be in a file."""
+        return any(row.name.endswith(ROW_STATE) and not row.in_file for row in self.rows)
+
+    @property
     def row_files(self) -> dict[str, int]:
         """The bytes of each state of rows that is kept in a file, by the file's name."""
         return {
