@@ -47,6 +47,11 @@ class Column:
         return self.kind == "number" and {float(v) for v in self.values} <= {0.0, 1.0}
 
     @property
+    def signs(self) -> bool:
+        """Whether its values are -1 and 1, which name two classes."""
+        return self.kind == "number" and {float(v) for v in self.values} == {-1.0, 1.0}
+
+    @property
     def words(self) -> float:
         """The mean number of words in a text."""
         texts = [str(value).count(" ") + 1 for value in self.values]

@@ -7,16 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from blocklearn.datasources import DataError
-from blocklearn.datasources.packed.streams import kind_of
+from blocklearn.datasources.packed.streams import kind_of, opened
+from blocklearn.datasources.parsing.scratch import silent
 
 from ..errors import ConfigError
-from ..inspection.look import IDS, TARGETS, TEXTS, Column, Look, is_table, look_at
+from ..inspection.look import IDS, READ, TARGETS, TEXTS, Column, Look, is_table, look_at
 from .start import Start, separated, wrong
 
 LIBSVM = (".svm", ".libsvm", ".svmlight")
 LINES = (".jsonl", ".ndjson")  # of JSON
 WORDS_OF_CATEGORY = 5  # a column of longer texts is no category
 CLASSES = 20  # a column of numbers and a few texts that has more values is none of classes
+NUMBER = re.compile(rb"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 WITH_COMMA = re.compile(r"\s*[-+]?\d+(,\d+)?\s*")
 
 FEATURES_TOLD = {
@@ -35,9 +37,7 @@ def targets(path: Path, target: str | None = None) -> Start:
     if kind_of(path) in LIBSVM and path.is_file():
         if target is not None:
             raise wrong(path, f"a table, to have a column {target!r}")
-        told = {"classes": "false, with link: linear, if labels are numbers to predict"}
-        libsvm = {"kind": "libsvm", "path": str(path), "classes": True}
-        return Start(libsvm, {"link": "softmax", "l2": 1e-5}, told)
+        return labels(path)
     if not is_table(path):
         rule = "a table (.csv, .tsv, .parquet) or LIBSVM text (.svm)"
         if kind_of(path) in LINES:
@@ -57,23 +57,59 @@ def targets(path: Path, target: str | None = None) -> Start:
             f"{path}:{line}: column {column.name!r}, to predict, is {text!r}, and a number in most "
             "lines. Remove such lines; or begin each value with a letter, if it is a class."
         )
-    if column.kind == "text":
+    classes = column.kind == "text" or column.signs
+    if classes:
         train["classes"] = True
     own, left = features(look, column)
     train |= own
     check_points(path, column)
-    link = "softmax" if column.kind == "text" else "logistic" if column.binary else "linear"
+    link = "softmax" if classes else "logistic" if column.binary else "linear"
     told = FEATURES_TOLD | {
         "targets": "the column to predict",
-        "classes": "the target is text: each of its values is a class",
+        "classes": "each value of the target is a class",
         "link": "logistic for 0 and 1, softmax for classes, linear for numbers, poisson for counts",
     }
-    note = doubtful(look, [*own["categorical"], column.name])
-    start = Start(train, {"link": link, "l2": 1e-5}, told, left_out=left, note=note)
-    if link == "linear":
-        start.optimizer, start.learner = {"kind": "lbfgs"}, {"passes": 100}
-        told["passes"] = "at most. Steps of L-BFGS suit a target of any size, and it ends by itself"
+    notes = [doubtful(look, [*own["categorical"], column.name]), constant(column)]
+    start = Start(train, {"link": link, "l2": 1e-5}, told, left_out=left)
+    start.note = "; ".join(filter(None, notes))
+    return of_numbers(start) if link == "linear" else start
+
+
+def of_numbers(start: Start) -> Start:
+    """Return the start with the optimizer for a target of numbers of any size."""
+    start.optimizer, start.learner = {"kind": "lbfgs"}, {"passes": 100}
+    passes = "at most. Steps of L-BFGS suit a target of any size, and it ends by itself"
+    start.told["passes"] = passes
     return start
+
+
+def labels(path: Path) -> Start:
+    """Return the start for LIBSVM text: labels are classes if they are whole numbers."""
+    train = {"kind": "libsvm", "path": str(path)}
+    if not whole_labels(path):
+        told = {"link": "the labels are numbers, not classes"}
+        return of_numbers(Start(train, {"link": "linear", "l2": 1e-5}, told))
+    told = {"classes": "false, with link: linear, if labels are numbers to predict"}
+    return Start(train | {"classes": True}, {"link": "softmax", "l2": 1e-5}, told)
+
+
+def whole_labels(path: Path) -> bool:
+    """Return whether the labels of the first lines of LIBSVM text are whole numbers.
+
+    A label that is no number is an error when all lines are read.
+    """
+    with opened(path, silent) as file:
+        lines = file.read(READ).splitlines()
+    first = b",".join(line.split(maxsplit=1)[0] for line in lines if line.strip())
+    return all(not NUMBER.fullmatch(label) or float(label) % 1 == 0 for label in first.split(b","))
+
+
+def constant(column: Column) -> str:
+    """Return a line on a column of numbers to predict that are all equal; empty for others."""
+    if column.kind != "number" or len(set(column.values)) != 1:
+        return ""
+    rows, value = len(column.values), column.values[0]
+    return f"column {column.name!r}, to predict, is {value} in each of the first {rows:,} rows"
 
 
 def predicted(look: Look, name: str | None) -> Column:

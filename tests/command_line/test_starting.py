@@ -171,6 +171,28 @@ def test_a_few_numbers_and_texts_to_predict_are_classes(tmp_path: Path) -> None:
             settings("glm", tmp_path / "t.csv")
 
 
+@pytest.mark.parametrize("value", ["1", "2.5"])
+def test_a_target_that_is_the_same_everywhere_is_told(tmp_path: Path, value: str) -> None:
+    (tmp_path / "t.csv").write_text(f"x,y\n1,{value}\n2,{value}\n")
+    note = settings("glm", tmp_path / "t.csv")[1]
+    assert note == f"column 'y', to predict, is {value} in each of the first 2 rows"
+    (tmp_path / "t.csv").write_text(f"x,y\n1,{value}\n2,0\n")
+    assert settings("glm", tmp_path / "t.csv")[1] == ""
+
+
+@pytest.mark.parametrize("model", first_often(["glm", "fm"]))
+def test_targets_of_minus_1_and_1_and_real_labels_are_trained(command: Learn, model: str) -> None:
+    rows = [(row % 7 - 3, row % 5) for row in range(60)]
+    signs = [f"{a},{b},{1 if a > 0 else -1}\n" for a, b in rows]
+    Path("s.csv").write_text("x,z,y\n" + "".join(signs))
+    assert command(model, "s.csv", "--quiet")[0] == 0
+    predicted = command("predict", f"runs/{model}-s", "--data", "s.csv")[1]
+    assert predicted.startswith("row 0: y.-1 ") and ", y.1 " in predicted.splitlines()[0]
+    Path("n.svm").write_text("".join(f"{a + b / 10} 1:{a} 2:{b}\n" for a, b in rows))
+    assert command(model, "n.svm", "--quiet")[0] == 0
+    assert command("predict", f"runs/{model}-n", "--data", "n.svm")[1].startswith("row 0: 0 -3")
+
+
 def test_json_lines_that_are_none_are_refused(tmp_path: Path) -> None:
     for text in ("a storm\n", "[1, 2]\n", "3\n"):
         (tmp_path / "a.jsonl").write_text(text)
@@ -257,7 +279,19 @@ def section(model: str, path: Path) -> RunConfig:
              "nulls": "error", "classes": False},
             {"link": "logistic"},
         ),
+        (
+            "glm", "s.csv", "x,y\n3,-1\n4,1\n5,-1\n",
+            {"targets": ["y"], "classes": True, "numeric": ["x"]}, {"link": "softmax"},
+        ),
         ("glm", "x.svm", "1 1:2\n", {"kind": "libsvm", "classes": True}, {"link": "softmax"}),
+        (
+            "glm", "signs.svm", "# two\n\n+1 1:2\n-1.0 1:.5\n1e0\n",
+            {"kind": "libsvm", "classes": True}, {"link": "softmax"},
+        ),
+        (
+            "glm", "n.svm", "1,2 1:2\n2,.5 1:3\n",
+            {"kind": "libsvm", "classes": False}, {"link": "linear"},
+        ),
         (
             "glm", "i.csv", ",a,b,y\n0,1.5,True,2.5\n1,2.5,False,7\n",  # by pandas, with its index
             {"ids": "", "numeric": ["a"], "categorical": ["b"], "classes": False},
