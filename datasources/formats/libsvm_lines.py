@@ -65,7 +65,8 @@ def parse_line(line: bytes, base: int) -> Line | None:
         column = int(index) - base
         if column < 0:
             raise ValueError(
-                "index 0, but indices count from 1; if these count from 0: --zero-based"
+                "index 0, but indices count from 1; if these count from 0, say zero_based: true in "
+                "a configuration, --zero-based to `learn convert`"
             )
         if column >= MAX_COLUMNS:
             raise ValueError(f"index {int(index)}: must be at most {MAX_COLUMNS}")

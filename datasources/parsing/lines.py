@@ -6,13 +6,13 @@ from typing import NamedTuple, TypeVar
 
 from ..errors import DataError
 from ..packed.streams import opened
+from ..separators import encoding_hint
 from .layout import FIRST, Place
 from .scratch import Scratch
 
 Parsed = TypeVar("Parsed")
 LONGEST = 1 << 28
 BOM = b"\xef\xbb\xbf"
-OTHER_BOMS = (b"\xff\xfe", b"\xfe\xff")
 
 
 class Lines(NamedTuple):
@@ -39,7 +39,7 @@ def line_chunks(paths: Sequence[Path], scratch: Scratch, start: Place = FIRST) -
     """Yield lines from `start` on, about `scratch.chunk_bytes` at a time.
 
     A byte order mark is left out; a last line without a newline gets one. Raises `DataError` for
-    UTF-16, for a packed file that is cut off, and for a line of 256 MB.
+    UTF-16 and UTF-32, for a packed file that is cut off, and for a line of 256 MB.
     """
     for number in range(start.file, len(paths)):
         place = start if number == start.file else Place(number)
@@ -53,8 +53,8 @@ def file_chunks(path: Path, scratch: Scratch, place: Place) -> Iterator[Lines]:
         while True:
             piece = stream.read(scratch.chunk_bytes)
             if place.offset == 0 and not rest:
-                if piece.startswith(OTHER_BOMS):
-                    raise DataError(f"{path}: UTF-16; convert it, iconv -f utf-16 -t utf-8.")
+                if other := encoding_hint(piece):
+                    raise DataError(f"{path}: {other}")
                 if piece.startswith(BOM):
                     piece, place = piece.removeprefix(BOM), place._replace(offset=len(BOM))
             if not piece and rest:

@@ -14,9 +14,9 @@ from blocklearn.datasources.packed.streams import kind_of, opened
 from blocklearn.datasources.parsing.scratch import silent
 from blocklearn.datasources.ratings.column_names import called
 from blocklearn.datasources.ratings.text import first_comments
+from blocklearn.datasources.separators import encoding_hint
 
 SEPARATORS = ",;\t|"
-UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # first bytes
 LOOKED_AT = 1000  # rows
 READ = 1 << 21  # bytes: twice as many as Arrow takes for the first batch of rows
 
@@ -119,10 +119,8 @@ def _look_at_text(path: Path, comments: int) -> Look:
         head = file.read(READ)
         kept.write(head)
         beginning = kept.getvalue()  # memory of Arrow: its threads, which read ahead, need no lock
-    if head.startswith(UTF_16):
-        raise DataError(
-            f"{path}: the file is UTF-16: must be UTF-8. Convert it with iconv -f utf-16 -t utf-8."
-        )
+    if other := encoding_hint(head):
+        raise DataError(f"{path}: {other}")
     lines = head[: 1 << 16].decode("utf-8-sig", "replace").splitlines()
     first = lines[comments : comments + 1]
     if not first or not first[0].strip():

@@ -112,9 +112,10 @@ def test_ratings_that_are_no_numbers_are_not_left_out(command: Learn, name: str)
 
 def test_texts_that_are_no_table_are_named_in_a_line(tmp_path: Path) -> None:
     file = tmp_path / "t.csv"
-    file.write_bytes(FLOWERS.encode("utf-16"))
-    with pytest.raises(DataError, match="is UTF-16: must be UTF-8. Convert it with iconv"):
-        settings("glm", file)
+    for name in ("UTF-16", "UTF-32"):
+        file.write_bytes(FLOWERS.encode(name))
+        with pytest.raises(DataError, match=f"is {name}: must be UTF-8. Convert it with iconv"):
+            settings("glm", file)
     file.write_text('x,y,z\n1,0,1\n2,"1,0\n' + "3,0,1\n" * 9)
     with pytest.raises(DataError, match=r'Row #3: Expected 3 columns, got 2: 2,"1,0$'):
         settings("glm", file)

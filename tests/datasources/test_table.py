@@ -317,7 +317,8 @@ def test_fields_may_be_split_at_anything(tmp_path: Path) -> None:
     other = tmp_path / "u.csv"
     for data, fault in [
         (b"x;word\n1,5;one\n", "first line is not split: .*separator: ';'"),  # decimal commas
-        ("x,word\n1.5,one\n".encode("utf-16"), "It is UTF-16: must be UTF-8. Convert it with"),
+        ("x,word\n1.5,one\n".encode("utf-16"), "the file is UTF-16: must be UTF-8. Convert it"),
+        ("x,word\n1.5,one\n".encode("utf-32"), "the file is UTF-32: must be UTF-8. Convert it"),
         (b"x,word\n1,5,one\n", "Expected 2 columns, got 3"),
     ]:
         other.write_bytes(data)

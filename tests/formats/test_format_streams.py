@@ -139,11 +139,14 @@ def test_lines_are_those_of_the_text(
         assert after.line == number + 1
 
 
-def test_utf16_and_endless_lines_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_encodings_and_endless_lines_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "a.txt"
-    path.write_bytes("a b".encode("utf-16"))
-    with pytest.raises(DataError, match=r"a\.txt: UTF-16"):
-        list(file_chunks(path, Scratch(tmp_path), Place()))
+    for name in ("UTF-16", "UTF-32"):
+        path.write_bytes("a b".encode(name))
+        with pytest.raises(DataError, match=rf"a\.txt: the file is {name}: .* -f {name.lower()} "):
+            list(file_chunks(path, Scratch(tmp_path), Place()))
     monkeypatch.setattr("blocklearn.datasources.parsing.lines.LONGEST", 5000)
     path.write_bytes(b"short\n" + b"x" * 9000)
     with pytest.raises(DataError, match=r"a\.txt:2: a line of more than"):
