@@ -14,24 +14,25 @@ from .math32 import uniform
 
 _u32 = np.uint32
 _u64 = np.uint64
-_M0, _M1 = _u64(0xD2511F53), _u64(0xCD9E8D57)
-_W0, _W1 = _u32(0x9E3779B9), _u32(0xBB67AE85)
+M0, M1 = _u64(0xD2511F53), _u64(0xCD9E8D57)
+W0, W1 = _u32(0x9E3779B9), _u32(0xBB67AE85)
+ROUNDS = 10
 
 
 @helper(inline=True)
 def philox(c0, c1, c2, c3, k0, k1):
     """Return four random uint32 from a 128-bit counter and a 64-bit key."""
-    for _ in range(10):
-        p0 = _M0 * _u64(c0)
-        p1 = _M1 * _u64(c2)
+    for _ in range(ROUNDS):
+        p0 = M0 * _u64(c0)
+        p1 = M1 * _u64(c2)
         n0 = _u32(_u32(p1 >> _u64(32)) ^ c1 ^ k0)  # Numba widens uint32 ^ uint32
         n2 = _u32(_u32(p0 >> _u64(32)) ^ c3 ^ k1)
         c1 = _u32(p1 & _u64(0xFFFFFFFF))
         c3 = _u32(p0 & _u64(0xFFFFFFFF))
         c0 = n0
         c2 = n2
-        k0 = _u32(k0 + _W0)
-        k1 = _u32(k1 + _W1)
+        k0 = _u32(k0 + W0)
+        k1 = _u32(k1 + W1)
     return _u32(c0), _u32(c1), _u32(c2), _u32(c3)
 
 

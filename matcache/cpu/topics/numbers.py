@@ -6,7 +6,7 @@
 import numpy as np
 
 from ..compiling.jit import helper
-from ..inline.random import philox
+from .uniform_vectors import fill_uniforms
 from .vectors import LANES
 
 _f, _i32, _u32, _u64 = np.float32, np.int32, np.uint32, np.uint64
@@ -54,23 +54,9 @@ def uniforms(out, start, n, sweep, row, key):
     key: int64 [1 x 3], of which only seed and pass are used.
 
     They depend on (seed, pass, row, sweep). Number j is word j // q of counter (j % q, sweep, row),
-    q = ceil(n / 4), so that the loop runs in vectors.
+    q = ceil(n / 4), so that counters lie in vectors.
     """
-    q = (n + 3) >> 2
     seed = _u64(key[0, 0])
     k0 = _u32(seed & _u64(0xFFFFFFFF)) ^ _u32(0x47494242)  # a separate stream
     k1 = _u32(seed >> _u64(32)) ^ _u32(key[0, 1] * 0x9E3779B1)
-    r0, r1 = _u32(row), _u32(row >> 32)
-    scale = _f(2.0**-24)
-    full = max(n - 3 * q, 0)
-    for i in range(full):
-        a, b, c, d = philox(_u32(i), _u32(sweep), r0, r1, k0, k1)
-        out[start + i] = _f(_i32(a >> _u32(8))) * scale
-        out[start + q + i] = _f(_i32(b >> _u32(8))) * scale
-        out[start + 2 * q + i] = _f(_i32(c >> _u32(8))) * scale
-        out[start + 3 * q + i] = _f(_i32(d >> _u32(8))) * scale
-    for i in range(full, q):
-        words = philox(_u32(i), _u32(sweep), r0, r1, k0, k1)
-        for j in range(4):
-            if j * q + i < n:
-                out[start + j * q + i] = _f(_i32(words[j] >> _u32(8))) * scale
+    fill_uniforms(out, start, n, sweep, row, _u32(k0), _u32(k1))
