@@ -5,6 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
+from blocklearn.exports import with_room
 from blocklearn.learner.estimators.linear.base import GRADIENTS
 from blocklearn.optimizers import OPTIMIZERS
 
@@ -47,6 +50,26 @@ def test_a_fit_of_rows_in_memory_imports_no_learner() -> None:
 def test_a_learner_imports_neither_formats_nor_other_models() -> None:
     (found,) = modules_after(LEARNER)
     assert not found & LARGE
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the page faults of a thread")
+def test_loops_below_an_import_allocate_no_frames() -> None:
+    """At each depth, 1,000 calls share one chunk of frames: a chunk of each would be a fault."""
+    from resource import RUSAGE_THREAD, getrusage
+
+    def called() -> None:
+        return None
+
+    def faults(depth: int) -> int:
+        if depth:
+            return faults(depth - 1)
+        before = getrusage(RUSAGE_THREAD).ru_minflt
+        for _ in range(1000):
+            called()
+        return getrusage(RUSAGE_THREAD).ru_minflt - before
+
+    found = with_room(lambda: [faults(depth) for depth in range(300)])
+    assert max(found) < 500
 
 
 def test_solvers_that_have_names_are_optimizers_that_take_gradients() -> None:
