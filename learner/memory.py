@@ -12,6 +12,7 @@ from typing import NamedTuple
 from blocklearn.matcache.cpu.processors import ROOT, folders
 
 PROC = Path("/proc")
+FREE, GROUP = "free on this machine", "left in the control group"
 ADDRESSES = "left of ulimit -v"  # the name of the limit that counts mapped files, too
 FOR_THREADS = 64 << 20  # bytes of address space; a thread that gets none ends the process
 
@@ -69,13 +70,28 @@ def memory_limits(proc: Path = PROC, root: Path = ROOT) -> dict[str, int]:
     """
     limits = {}
     if (free := _free(proc)) is not None:
-        limits["free on this machine"] = free
+        limits[FREE] = free
     if groups := list(_left_in_groups(root)):
-        limits["left in the control group"] = min(groups)
+        limits[GROUP] = min(groups)[0]
     most, _ = resource.getrlimit(resource.RLIMIT_AS)
     if most != resource.RLIM_INFINITY:
         limits[ADDRESSES] = max(0, most - _address_space(proc) - FOR_THREADS)
     return limits
+
+
+def shared_limits(proc: Path = PROC, root: Path = ROOT) -> dict[str, str]:
+    """Return whose memory it is, for those of `memory_limits` that processes share.
+
+    Processes to which a limit is of the same name here take from the same memory.
+    """
+    try:
+        machine = (proc / "sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return {}
+    found = {FREE: machine}
+    if groups := list(_left_in_groups(root)):
+        found[GROUP] = f"{machine} {min(groups)[1]}"
+    return found
 
 
 def _free(proc: Path) -> int | None:
@@ -95,8 +111,8 @@ def _address_space(proc: Path) -> int:
         return 0
 
 
-def _left_in_groups(root: Path) -> Iterator[int]:
-    """Yield the bytes left in each control group; cached files count as free."""
+def _left_in_groups(root: Path) -> Iterator[tuple[int, int]]:
+    """Yield the bytes left in each control group, and its number; cached files count as free."""
     for folder in folders("memory", root):
         for most, used, cached in [
             ("memory.max", "memory.current", "inactive_file"),
@@ -106,7 +122,8 @@ def _left_in_groups(root: Path) -> Iterator[int]:
                 limit = (folder / most).read_text().strip()
                 taken = int((folder / used).read_text())
                 stat = dict(map(str.split, (folder / "memory.stat").read_text().splitlines()))
+                number = folder.stat().st_ino
             except (OSError, ValueError):
                 continue
             if limit.isdigit() and int(limit) < 2**62:  # version 1 writes more for "no limit"
-                yield max(0, int(limit) - taken + int(stat.get(cached, 0)))
+                yield max(0, int(limit) - taken + int(stat.get(cached, 0))), number

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from blocklearn.matcache.errors import MemoryPlanError
@@ -102,9 +102,16 @@ class Lack(NamedTuple):
         return row.mapped if self.maps else row.held
 
 
-def lack_of(plan: Plan, config: RunConfig) -> Lack | None:
-    """Return the memory that `plan` lacks most; None: it suffices."""
+def lack_of(plan: Plan, config: RunConfig, sharing: Mapping[str, int] | None = None) -> Lack | None:
+    """Return the memory that `plan` lacks most; None: it suffices.
+
+    sharing: how many workers have the memory of a limit together, by its name; else each has all.
+    """
     found = [Lack(0, left, name) for name, left in _limits(config).items()]
+    for number, lack in enumerate(found):
+        if (workers := (sharing or {}).get(lack.limit, 1)) > 1:
+            limit = f"{lack.limit} for each of {workers} workers"
+            found[number] = Lack(0, lack.left // workers, limit)
     found = [lack._replace(needed=sum(map(lack.of, plan.rows))) for lack in found]
     most = max(found, key=lambda lack: lack.needed - lack.left, default=None)
     return None if most is None or most.needed <= most.left else most

@@ -1,17 +1,20 @@
 """Decide whether the state of rows of a run is in memory or in files: its memory plan says so.
 
-This changes no bit of the result, so each worker decides for itself.
+This changes no bit of the result, so each worker decides for itself. Workers with the same memory
+have equal parts of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from ..configuration.config import RunConfig
 from ..engines.crew import Crew
 from ..figures import counted, size
 from ..learner import Learner
+from ..memory import shared_limits
 from ..training.plans.plan import Plan
 from .memory_check import check_room, lack_of
 from .state_files import StateFiles
@@ -45,7 +48,10 @@ def checked(make: Make, files: StateFiles, config: RunConfig, crew: Crew) -> Pla
         MemoryPlanError: memory does not suffice.
         RunFolderError, OSError: see `StateFiles.check`.
     """
-    found = placed(make, files, config)
+    everywhere = crew.gather(shared_limits())
+    count = Counter(item for each in everywhere for item in each.items())
+    sharing = {limit: count[limit, whose] for limit, whose in everywhere[crew.rank].items()}
+    found = placed(make, files, config, sharing=sharing)
     notes = [note for note in crew.gather(found.note) if note]
     check_room(found.plan, config)
     found.files.check(found.plan)
@@ -54,15 +60,22 @@ def checked(make: Make, files: StateFiles, config: RunConfig, crew: Crew) -> Pla
     return found._replace(note=f"{counted(len(notes), 'worker')}: {notes[0]}")
 
 
-def placed(make: Make, files: StateFiles, config: RunConfig, workers: int | None = None) -> Placed:
+def placed(
+    make: Make,
+    files: StateFiles,
+    config: RunConfig,
+    *,
+    workers: int | None = None,
+    sharing: Mapping[str, int] | None = None,
+) -> Placed:
     """Return where a run keeps its numbers; they may need more memory than there is.
 
-    workers: of the run; None: those that the learner has.
+    workers: of the run; None: those that the learner has. sharing: see `lack_of`.
     """
     learner = make(files)
     learner.check_workers()
     plan = learner.plan(workers)
-    lack = lack_of(plan, config)
+    lack = lack_of(plan, config, sharing)
     if lack is None or not plan.rows_in_memory or files.spare is None:
         return Placed(files if plan.row_files else files._replace(rows=None), learner, plan, "")
     files = files.with_spare()

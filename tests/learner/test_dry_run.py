@@ -20,7 +20,7 @@ import blocklearn as bl
 from blocklearn.datasources import MatrixSource
 from blocklearn.learner.command_line.cli import main
 from blocklearn.learner.configuration.config import MemoryLimit
-from blocklearn.learner.memory import ADDRESSES, memory_limits
+from blocklearn.learner.memory import ADDRESSES, FREE, GROUP, memory_limits, shared_limits
 from blocklearn.learner.training.plans import trial
 from blocklearn.learner.training.plans.plan import Plan
 from blocklearn.learner.training.plans.trial import Trial
@@ -365,6 +365,26 @@ def test_control_groups(group: dict[str, str], left: int | None, tmp_path: Path)
     for name, text in group.items():
         (tmp_path / name).write_text(text + "\n")
     assert memory_limits(root=tmp_path).get("left in the control group") == left
+    assert (GROUP in shared_limits(root=tmp_path)) == (left is not None)
+
+
+def test_whose_memory_a_limit_is_of(tmp_path: Path) -> None:
+    def limits(group: str, machine: str) -> dict[str, str]:
+        (root := tmp_path / group).mkdir(exist_ok=True)
+        for name, text in (("memory.max", "1000"), ("memory.current", "7"), ("memory.stat", "")):
+            (root / name).write_text(text)
+        (proc := tmp_path / machine / "sys" / "kernel" / "random").mkdir(
+            parents=True, exist_ok=True
+        )
+        (proc / "boot_id").write_text(f"{machine}\n")
+        return shared_limits(tmp_path / machine, root)
+
+    first = limits("group", "machine")
+    assert first[FREE] == "machine" and first == limits("group", "machine")
+    other = limits("another group", "machine")
+    assert other[FREE] == first[FREE] and other[GROUP] != first[GROUP]
+    assert not set(first.values()) & set(limits("group", "another machine").values())
+    assert shared_limits(tmp_path / "none", tmp_path) == {}
 
 
 def test_what_is_free(tmp_path: Path) -> None:

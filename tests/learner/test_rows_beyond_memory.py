@@ -19,7 +19,7 @@ from blocklearn.learner.exit_codes import ExitCode, exit_code
 from blocklearn.learner.files import row_folder
 from blocklearn.learner.files.allocated import lies_in_memory
 from blocklearn.learner.files.row_folder import LOCK
-from blocklearn.learner.memory import ADDRESSES
+from blocklearn.learner.memory import ADDRESSES, FREE
 from blocklearn.learner.runs import memory_check, placing, state_files, training
 from blocklearn.learner.runs.assisting import assist
 from blocklearn.learner.runs.run_folder import ROWS, RunFolder
@@ -276,6 +276,30 @@ def test_each_worker_decides_by_its_own_memory(
     assert f"1 worker: {NOTE.format(small)}" in capsys.readouterr().err
     assert learnt("whole") == learnt("run")
     assert not Path("other").exists() and rows_of("run") == []
+
+
+@pytest.mark.parametrize("machines", [1, 2])
+def test_workers_of_one_machine_share_its_memory(
+    machines: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory for one of them, and nearly for two."""
+    needed, names = list[int](), iter(range(4))
+
+    def check(plan: Plan, _: RunConfig) -> None:
+        needed.append(plan.total)
+
+    monkeypatch.setattr(placing, "check_room", check)
+    together(*(config_of(NMF, "out=whole") for _ in range(2)))
+    assert "in files" not in capsys.readouterr().err
+    monkeypatch.setattr(memory_check, "memory_limits", lambda: {FREE: 2 * min(needed) - 1})
+    monkeypatch.setattr(placing, "shared_limits", lambda: {FREE: str(next(names) % machines)})
+    together(*(config_of(NMF, "out=run") for _ in range(2)))
+    err = capsys.readouterr().err
+    if machines == 1:
+        assert f"2 workers: {NOTE.format('run')}" in err and f"{FREE} for each of 2 workers" in err
+    else:
+        assert "in files" not in err
+    assert learnt("whole") == learnt("run")
 
 
 def test_the_kind_of_a_file_system_is_found(tmp_path: Path) -> None:
