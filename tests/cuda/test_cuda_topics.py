@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.matcache import MatCache, from_array, from_sparse, named
+from blocklearn.matcache.cpu.topics.chains import ROOM
 from blocklearn.matcache.cuda import kernels as sources
 from blocklearn.matcache.operations.kept_topics import redraw_topics, type_of_topics
 from blocklearn.models.lda import kept_topics
@@ -50,7 +51,7 @@ def case(k: int, *, lists: bool, counted: bool = False, seed: int = 0) -> Case:
     rng = np.random.default_rng(seed)
     X = rng.poisson(0.5, (ROWS, WORDS)).astype(np.float32)
     X[[0, 3]] = X[:, 8] = 0
-    X[4], X[5, 6] = 3, 150
+    X[4], X[5, 6] = 3, ROOM + 88
     X = sp.csr_array(X)
     words, rows = np.repeat(X.indices, X.data.astype(int)), X.sum(axis=1).astype(int)
     topics = rng.integers(0, k, words.size).astype(type_of_topics(k))

@@ -12,11 +12,12 @@ import pytest
 
 from blocklearn.matcache.cpu.backend import CPU
 from blocklearn.matcache.cpu.compiling.jit import kernel
-from blocklearn.matcache.cpu.topics.draws import AHEAD
+from blocklearn.matcache.cpu.topics.draws import AHEAD, AT, COLUMN, START, STOP, U
 from blocklearn.matcache.cpu.topics.kept_rows import share_left
 from blocklearn.matcache.cpu.topics.row_vectors import (
     CHAINS,
     PARTS,
+    address_of,
     run_sweep,
     sweep_of,
     vectors_of,
@@ -35,7 +36,7 @@ def address_of_sweep(k: int, bits: int, in_registers: bool | None = None) -> int
 
 @kernel()
 def draw_for_all(sweep, us, together, z, share, n, scales, table, extra, before, counted, own,
-                 chains, at, words, now, shares, u, found):  # fmt: skip
+                 chains, state, words, now, shares, u, found):  # fmt: skip
     """Draw the topic of a token of each chain for each of many numbers, from the same state.
 
     n: counts of topics plus alpha. together: whether the chains take turns.
@@ -47,14 +48,15 @@ def draw_for_all(sweep, us, together, z, share, n, scales, table, extra, before,
             for c in range(chains):
                 own[(1 + c) * width + j] = n[j] if j < k else np.float32(0)
         for c in range(chains):
-            at[c] = c
+            state[AT, c] = state[START, c] = c
+            state[STOP, c], state[U, c] = c + 1, address_of(u, c)
             words[c], now[c], shares[c], u[c] = WORD, z, share, us[(i + c) % us.size]
-        arrays = words, now, shares, u, table, extra, before, counted
+        arrays = words, now, shares, table, extra, before, counted
         if together:
-            run_sweep(sweep, 0, 0, 1, at, own, width, k, arrays)
+            run_sweep(sweep, 0, 0, 1, state, own, width, k, arrays)
         else:
             for c in range(chains):
-                run_sweep(sweep, 1, c, 1, at, own, width, k, arrays)
+                run_sweep(sweep, 1, c, 1, state, own, width, k, arrays)
         for c in range(chains):
             found[c, i] = now[c]
 
@@ -81,7 +83,7 @@ def drawn(
         n.astype(single), scales.astype(single), table.astype(single),
         np.full((WORDS, 1), ETA, single),
         np.full(CHAINS, (z if before is None else before) % 2**bits, old), int(counted), own,
-        CHAINS, np.zeros(CHAINS, np.int64), words, now, shares, u, found,
+        CHAINS, np.zeros((COLUMN + 1, CHAINS), np.int64), words, now, shares, u, found,
     )  # fmt: skip
     return found, own[width : (1 + CHAINS) * width].reshape(CHAINS, width)
 
@@ -153,22 +155,24 @@ def test_phi_counts_a_token_that_has_moved(k: int, old: Any) -> None:
 
 
 @kernel()
-def draw_particles_for_all(sweep, us, together, z, weight, n, table, own, chains, at, words, now,
-                           weights, u, found):  # fmt: skip
+def draw_particles_for_all(sweep, us, together, z, weight, n, table, own, chains, state, words, now,
+                           weights, u, topics, found):  # fmt: skip
     """Draw the topic of a particle of each chain for each of many numbers, from the same state."""
     k, width = table.shape[1], own.size // (1 + 2 * chains)
     for i in range(us.size):
         for c in range(chains):
             for j in range(width):
                 own[(1 + c) * width + j] = n[j] if j < k else np.float32(0)
-            at[c] = c
+            state[AT, c] = state[START, c] = c
+            state[STOP, c], state[U, c] = c + 1, address_of(u, c)
             words[c], now[c], weights[c], u[c] = WORD, z, weight, us[(i + c) % us.size]
-        arrays = words, now, weights, u, table
+            state[COLUMN, c] = i - 1
+        arrays = words, now, weights, table, topics, topics.shape[1]
         if together:
-            run_sweep(sweep, 0, 0, 1, at, own, width, k, arrays)
+            run_sweep(sweep, 0, 0, 1, state, own, width, k, arrays)
         else:
             for c in range(chains):
-                run_sweep(sweep, 1, c, 1, at, own, width, k, arrays)
+                run_sweep(sweep, 1, c, 1, state, own, width, k, arrays)
         for c in range(chains):
             found[c, i] = now[c]
 
@@ -182,14 +186,15 @@ def test_particles_have_the_exact_shares_by_their_weight(k: int, together: bool)
     width = padded(k)
     us = ((np.arange(DRAWS) + 0.5) / DRAWS).astype(single)
     own, found = np.full(PARTS * width, np.nan, single), np.zeros((CHAINS, DRAWS), int)
-    n = others.astype(single)
+    n, topics = others.astype(single), np.zeros((CHAINS, DRAWS - 1), np.uint16)
     n[z] += weight
     draw_particles_for_all(
         address_of_sweep(k, 0), us, together, np.int32(z), single(weight), n,
-        phi.astype(single), own, CHAINS, np.zeros(CHAINS, np.int64),
+        phi.astype(single), own, CHAINS, np.zeros((COLUMN + 1, CHAINS), np.int64),
         np.zeros(CHAINS + AHEAD, np.int32), np.zeros(CHAINS, np.int32),
-        *np.zeros((2, CHAINS), single), found,
+        *np.zeros((2, CHAINS), single), topics, found,
     )  # fmt: skip
+    np.testing.assert_array_equal(topics, found[:, 1:])
     expected = others * phi[WORD] / (others @ phi[WORD])
     for new, after in zip(
         found, own[width : (1 + CHAINS) * width].reshape(CHAINS, -1), strict=True

@@ -14,6 +14,7 @@ from ...containers.slots import PatternSlot, Slot
 from ...operations.kept_topics import Redraws, gains
 from ...operations.sampling import Draws
 from ..kernels.bounds import Work, column_bounds, even_bounds, row_bounds
+from ..topics.chains import ROOM, STATE
 from ..topics.draws import AHEAD
 from ..topics.gibbs import (
     InWork,
@@ -30,6 +31,7 @@ from ..topics.vectors import LANES, padded
 
 EACH = 64  # numbers that the sampler of lists reads for a token, about
 ENOUGH = 16 * CHAINS  # rows of a chunk, of which the last do not take turns
+LINE = 64  # topics that no one reads: threads write to lines of their own
 EACH_MOVE = 8  # numbers that the move of a token reads, about
 
 
@@ -54,9 +56,9 @@ def _sample_topics(cache: MatCache, draws: Draws) -> None:
     numbers = draws.scratch("words and topics", np.int32, 2).data()  # one row in a plan
     weights, u = (draws.scratch(name, np.float32) for name in ("weights", "uniform numbers"))
     work = InWork(numbers[0], numbers[-1], weights.data()[0], u.data()[0])
-    shape = (threads, PARTS * padded(k))
+    shape = (threads, _numbers(k))
     counts = cache.result(("sampler counts", k), shape, np.float32, "counts of topics (sampler)")
-    chains = (threads, 5 * CHAINS)
+    chains = (threads, STATE * CHAINS)
     state = cache.result(("sampler chains", chains), chains, np.int64, "chains")
     indptr, indices = pattern.offsets()
     values = X.slot.data()[0]
@@ -65,10 +67,10 @@ def _sample_topics(cache: MatCache, draws: Draws) -> None:
     call += [mat.slot.data() for mat in (row_ids, key, phi, alpha)]
     z, theta = result, phi.slot
     if draws.summed:
-        z, theta = cache.result(("no topics",), (1, 1), np.uint16, "no topics"), result
+        z, theta = cache.result(("no topics",), (LINE, threads), np.uint16, "no topics"), result
     call += [draws.burn, draws.save, _by_particle(z), theta.data(), int(draws.summed)]
     call += [work, _sweep(cache, vectors, 0)]
-    call += [counts.data(), state.data().reshape(threads, 5, -1)]
+    call += [counts.data(), state.data().reshape(threads, STATE, -1)]
     cache.backend.call(count_particles, *particles)
     bounds = row_bounds(cache, X.shape[0], pattern, most=_chunks(X.shape[0], threads))
     cache.backend.run(sample_rows, bounds, *call)
@@ -103,17 +105,17 @@ def _redraw_topics(cache: MatCache, draws: Redraws) -> None:
     vectors = vectors_of(k)
     uniform, words = _uniform(draws), draws.scratch("words", np.int32, AHEAD)
     now, shares = draws.scratch("topics", np.int32), draws.scratch("shares", np.float32)
-    shape = (backend.threads, PARTS * padded(k))
+    shape = (backend.threads, _numbers(k))
     counts = cache.result(
         ("sampler counts of rows", k), shape, np.float32, "counts of rows (sampler)"
     )
-    chains = (backend.threads, 4 * CHAINS)
+    chains = (backend.threads, STATE * CHAINS)
     state = cache.result(("sampler rows", chains), chains, np.int64, "rows in work")
     in_work = TokensInWork(*(slot.data()[0] for slot in (words, now, shares)))
     call: list[Any] = [_tokens(cache, draws), X.pattern.offsets()[1], _phi(draws), uniform, in_work]
     bits = 8 * draws.old.dtype.itemsize
     call += [draws.sweeps, draws.again, _sweep(cache, vectors, bits)]
-    call += [counts.data(), state.data().reshape(backend.threads, 4, -1)]
+    call += [counts.data(), state.data().reshape(backend.threads, STATE, -1)]
     work = Work(fixed=draws.topics.shape[1] * k)
     chunks = _chunks(rows, backend.threads)
     backend.run(redraw_rows, row_bounds(cache, rows, X.pattern, work, chunks), *call)
@@ -137,6 +139,11 @@ def _redraw_lists(cache: MatCache, draws: Redraws) -> None:
     work = Work(fixed=draws.topics.shape[1] * EACH)
     chunks = 1 << (backend.threads - 1).bit_length()  # more of them would share fewer words
     backend.run(redraw_lists, row_bounds(cache, rows, X.pattern, work, chunks), *call)
+
+
+def _numbers(k: int) -> int:
+    """Return how many numbers a sampler of rows takes for a thread: see `sample_rows`."""
+    return PARTS * padded(k) + ROOM * CHAINS
 
 
 def _chunks(rows: int, threads: int) -> int:

@@ -20,7 +20,10 @@ from numba.core import cgutils
 
 from .vectors import LANES, Vectors, declare, prefetch
 
-FRESH = 11  # words of a sweep, to which one over kept topics adds three
+WORDS = 10  # of any sweep; fresh topics add two, and kept ones three
+AT, STOP, START, U, COLUMN = range(5)
+"""What a sweep knows of a chain: its next token, the end of its row, the row's first token, and the
+address of the next uniform number; of fresh topics the column of `drawn` for those of a sweep."""
 AHEAD = 6  # tokens between fetching a word's row of the table, and drawing
 
 _F, _I32, _I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
@@ -60,11 +63,22 @@ class Sweep(Vectors, ABC):
         super().__init__(context, builder, sig, words)
         self.all = [_I64(v) for v in range(vectors)]
         b = builder
-        chain, self.steps, at, own, width, k, *arrays = words
+        chain, self.steps, state, own, width, k, *arrays = words
         self.k, zero = k, _I64(0)
         self.given = not bits  # phi, whatever the topics of tokens
-        starts = b.gep(self.behind(at, _I64), [chain])
-        self.starts = [b.load(b.gep(starts, [_I64(c)])) for c in range(chains)]
+        first_chain = b.gep(self.behind(state, _I64), [chain])
+        self.state = [
+            [b.gep(first_chain, [_I64(part * many + c)]) for c in range(chains)]
+            for part in (AT, STOP, START, U, COLUMN)
+        ]
+        self.at, self.columns = (
+            [cgutils.alloca_once_value(b, b.load(place)) for place in self.state[part]]
+            for part in (AT, COLUMN)
+        )
+        self.stops, self.starts, numbers = (
+            [b.load(place) for place in self.state[part]] for part in (STOP, START, U)
+        )
+        self.u = [self.behind(word, _F) for word in numbers]
         self.scales = self.behind(own, _F)
         self.counts, self.sums = (
             [
@@ -74,11 +88,13 @@ class Sweep(Vectors, ABC):
             for first in (1, 1 + many)
         )
         self.words, self.now = (self.behind(word, _I32) for word in arrays[:2])
-        self.of_tokens, self.u, self.table = (self.behind(word, _F) for word in arrays[2:5])
-        if not self.given:
-            self.extra = self.behind(arrays[5], _F)
-            self.old = self.behind(arrays[6], ir.IntType(bits))
-            self.counted = b.icmp_signed("!=", arrays[7], zero)
+        self.of_tokens, self.table = (self.behind(word, _F) for word in arrays[2:4])
+        if self.given:
+            self.drawn, self.each = self.behind(arrays[4], ir.IntType(16)), arrays[5]
+        else:
+            self.extra = self.behind(arrays[4], _F)
+            self.old = self.behind(arrays[5], ir.IntType(bits))
+            self.counted = b.icmp_signed("!=", arrays[6], zero)
         self.last = b.lshr(b.sub(k, _I64(1)), _I64(4))
         self.tail = b.trunc(b.sub(k, b.shl(self.last, _I64(4))), _I32)
         self.valid = b.icmp_signed("<", self.topics(zero), self.splat(self.tail, _VI))
@@ -112,10 +128,9 @@ class Sweep(Vectors, ABC):
     def token(self, c, step):
         """Read a token of chain c, and ask for one that comes later."""
         b = self.b
-        p = b.add(self.starts[c], step)
-        word, z, own, u = (
-            b.load(b.gep(x, [p])) for x in (self.words, self.now, self.of_tokens, self.u)
-        )
+        p = b.load(self.at[c])
+        word, z, own = (b.load(b.gep(x, [p])) for x in (self.words, self.now, self.of_tokens))
+        u = b.load(b.gep(self.u[c], [step]))
         row = self.row(word)
         self.ask_for(self.row(b.load(b.gep(self.words, [b.add(p, _I64(AHEAD))]))))
         weight, share, more = own, None, None
@@ -143,7 +158,21 @@ class Sweep(Vectors, ABC):
         v = b.select(b.icmp_signed(">", v, most), most, v)  # never into the padding
         topic = b.add(b.shl(v, _I32(4)), lane)
         b.store(topic, b.gep(self.now, [token.place]))
+        if self.given:
+            column = b.load(self.columns[c])
+            column = b.select(b.icmp_signed("<", column, _I64(0)), _I64(0), column)
+            place = b.add(b.mul(token.place, self.each), column)
+            b.store(b.trunc(topic, ir.IntType(16)), b.gep(self.drawn, [place]))
         return topic
+
+    def go_on(self, c, token):
+        """Let chain c take the next token: behind the last one of its row a sweep begins."""
+        b = self.b
+        p = b.add(token.place, _I64(1))
+        ends = b.icmp_signed("==", p, self.stops[c])
+        b.store(b.select(ends, self.starts[c], p), self.at[c])
+        if self.given:
+            b.store(b.add(b.load(self.columns[c]), b.zext(ends, _I64)), self.columns[c])
 
     def passed_among(self, sums, left, lane):
         """Return how many of these sums, but for the last, are `left` or less in a lane.
@@ -208,10 +237,11 @@ class Sweep(Vectors, ABC):
 
     def turn(self, step):
         """Let each document draw the topic of a token."""
-        for c in range(len(self.starts)):
+        for c in range(len(self.at)):
             token = self.token(c, step)
             whole, state = self.summed(c, token)
             self.change(c, state, token, self.choose(c, token, whole, state))
+            self.go_on(c, token)
 
     def run(self):
         """Let the documents take turns."""
@@ -219,3 +249,6 @@ class Sweep(Vectors, ABC):
         with cgutils.for_range(self.b, self.steps) as loop:
             self.turn(loop.index)
         self.end()
+        for part, kept in ((AT, self.at), (COLUMN, self.columns)):
+            for c, place in enumerate(kept):
+                self.b.store(self.b.load(place), self.state[part][c])

@@ -16,8 +16,9 @@ import numpy as np
 
 from ...operations.sampling import CAP
 from ..compiling.jit import helper, kernel
-from .chains import AT, ROW, START, STOP, SWEEP, begin_chains, run_chains
-from .numbers import begin_counts, grid_of, power_up_to, sum_of, uniforms
+from .chains import LEFT, ROW, SWEEP, begin_chains, begin_sweeps, run_chains
+from .draws import COLUMN, START, STOP
+from .numbers import begin_counts, grid_of, power_up_to, sum_of
 from .vectors import LANES
 
 _f, _i32 = np.float32, np.int32
@@ -156,37 +157,35 @@ def sample_rows(
     alpha: [1 x k].
     first: from `count_particles`.
     save: later sweeps, which give a result.
-    z: uint16 [particles x save], the topics after each of them.
+    z: uint16 [particles x save], the topics after each of them; if summed, scratch that has a row
+        for each thread.
     theta: float32 [rows x k], the counts of rows plus alpha, added up; alpha of rows without any.
     summed: 1: theta is wanted; 0: z is.
     work: a record.
     sweep_at: the address of a kernel of `sweep_of`, for the number of topics.
-    scratch: float32 [threads x PARTS x padded(k)], see `run_sweep`.
-    state: scratch int64 [threads x 5 x chains], see `chains.py`.
+    scratch: float32 [threads x PARTS x padded(k)], see `run_sweep`, and behind the parts of a
+        thread ROOM x chains numbers, see `begin_sweeps`.
+    state: scratch int64 [threads x STATE x chains], see `chains.py`.
 
     The first sweep draws each particle given those before it. alpha and weights are rounded to a
     grid of 2^-22 of the row's total. float32 sums on this grid are exact, so they do not drift.
     """
     own, chains, k = scratch[thread], state[thread], phi.shape[1]
     width = (k + LANES - 1) // LANES * LANES
-    arrays = work.words, work.topics, work.weights, work.u, phi
+    each = np.int64(0) if summed else np.int64(z.shape[1])
+    arrays = work.words, work.topics, work.weights, phi, z, each
     begin_chains(chains)
     alpha_sum = sum_of(alpha)
     row, end, live = bounds[chunk], bounds[chunk + 1], 1
     while live > 0:
         for c in range(chains.shape[1]):
-            if chains[AT, c] == chains[STOP, c]:
+            if chains[LEFT, c] == 0:
                 d, sweep, start, stop = (
                     chains[ROW, c], chains[SWEEP, c], chains[START, c], chains[STOP, c]
                 )  # fmt: skip
-                if d >= 0 and sweep >= burn:
-                    if summed:
-                        for j in range(k):
-                            theta[d, j] += own[(1 + c) * width + j]
-                    else:
-                        for i in range(start, stop):
-                            z[i, sweep - burn] = work.topics[i]
-                sweep += 1
+                if summed and d >= 0 and sweep > burn:
+                    for j in range(k):
+                        theta[d, j] += own[(1 + c) * width + j]
                 if d < 0 or sweep == burn + save:
                     d, sweep, start, stop = -1, 0, np.int64(0), np.int64(0)
                     while start == stop and row < end:
@@ -199,8 +198,11 @@ def sample_rows(
                                 theta[row, j] = _f(0) if start < stop else alpha[0, j]
                         d = row if start < stop else -1
                         row += 1
+                chains[ROW, c] = d
                 if d >= 0:
-                    uniforms(work.u, start, stop - start, sweep, row_ids[d, 0], key)
-                chains[ROW, c], chains[SWEEP, c], chains[AT, c] = d, sweep, start
-                chains[START, c], chains[STOP, c] = start, stop
+                    most = 1 if summed else burn + save - sweep
+                    chains[COLUMN, c] = thread * z.shape[1] if summed else sweep - burn
+                    begin_sweeps(
+                        chains, c, start, stop - start, sweep, most, row_ids[d, 0], key, work.u, own
+                    )
         live = run_chains(sweep_at, chains, own, width, k, arrays)

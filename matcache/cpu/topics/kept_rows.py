@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..compiling.jit import helper, kernel
-from .chains import AT, ROW, STOP, SWEEP, begin_chains, run_chains
-from .numbers import begin_counts, grid_of, sum_of, uniforms
+from .chains import LEFT, ROW, SWEEP, begin_chains, begin_sweeps, run_chains
+from .numbers import begin_counts, grid_of, sum_of
 from .tokens import tokens_of
 from .vectors import LANES, fetch_line
 
@@ -78,14 +78,11 @@ def redraw_rows(chunk, thread, bounds, tokens, indices, phi, uniform, work, swee
 
     tokens, phi, uniform, work: records.
     sweep_at: the address of a kernel of `sweep_of`, for the number of topics.
-    scratch: float32 [threads x PARTS x padded(k)], see `run_sweep`.
-    state: scratch int64 [threads x 4 x chains], see `chains.py`.
+    scratch, state: see `sample_rows`.
     """
     own, chains, k = scratch[thread], state[thread], phi.alpha.shape[1]
     width = (k + LANES - 1) // LANES * LANES
-    arrays = (
-        work.words, work.now, work.shares, uniform.u, phi.table, phi.extra, tokens.old, phi.counted,
-    )  # fmt: skip
+    arrays = work.words, work.now, work.shares, phi.table, phi.extra, tokens.old, phi.counted
     for j in range(width):
         own[j] = (phi.one[0, j] if phi.counted else _f(1)) if j < k else _f(0)
     begin_chains(chains)
@@ -93,8 +90,9 @@ def redraw_rows(chunk, thread, bounds, tokens, indices, phi, uniform, work, swee
     row, end, live = bounds[chunk], bounds[chunk + 1], 1
     while live > 0:
         for c in range(chains.shape[1]):
-            if chains[AT, c] == chains[STOP, c]:
-                d, sweep = chains[ROW, c], chains[SWEEP, c] + 1
+            if chains[LEFT, c] == 0:
+                d, sweep = chains[ROW, c], chains[SWEEP, c]
+                start, size = np.int64(0), np.int64(0)
                 if d >= 0:
                     start, size = tokens_of(d, tokens)
                     if sweep == (again if tokens.old[start] < k else sweeps):
@@ -109,8 +107,11 @@ def redraw_rows(chunk, thread, bounds, tokens, indices, phi, uniform, work, swee
                         )
                         d = row if size > 0 else -1
                         row += 1
-                chains[ROW, c], chains[SWEEP, c] = d, sweep
+                chains[ROW, c] = d
                 if d >= 0:
-                    uniforms(uniform.u, start, size, sweep, uniform.row_ids[d, 0], uniform.key)
-                    chains[AT, c], chains[STOP, c] = start, start + size
+                    most = (again if tokens.old[start] < k else sweeps) - sweep
+                    begin_sweeps(
+                        chains, c, start, size, sweep, most, uniform.row_ids[d, 0], uniform.key,
+                        uniform.u, own,
+                    )  # fmt: skip
         live = run_chains(sweep_at, chains, own, width, k, arrays)

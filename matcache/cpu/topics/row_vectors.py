@@ -21,7 +21,7 @@ from numba.core import cgutils
 
 from ..compiling.compiled import Kernel, compiled
 from ..compiling.sources import sources
-from .draws import FRESH, Sweep
+from .draws import WORDS, Sweep
 from .vectors import LANES, has_wide_vectors, instruction
 
 IN_REGISTERS = 4  # vectors of counts that stay in registers, where one holds a vector
@@ -115,12 +115,13 @@ class InMemory(Sweep):
 
     def turn(self, step):
         """Let each document draw the topic of a token."""
-        chains = range(len(self.starts))
+        chains = range(len(self.at))
         tokens = [self.token(c, step) for c in chains]
         found = [self.summed(c, tokens[c]) for c in chains]
         topics = [self.choose(c, tokens[c], *found[c]) for c in chains]
         for c in chains:
             self.change(c, found[c][1], tokens[c], topics[c])
+            self.go_on(c, tokens[c])
 
     def summed(self, c, token):
         """Return the sums of lanes; those up to each vector, and counts without the token.
@@ -220,7 +221,7 @@ def sweep_of(vectors: int, bits: int, in_registers: bool | None = None) -> Kerne
 
 def words_of(bits: int) -> int:
     """Return how many words a sweep takes, see `run_sweep`, without the first."""
-    return FRESH + (3 if bits else 0)
+    return WORDS + (3 if bits else 2)
 
 
 @remembered
@@ -246,30 +247,43 @@ def make_sweep(vectors: int, bits: int, alone: bool, in_registers: bool) -> Any:
 
 
 @instruction
-def run_sweep(typingctx, sweep, alone, chain, steps, at, own, width, k, arrays):
+def address_of(typingctx, array, at):
+    """Return the address of array[at]."""
+
+    def codegen(context, b, sig, args):
+        data = context.make_array(sig.args[0])(context, b, args[0]).data
+        return b.ptrtoint(b.gep(data, [args[1]]), _I64)
+
+    return types.int64(array, types.int64), codegen
+
+
+@instruction
+def run_sweep(typingctx, sweep, alone, chain, steps, state, own, width, k, arrays):
     """Draw topics of some tokens of several documents, in turn, by a kernel of `sweep_of`.
 
     sweep: its address.
     alone: 1: of the document of one chain.
     chain: 0, or that chain.
     steps: tokens of each document.
-    at: int64, the next token of each chain.
+    state: int64 [COLUMN + 1 or more x CHAINS], what is known of chains; changes as they go on.
     own: scratch float32, parts of `width` numbers: scales of phi; of each chain the counts of
         topics plus alpha, zero in the padding; and of each chain its sums.
-    arrays: words, now, shares, u, table, extra, old, counted.
+    arrays: words, now, shares, table, and extra, old, counted, or drawn, each.
 
-    words, now, shares, u: of tokens: the word, the present topic or -1, what is left of phi at its
-        old topic without the token, and a uniform number. Words are read AHEAD tokens further.
+    words, now, shares: of tokens: the word, the present topic or -1, and what is left of phi at its
+        old topic without the token. Words are read AHEAD tokens further.
     old: topics before all sweeps, by which the table counts tokens; k or more for none.
     table, extra, counted: phi is (table + extra) times the scales where counted, else the table.
 
     now: gets the new topics.
+    drawn, each: uint16, gets them, too: that of particle p in column c at p `each` + c. Columns
+        below 0 count as 0, whose topics later sweeps replace.
 
-    Without the last three, particles draw by the table as it is, without scales. Shares are
-    then what a particle adds to the count of its topic. A sweep cannot fail.
+    With the last two, particles draw by the table as it is, without scales. Shares are then what a
+    particle adds to the count of its topic. A sweep cannot fail.
     """
     whole = types.int64
-    signature = types.void(whole, whole, whole, whole, at, own, whole, whole, arrays)
+    signature = types.void(whole, whole, whole, whole, state, own, whole, whole, arrays)
 
     def codegen(context, b, sig, args):
         kinds = [*sig.args[1:-1], *sig.args[-1]]
