@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from functools import cached_property
 from typing import ClassVar
 
 from ..program.instructions import (
@@ -30,7 +31,7 @@ from ..program.instructions import (
     reads,
     walk,
 )
-from ..program.schedule import Group, Loop, Schedule, all_values
+from ..program.schedule import Group, Loop, Schedule, all_values, groups
 from .numba_body import SHORT, NumbaBody, listed, weighted
 from .numba_elements import NumbaElements
 from .numba_header import numba_header
@@ -45,6 +46,7 @@ NEAR = 8  # distance in non-zeros from the table row that is read to the prefetc
 LINE, MOST_LINES = 64, 32  # bytes of a cache line; most lines fetched of a row
 
 VECTORS = """from blocklearn.matcache.cpu.inline.long_rows import make_add_rows, make_dot_rows
+from blocklearn.matcache.cpu.inline.row_sums import make_sum_rows
 from blocklearn.matcache.cpu.inline.vectors import fetch, fetch1, fetch_row, make_add, make_dots
 
 """
@@ -109,11 +111,16 @@ class NumbaPrinter(NumbaElements):
                     out.line(f"o{n}[chunk, 0] = total{n}")
         made = "".join(f"{name} = {text}\n" for name, text in self.made.items())
         made += "".join(f"{name} = {text}\n" for text, name in self.constants.items())
-        sums = any(isinstance(i, Dot | Product | Reduce) for i in walk(self.program.body))
-        sums = sums or self.program.endings == ("total",)
+        sums = self.reorders
         made = (VECTORS if self.made or self.fetches else "") + made
         dtype, sparse = self.program.dtype, self.patterns > 0
         return numba_header(dtype, made, self.sizes, sums=sums, sparse=sparse) + out.text()
+
+    @property
+    def reorders(self) -> bool:
+        """Whether LLVM may change the order of sums."""
+        sums = any(isinstance(i, Dot | Product | Reduce) for i in walk(self.program.body))
+        return sums or self.program.endings == ("total",)
 
     def name_widths(self) -> None:
         """Print names for the lengths of long rows: arguments tell them, or the kernel's sizes."""
@@ -239,7 +246,8 @@ class NumbaPrinter(NumbaElements):
 
     def start_gather(self, out: Value) -> None:
         """Print a vector of zeros, to which rows of a table will be added."""
-        self.clear(out, whole=True)
+        if all(out is not gather.out for gather in self.at_once.values()):
+            self.clear(out, whole=True)
 
     def vector(self, group: Group) -> None:
         """Print a loop over a vector."""
@@ -252,6 +260,9 @@ class NumbaPrinter(NumbaElements):
     def nonzeros(self, group: Group) -> None:
         """Print a loop over the non-zeros of the row."""
         first = "p"
+        if group in self.at_once:
+            self.sum_rows(self.at_once[group])
+            return
         numbers = all(isinstance(i, Gather) and i.out.kind is Kind.ROW for i in group.instructions)
         rows = self.rows_to_fetch(group)
         if any(isinstance(i, Dot | Gather) for i in group.instructions):
@@ -268,6 +279,36 @@ class NumbaPrinter(NumbaElements):
         with self.out.block(f"for j in range({first}, q):"):
             self.fetch_rows(rows, 1)
             NumbaBody(self, group).run()
+
+    @cached_property
+    def at_once(self) -> dict[Group, Gather]:
+        """The loops over non-zeros that do nothing but add long table rows, and these sums.
+
+        They are added in registers, so the order of their terms must be as written.
+        """
+        found: dict[Group, Gather] = {}
+        if self.reorders or self.program.any_width:
+            return found
+        for group in groups(self.plan.nodes):
+            step, *more = group.instructions
+            if more or not isinstance(step, Gather) or self.rows_to_fetch(group):
+                continue
+            stored = step.weight.arg >= 0 and step.weight.access is Access.VALUES
+            if stored and step.out.length >= SHORT:
+                found[group] = step
+        return found
+
+    def sum_rows(self, gather: Gather) -> None:
+        """Print a sum over long table rows, in registers."""
+        array, at = self.home(gather.out)
+        turned = bool(self.program.transposed)
+        bits = self.program.dtype.removeprefix("float")
+        self.made["sum_rows"] = f"make_sum_rows({bits}, turned={turned})"
+        columns = indices(gather.weight.pattern)
+        places = "positions" if turned else columns
+        values, width = self.array(gather.weight), self.length(gather.out.length)
+        arrays = f"{array}, a{gather.table}, {columns}, {values}, {places}"
+        self.out.line(f"sum_rows({arrays}, {at}, p, q, {width})")
 
     def rows_to_fetch(self, group: Group) -> list[tuple[int, int, int]]:
         """Return the long table rows that a loop over non-zeros is the first to read.

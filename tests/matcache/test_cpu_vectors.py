@@ -14,7 +14,8 @@ from blocklearn.matcache.cpu.inline.long_rows import (
     make_add_rows,
     make_dot_rows,
 )
-from blocklearn.matcache.cpu.inline.vectors import fetch, fetch_row, make_add, make_dots
+from blocklearn.matcache.cpu.inline.row_sums import STRIP, make_sum_rows
+from blocklearn.matcache.cpu.inline.vectors import fetch, fetch_row, lanes, make_add, make_dots
 from tests.support.often import rarely
 
 LENGTHS = [1, 2, 3, 7, 8, 9, 15, 16, 17, 23, 33]
@@ -147,3 +148,43 @@ def test_whole_vectors_of_any_number() -> None:
         assert x.tobytes() == wanted.tobytes()
         exact = wanted[1 : 1 + length].astype(np.float64) @ wanted[200 : 200 + length]
         assert product == pytest.approx(exact, rel=1e-5, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("turned", "dtype", "bits"),
+    [(False, np.float32, 32), (True, np.float32, 32), *rarely((True, np.float64, 64))],
+)
+def test_sums_in_registers_have_the_same_bits(turned: bool, dtype: Any, bits: int) -> None:
+    """One call adds all table rows of a sparse row: as four at a time, and then single ones."""
+    add_4: Any = make_add_rows(4, 0, bits, padded=False)
+    add_1: Any = make_add_rows(1, 0, bits, padded=False)
+    sums: Any = make_sum_rows(bits, turned=turned)
+
+    @njit
+    def run(out: Any, table: Any, row: Any, values: Any, places: Any, ends: Any, n: int) -> None:
+        sums(out, table, row, values, places, 3, ends[0], ends[1], n)
+
+    @njit
+    def expected(out: Any, table: Any, rows: Any, weights: Any, length: int) -> None:
+        full = rows.size // 4 * 4
+        for j in range(0, full, 4):
+            four = rows[j], rows[j + 1], rows[j + 2], rows[j + 3]
+            factors = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
+            add_4(out, 3, table, four, factors, length)
+        for j in range(full, rows.size):
+            add_1(out, 3, table, (rows[j],), (weights[j],), length)
+
+    strip, rng = STRIP * lanes(bits), np.random.default_rng(bits)
+    for length in (1, 16, 130, strip, strip + 17, 2 * strip):
+        table, _ = arrays(length, dtype)
+        for count in (0, 3, 4, 11):
+            ends = np.array([2, 2 + count])
+            columns = rng.integers(0, 9, 15).astype(np.int32)
+            values, places = rng.normal(size=15).astype(dtype), rng.permutation(15)
+            got, wanted = np.full((2, length + 20), 7, dtype)
+            wanted[3 : 3 + length] = 0
+            rows = columns[2 : 2 + count].astype(np.int64) * length
+            weights = (values[places] if turned else values)[2 : 2 + count]
+            run(got, table, columns, values, places, ends, length)
+            expected(wanted, table, rows, weights, length)
+            assert got.tobytes() == wanted.tobytes()

@@ -148,13 +148,18 @@ class Long(Row):
 
     def __init__(self, context, builder, length, bits=32):
         super().__init__(context, builder, lanes(bits), bits)
+        self.length = length
         self.last = builder.and_(builder.sub(length, _I64(1)), _I64(-self.lanes))  # its vector
-        tail = builder.sub(length, self.last)
+        self.mask = self.mask_at(self.last)
+
+    def mask_at(self, at):
+        """Return which numbers the row has of the vector that begins at number `at`."""
+        left = self.builder.sub(self.length, at)
         numbers = ir.Constant(ir.VectorType(_I32, self.lanes), list(range(self.lanes)))
         undefined = ir.Constant(numbers.type, ir.Undefined)
-        tails = builder.insert_element(undefined, builder.trunc(tail, _I32), _I32(0))
+        tails = self.builder.insert_element(undefined, self.builder.trunc(left, _I32), _I32(0))
         tails = self.shuffle(tails, undefined, [0] * self.lanes)
-        self.mask = builder.icmp_signed("<", numbers, tails)
+        return self.builder.icmp_signed("<", numbers, tails)
 
     @contextmanager
     def each(self, end):

@@ -134,8 +134,8 @@ def fetch_row(typingctx, table, row, length):
         begin = builder.mul(args[1], builder.extract_value(shape, 1))
         start, _ = row.pointer(table, args[0], begin)
         with cgutils.for_range_slice(builder, _I64(0), args[2], line) as (at, _):
-            _fetch(builder, builder.gep(start, [at]), for_writing=False)
-        _fetch(builder, builder.gep(start, [builder.sub(args[2], _I64(1))]), for_writing=False)
+            fetch_at(builder, builder.gep(start, [at]), for_writing=False)
+        fetch_at(builder, builder.gep(start, [builder.sub(args[2], _I64(1))]), for_writing=False)
         return context.get_dummy_value()
 
     return types.void(table, types.intp, types.intp), codegen
@@ -144,11 +144,12 @@ def fetch_row(typingctx, table, row, length):
 def _prefetch(context, builder, sig, args):
     array = context.make_array(sig.args[0])(context, builder, args[0])
     place = cgutils.get_item_pointer(context, builder, sig.args[0], array, args[1:])
-    _fetch(builder, place, for_writing=True)
+    fetch_at(builder, place, for_writing=True)
     return context.get_dummy_value()
 
 
-def _fetch(builder, place, *, for_writing):
+def fetch_at(builder, place, *, for_writing):
+    """Print a prefetch of the cache line at an address."""
     line = builder.bitcast(place, _BYTES)
     kind = ir.FunctionType(ir.VoidType(), [_BYTES, _I32, _I32, _I32])
     known = builder.module.globals.get("llvm.prefetch.p0")
