@@ -1,8 +1,11 @@
 """Reads CSV and Parquet files in batches of rows, only the requested columns."""
 
+import io
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from csv import Error as ReaderError
+from csv import reader as reader_of
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -19,9 +22,8 @@ PACKED = (".gz", ".bz2", ".lz4", ".zst")
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 BATCH_ROWS = 1 << 16
 MISSING = ("na", "n/a", "null", "none", "-", "?")  # as other programs write a missing number
-NO_NUMBER = re.compile(
-    r"In CSV column #(\d+): Row #(\d+): CSV conversion error to double: invalid value '(.*)'"
-)
+FAULT = re.compile(r"In CSV column #(\d+): Row #(\d+): CSV conversion error to (double|string)")
+VALUE = re.compile(r"invalid value '(.*)'$", re.MULTILINE)
 
 
 def read_table(
@@ -125,16 +127,42 @@ def read_csv(path: Path, delimiter: str, names: list[str], text: set[str]) -> It
         with csv.open_csv(path, reading, parsing, converting) as reader:
             yield from reader
     except pa.ArrowInvalid as error:
-        found = NO_NUMBER.match(str(error))
+        found = FAULT.match(str(error))
         if found is None:
             raise
-        column, line, value = found.groups()
-        rule = "name columns of text in `categorical`. A target of text needs `classes: true`."
-        if value.lower() in MISSING:
-            rule = "leave the fields of missing numbers empty, and say `nulls: zero`."
-        raise DataError(
-            f"{path}:{line}: column {header[int(column)]!r} is {value!r}, not a number; {rule}"
-        ) from error
+        name, line = header[int(found[1])], line_of(path, delimiter, int(found[2]))
+        raise DataError(f"{path}:{line}: column {name!r} {wrong(str(error))}") from error
+
+
+def wrong(told: str) -> str:
+    """Return what is wrong with a field, and the remedy, from an error of Arrow."""
+    value = VALUE.search(told)
+    if value is None:
+        remedy = "convert the file with iconv -f latin1 -t utf-8, or from its own encoding"
+        return f"has a byte that is not UTF-8: {remedy}."
+    rule = "name columns of text in `categorical`. A target of text needs `classes: true`."
+    if value[1].lower() in MISSING:
+        rule = "leave the fields of missing numbers empty, and say `nulls: zero`."
+    return f"is {value[1]!r}, not a number; {rule}"
+
+
+def line_of(path: Path, delimiter: str, record: int) -> int:
+    """Return the line where a record of a CSV file begins; empty lines are no records.
+
+    record: its number, from 1; the names of the columns are record 1.
+    """
+    with pa.input_stream(path) as file:
+        text = io.TextIOWrapper(file, "utf-8", "replace", newline="")
+        records, line = reader_of(text, delimiter=delimiter), 1
+        try:
+            for fields in records:
+                record -= bool(fields)
+                if not record:
+                    break
+                line = records.line_num + 1
+        except ReaderError:
+            pass  # a field too long for Python: Arrow names the value, and the line is near
+    return line
 
 
 def read_parquet(path: Path, names: list[str]) -> Iterator[Any]:

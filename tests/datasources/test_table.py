@@ -281,7 +281,9 @@ def test_blocks_of_a_file_do_not_matter(tmp_path: Path) -> None:
         (b"a,x,y\nr,1,1\nr,1,\n", "column 'y': row 1 is empty; leave such rows out"),
         (b"a,x,y\nr,nan,1\n", "column 'x': row 0 is nan, but every number must be a finite"),
         (b"a,x,y\nr,1,1e39\n", "column 'y': row 0 is 1e+39"),
-        (b"a,x,y\n\xff,1,1\n", "invalid UTF8"),
+        (b"a,x,y\n\nr,1,1\n\xff,1,1\n", "t.csv:4: column 'a' has a byte that is not UTF-8:"),
+        (b'a,x,y\n"r\ns",1,1\n\n\nr,two,1\n', "t.csv:6: column 'x' is 'two', not a number"),
+        (b"a,x,y\r\n\r\nr,1,1\r\nr,'a,1\r\n", "t.csv:4: column 'x' is \"'a\", not a number"),
     ],
 )
 def test_faults_of_csv_are_named(tmp_path: Path, text: bytes, message: str) -> None:
