@@ -53,7 +53,12 @@ Copies = Annotated[int, Ge(1), Le(CAP)]
 
 
 def _warm_up(fields: Mapping[str, object]) -> int:
-    """Return how many passes of cvb0 sampling begins with by default."""
+    """Return how many passes of cvb0 sampling begins with by default.
+
+    One is enough to find topics of seed words. Drawn topics may settle without these words.
+    """
+    if fields["seeds"]:
+        return 1
     return 0 if fields["assignments"] != "fresh" or _samples_many(fields) else 1
 
 
@@ -123,8 +128,8 @@ class LDASettings(Model):
         default_factory=_warm_up,
         description="gibbs: number of first passes that use cvb0 instead; the last pass always "
         f"samples. Default: 1 in runs of fewer than {MANY_PASSES} passes, up to {FEW} topics and "
-        "documents that are not long (see `sweeps`), else 0. With 1 the first pass learns more; "
-        "with 0 topics are better after many passes",
+        "documents that are not long (see `sweeps`), and with `seeds`, else 0. With 1 the first "
+        "pass learns more; with 0 topics are better after many passes",
     )
     fresh_passes: Annotated[int, Ge(0), Lt(2**31)] = Field(
         default_factory=_fresh_passes,
@@ -229,7 +234,7 @@ class LDASettings(Model):
     def _of_length(self, passes: int, begun: Mapping[str, object] | None) -> Self:
         """Return the model with assignments that are fresh in short runs, if they are "auto".
 
-        A run that resumes keeps its sweeps and fresh passes. An earlier version began with 9 sweeps
+        A run that resumes keeps its sweeps and first passes. An earlier version began with 9 sweeps
         where none were given, and counted drawn topics.
         """
         decided = self.sweeps != "auto" and "sweeps" not in self.model_fields_set
@@ -238,7 +243,8 @@ class LDASettings(Model):
         learns = "auto" in (self.alpha, self.eta)
         fields: dict[str, object] = {}
         if begun is not None:
-            own = {"sweeps", "heat", "fresh_passes", "kept_sweeps"} - self.model_fields_set
+            own = {"sweeps", "heat", "fresh_passes", "kept_sweeps", "warm_up"}
+            own -= self.model_fields_set
             fields |= {name: begun.get(name, getattr(self, name)) for name in own}
             if "fresh_counts" not in self.model_fields_set:
                 fields["fresh_counts"] = begun.get("fresh_counts", "drawn")
@@ -246,7 +252,8 @@ class LDASettings(Model):
         if self.assignments == "auto" and fresh and not learns and self.topics <= MOST_FRESH:
             fields["assignments"] = "fresh"
             if "warm_up" not in self.model_fields_set:
-                known = {"inference": self.inference, "topics": self.topics} | fields
+                known = {name: getattr(self, name) for name in ("inference", "topics", "seeds")}
+                known |= fields
                 fields["warm_up"] = (begun or {}).get("warm_up", _warm_up(known))
         return self._choose(fields)
 
@@ -265,7 +272,7 @@ class LDASettings(Model):
             fields["heat"] = heat_of(tokens)
         if self.fresh_counts == "auto":
             fields["fresh_counts"] = counts_of(tokens, self.topics)
-        others: dict[str, object] = {"warm_up": 0} if tokens >= LONG else {}
+        others: dict[str, object] = {"warm_up": 0} if tokens >= LONG and not self.seeds else {}
         first = fresh_passes_of(tokens, self.topics, passes)
         if first and "assignments" not in given and rows_last(source):
             others |= {"assignments": "auto", "fresh_passes": first, "kept_sweeps": KEPT_SWEEPS}

@@ -92,6 +92,40 @@ def test_named_topics_keep_their_names(tmp_path: Any) -> None:
     assert prediction_names(plain.fit()) is None
 
 
+def two_subjects() -> Any:
+    """Return counts of 300 documents: 20 words of each of one or two of three subjects."""
+    rng = np.random.default_rng(1)
+    X = np.zeros((300, 30), np.float32)
+    for row in X:
+        for subject in rng.permutation(3)[: rng.integers(1, 3)]:
+            np.add.at(row, 10 * subject + rng.integers(0, 10, 20), 1)
+    return sp.csr_array(X)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_topics_that_are_kept_are_those_of_their_seeds(seed: int) -> None:
+    """With drawn topics from the first pass on, some of these runs lost them."""
+    model = bl.models.LDA(topics=3, seeds={"last": ["w28"], "first": ["w3"]})
+    data = bl.datasources.MatrixSource(two_subjects(), names=WORDS[:30])
+    learner = bl.Learner(model, data, passes=60, seed=seed, threads=1).fit()
+    assert (learner.model.warm_up, learner.model.fresh_passes) == (1, 8)
+    lam = learner.parameter("lambda")
+    shares = np.add.reduceat(lam / lam.sum(axis=0), range(0, 30, 10), axis=0)
+    assert shares[2, 0] > 0.7 and shares[0, 1] > 0.7
+
+
+def test_seeds_choose_a_first_pass_of_cvb0() -> None:
+    seeds = {"a": ["1"]}
+    assert [bl.models.LDA(topics=k, seeds=seeds).warm_up for k in (2, 300)] == [1, 1]
+    model = bl.models.LDA(topics=2, seeds=seeds)
+    assert model.for_run(60).warm_up == model.for_run(5).warm_up == 1
+    assert bl.models.LDA(topics=2, seeds=seeds, warm_up=0).for_run(60).warm_up == 0
+    begun = {"warm_up": 0, "assignments": "auto"}  # of an earlier version
+    assert model.for_run(60, begun).warm_up == 0
+    long = bl.datasources.MatrixSource(two_subjects() * 20, names=WORDS[:30])
+    assert model.for_run(5).for_data(long, 5).warm_up == 1
+
+
 @pytest.mark.parametrize(
     "seeds, message",
     [
