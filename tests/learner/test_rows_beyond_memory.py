@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -26,7 +27,7 @@ from blocklearn.learner.runs.run_folder import ROWS, RunFolder
 from blocklearn.learner.runs.signals import Requests
 from blocklearn.learner.runs.training import RunOptions, train
 from blocklearn.learner.training.plans.plan import Plan
-from tests.support.learn_command import Learn
+from tests.support.learn_command import Learn, started, wait_until_ready
 from tests.support.thread_workers import thread_exchanges
 from tests.support.workers import PATIENCE
 
@@ -163,6 +164,41 @@ def test_files_of_a_killed_run_are_removed(more: list[str], command: Learn) -> N
         left(Path("run", name))
     assert command(*given, *setting(*small), "--resume", "auto")[0] == 0
     assert rows_of("run") == [f"{ROWS}-worker-1/other", f"{ROWS}/other"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_a_process_that_ends_leaves_what_the_next_one_removes(
+    end: signal.Signals, command: Learn
+) -> None:
+    given = ["--config", "run.yaml", *setting(NMF)]
+    assert command(*given, "--out", "whole", "-q")[0] == 0
+    small = setting(limit(plan("whole").total - 1))
+    code = """
+from blocklearn.learner.checkpoints.saving import SaveCheckpoints
+from blocklearn.learner.runs import memory_check, state_files
+memory_check.memory_limits, memory_check.resident_bytes = dict, lambda: 0
+state_files.lies_in_memory = lambda _: False
+block, blocks = SaveCheckpoints.block, []
+def waiting(*given):
+    block(*given)
+    blocks.append(given)
+    if len(blocks) == 4:
+        ready()
+        open("continue").close()
+SaveCheckpoints.block = waiting"""
+    os.mkfifo("continue")
+    with started(*given, *small, "--out", "run", code=code) as process:
+        wait_until_ready(process)
+        assert rows_of("run") == [f"{ROWS}/{LOCK}", f"{ROWS}/W.float32"]
+        process.send_signal(end)
+        if end == signal.SIGTERM:
+            Path("continue").write_text("")
+        process.wait()
+    assert len(rows_of("run")) == (2 if end == signal.SIGKILL else 0)
+    assert command(*given, "--out", "run", "--resume", "auto", "-q")[0] == 0
+    assert rows_of("run") == []
+    assert learnt("whole") == learnt("run")
 
 
 def test_a_folder_with_files_of_a_killed_worker_may_become_a_run(command: Learn) -> None:
