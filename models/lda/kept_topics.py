@@ -39,6 +39,7 @@ EARLY, PASSES = 80.0, 10.0
 slowly then, and what they were before would stay in the mean."""
 BEGUN = 4.0  # passes that topics count as in the mean if they come from fresh assignments
 MOST_FIRST = 4  # sweeps of tokens without a topic if no pass came before: phi is of few documents
+OFTEN = 8.0  # draws of a word in a block, from which phi is made once for all of them
 MANY = {"cpu": 257, "cuda": 2049}
 """Topics from which lists of a document's topics are faster than all topics, by kind of device."""
 
@@ -86,6 +87,7 @@ class KeptTopics:
     averaged: [1 x 1], passes in the mean, and what stands for those before it.
     lists: whether tokens are drawn by lists of the topics that documents have; see `redraw_topics`.
     makes_phi: whether the sampler makes phi of counts itself.
+    phi: [V x K], where a block draws each word often, and the sampler need not make phi; else None.
     sweeps: of a pass, over tokens that have topics.
     start: the pass in which tokens get topics; the next one begins with a topic for every token.
     first: the phase of that pass.
@@ -110,6 +112,9 @@ class KeptTopics:
         self.lists = MANY[kind] <= K
         self.makes_phi = self.lists or kind == "cpu"
         self.sweeps = sweeps
+        draws = sweeps * self.tokens * shapes.rows / max(shapes.total_rows, 1)
+        often = kind == "cpu" and not self.lists and draws >= OFTEN * V
+        self.phi = model.scratch("phi", V, K) if often else None
         self.start = sum(before)
         self.first = sum(passes > 0 for passes in before)
 
@@ -129,6 +134,9 @@ class KeptTopics:
         if self.reads_counts(eta) and block.phase > self.first:
             one <<= 1.0 / (self.totals + colsum(eta))
             table, extra = self.counts, eta
+            if self.phi is not None:
+                self.phi <<= (self.counts + eta) * one
+                table, extra = self.phi, None
         else:
             rest = 1.0 - total(self.totals) / self.tokens
             sums = colsum(lam) if sums is None else sums

@@ -12,6 +12,7 @@ import pytest
 
 from blocklearn.matcache.cpu.backend import CPU
 from blocklearn.matcache.cpu.compiling.jit import kernel
+from blocklearn.matcache.cpu.topics import draws
 from blocklearn.matcache.cpu.topics.draws import AHEAD, AT, COLUMN, START, STOP, U
 from blocklearn.matcache.cpu.topics.kept_rows import share_left
 from blocklearn.matcache.cpu.topics.row_vectors import (
@@ -21,7 +22,6 @@ from blocklearn.matcache.cpu.topics.row_vectors import (
     run_sweep,
     sweep_of,
     vectors_of,
-    words_of,
 )
 from blocklearn.matcache.cpu.topics.vectors import padded
 
@@ -29,13 +29,15 @@ WORDS, WORD, ETA = 4, 3, 0.05  # the last word: nothing lies behind its row
 DRAWS = 2**15
 
 
-def address_of_sweep(k: int, bits: int, in_registers: bool | None = None) -> int:
-    words = [0] * (1 + words_of(bits))
-    return CPU(1).address(sweep_of(vectors_of(k), bits, in_registers), *words)
+def address_of_sweep(
+    k: int, bits: int, in_registers: bool | None = None, *, made: bool = False
+) -> int:
+    words = [0] * (1 + draws.WORDS)
+    return CPU(1).address(sweep_of(vectors_of(k), bits, in_registers, made=made), *words)
 
 
 @kernel()
-def draw_for_all(sweep, us, together, z, share, n, scales, table, extra, before, counted, own,
+def draw_for_all(sweep, us, together, z, share, n, scales, table, extra, before, own,
                  chains, state, words, now, shares, u, found):  # fmt: skip
     """Draw the topic of a token of each chain for each of many numbers, from the same state.
 
@@ -51,7 +53,7 @@ def draw_for_all(sweep, us, together, z, share, n, scales, table, extra, before,
             state[AT, c] = state[START, c] = c
             state[STOP, c], state[U, c] = c + 1, address_of(u, c)
             words[c], now[c], shares[c], u[c] = WORD, z, share, us[(i + c) % us.size]
-        arrays = words, now, shares, table, extra, before, counted
+        arrays = words, now, shares, table, extra, before
         if together:
             run_sweep(sweep, 0, 0, 1, state, own, width, k, arrays)
         else:
@@ -79,10 +81,11 @@ def drawn(
     words = np.zeros(CHAINS + AHEAD, np.int32)
     now, shares, u = np.zeros(CHAINS, np.int32), np.zeros(CHAINS, single), np.zeros(CHAINS, single)
     draw_for_all(
-        address_of_sweep(k, bits, in_registers), us, together, np.int32(z), single(share),
+        address_of_sweep(k, bits, in_registers, made=not counted), us, together, np.int32(z),
+        single(share),
         n.astype(single), scales.astype(single), table.astype(single),
         np.full((WORDS, 1), ETA, single),
-        np.full(CHAINS, (z if before is None else before) % 2**bits, old), int(counted), own,
+        np.full(CHAINS, (z if before is None else before) % 2**bits, old), own,
         CHAINS, np.zeros((COLUMN + 1, CHAINS), np.int64), words, now, shares, u, found,
     )  # fmt: skip
     return found, own[width : (1 + CHAINS) * width].reshape(CHAINS, width)

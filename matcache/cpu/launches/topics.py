@@ -15,7 +15,7 @@ from ...operations.kept_topics import Redraws, gains
 from ...operations.sampling import Draws
 from ..kernels.bounds import Work, column_bounds, even_bounds, row_bounds
 from ..topics.chains import ROOM, STATE
-from ..topics.draws import AHEAD
+from ..topics.draws import AHEAD, WORDS
 from ..topics.gibbs import (
     InWork,
     count_draws,
@@ -25,7 +25,7 @@ from ..topics.gibbs import (
 )
 from ..topics.kept_lists import Columns, Lists, redraw_lists, widened
 from ..topics.kept_rows import TokensInWork, redraw_rows
-from ..topics.row_vectors import CHAINS, PARTS, sweep_of, vectors_of, words_of
+from ..topics.row_vectors import CHAINS, PARTS, sweep_of, vectors_of
 from ..topics.tokens import MOVED, Phi, Tokens, Uniform, add_moved, count_tokens, move_counts
 from ..topics.vectors import LANES, padded
 
@@ -114,7 +114,7 @@ def _redraw_topics(cache: MatCache, draws: Redraws) -> None:
     in_work = TokensInWork(*(slot.data()[0] for slot in (words, now, shares)))
     call: list[Any] = [_tokens(cache, draws), X.pattern.offsets()[1], _phi(draws), uniform, in_work]
     bits = 8 * draws.old.dtype.itemsize
-    call += [draws.sweeps, draws.again, _sweep(cache, vectors, bits)]
+    call += [draws.sweeps, draws.again, _sweep(cache, vectors, bits, made=draws.extra is None)]
     call += [counts.data(), state.data().reshape(backend.threads, STATE, -1)]
     work = Work(fixed=draws.topics.shape[1] * k)
     chunks = _chunks(rows, backend.threads)
@@ -158,10 +158,10 @@ def _chunks(rows: int, threads: int) -> int:
     return chunks
 
 
-def _sweep(cache: MatCache, vectors: int, bits: int) -> int:
+def _sweep(cache: MatCache, vectors: int, bits: int, *, made: bool = False) -> int:
     """Return the address of a sweep, see `sweep_of`; 0 while memory is planned."""
-    words = [0] * (1 + words_of(bits))
-    address: int = cache.backend.address(sweep_of(vectors, bits), *words)
+    words = [0] * (1 + WORDS)
+    address: int = cache.backend.address(sweep_of(vectors, bits, made=made), *words)
     return address
 
 

@@ -20,7 +20,7 @@ from numba.core import cgutils
 
 from .vectors import LANES, Vectors, declare, prefetch
 
-WORDS = 10  # of any sweep; fresh topics add two, and kept ones three
+WORDS = 12  # that a sweep takes, see `run_sweep`, without the first
 AT, STOP, START, U, COLUMN = range(5)
 """What a sweep knows of a chain: its next token, the end of its row, the row's first token, and the
 address of the next uniform number; of fresh topics the column of `drawn` for those of a sweep."""
@@ -59,12 +59,13 @@ class Sweep(Vectors, ABC):
     vectors: of topics, which are a number of the code; 0: any number of topics.
     """
 
-    def __init__(self, vectors, context, builder, sig, words, chains, many, bits):
+    def __init__(self, vectors, context, builder, sig, words, chains, many, bits, made):
         super().__init__(context, builder, sig, words)
+        self.made = made
         self.all = [_I64(v) for v in range(vectors)]
         b = builder
         chain, self.steps, state, own, width, k, *arrays = words
-        self.k, zero = k, _I64(0)
+        self.k = k
         self.given = not bits  # phi, whatever the topics of tokens
         first_chain = b.gep(self.behind(state, _I64), [chain])
         self.state = [
@@ -94,10 +95,9 @@ class Sweep(Vectors, ABC):
         else:
             self.extra = self.behind(arrays[4], _F)
             self.old = self.behind(arrays[5], ir.IntType(bits))
-            self.counted = b.icmp_signed("!=", arrays[6], zero)
         self.last = b.lshr(b.sub(k, _I64(1)), _I64(4))
         self.tail = b.trunc(b.sub(k, b.shl(self.last, _I64(4))), _I32)
-        self.valid = b.icmp_signed("<", self.topics(zero), self.splat(self.tail, _VI))
+        self.valid = b.icmp_signed("<", self.topics(_I64(0)), self.splat(self.tail, _VI))
         few = b.icmp_signed("<", k, _I64(LANES))
         before_last = b.sub(b.select(few, b.trunc(k, _I32), _I32(LANES)), _I32(1))
         self.allowed = b.sub(b.shl(_I32(1), before_last), _I32(1))
@@ -137,8 +137,8 @@ class Sweep(Vectors, ABC):
         if not self.given:
             share = b.select(b.icmp_signed("==", z, self.before(p)), own, _F(1.0))
             share, weight = self.splat(share), _F(1.0)
-            more = b.gep(self.extra, [b.select(self.counted, b.sext(word, _I64), _I64(0))])
-            more = self.splat(b.select(self.counted, b.load(more), _F(0.0)))
+        if not (self.given or self.made):
+            more = self.splat(b.load(b.gep(self.extra, [b.sext(word, _I64)])))
         return Token(p, row, z, self.splat(z, _VI), u, self.splat(weight), share, more)
 
     def choose(self, c, token, whole, state):

@@ -82,7 +82,7 @@ def redraw_rows(chunk, thread, bounds, tokens, indices, phi, uniform, work, swee
     """
     own, chains, k = scratch[thread], state[thread], phi.alpha.shape[1]
     width = (k + LANES - 1) // LANES * LANES
-    arrays = work.words, work.now, work.shares, phi.table, phi.extra, tokens.old, phi.counted
+    arrays = work.words, work.now, work.shares, phi.table, phi.extra, tokens.old
     for j in range(width):
         own[j] = (phi.one[0, j] if phi.counted else _f(1)) if j < k else _f(0)
     begin_chains(chains)

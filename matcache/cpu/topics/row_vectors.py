@@ -189,7 +189,9 @@ _TEXT = """\
 from blocklearn.matcache.cpu.compiling.jit import kernel
 from blocklearn.matcache.cpu.topics.row_vectors import make_sweep
 
-several, one = (make_sweep({vectors}, {bits}, alone, {in_registers}) for alone in (False, True))
+several, one = (
+    make_sweep({vectors}, {bits}, alone, {in_registers}, {made}) for alone in (False, True)
+)
 
 
 @kernel(places=True)
@@ -202,33 +204,32 @@ def run(alone, {words}):
 """
 
 
-def sweep_of(vectors: int, bits: int, in_registers: bool | None = None) -> Kernel:
+def sweep_of(
+    vectors: int, bits: int, in_registers: bool | None = None, *, made: bool = False
+) -> Kernel:
     """Return the kernel that draws topics of some tokens of documents, for `run_sweep`.
 
     vectors: of topics; see `vectors_of`.
     bits: of a kept topic's number; 0: the topics of particles, which are not kept.
     in_registers: whether counts stay in registers, with the same draws; None: where they have room.
+    made: whether the table is phi; else, of kept topics, it holds counts.
     """
     if in_registers is None:
         in_registers = 0 < vectors <= IN_REGISTERS and has_wide_vectors()
-    words = ", ".join(f"w{n}" for n in range(words_of(bits)))
+    words = ", ".join(f"w{n}" for n in range(WORDS))
     digest = sources(Path(__file__).parent)
     text = _TEXT.format(
-        digest=digest, vectors=vectors, bits=bits, words=words, in_registers=in_registers
-    )
+        digest=digest, vectors=vectors, bits=bits, words=words, in_registers=in_registers,
+        made=made,
+    )  # fmt: skip
     return compiled(text)
 
 
-def words_of(bits: int) -> int:
-    """Return how many words a sweep takes, see `run_sweep`, without the first."""
-    return WORDS + (3 if bits else 2)
-
-
 @remembered
-def make_sweep(vectors: int, bits: int, alone: bool, in_registers: bool) -> Any:
+def make_sweep(vectors: int, bits: int, alone: bool, in_registers: bool, made: bool) -> Any:
     """Make the instruction that draws topics of some tokens of several documents, in turn.
 
-    bits, in_registers: see `sweep_of`.
+    bits, in_registers, made: see `sweep_of`.
     alone: of one document.
     """
 
@@ -236,7 +237,9 @@ def make_sweep(vectors: int, bits: int, alone: bool, in_registers: bool) -> Any:
     def sweep(typingctx, words):
         def codegen(context, b, sig, args):
             given = cgutils.unpack_tuple(b, args[0])
-            call = context, b, sig, given, 1 if alone else CHAINS, CHAINS, bits
+            call = context, b, sig, given, 1 if alone else CHAINS, CHAINS, bits, made
+            b.function.attributes.add("nounwind")  # llvmlite forgets the other one if it is alone
+            b.function.attributes.alignstack = 4 * LANES  # spilled vectors lie in single lines
             kind = InRegisters if in_registers else InMemory
             kind(vectors, *call).run()
             return context.get_dummy_value()
@@ -268,12 +271,12 @@ def run_sweep(typingctx, sweep, alone, chain, steps, state, own, width, k, array
     state: int64 [COLUMN + 1 or more x CHAINS], what is known of chains; changes as they go on.
     own: scratch float32, parts of `width` numbers: scales of phi; of each chain the counts of
         topics plus alpha, zero in the padding; and of each chain its sums.
-    arrays: words, now, shares, table, and extra, old, counted, or drawn, each.
+    arrays: words, now, shares, table, and extra, old, or drawn, each.
 
     words, now, shares: of tokens: the word, the present topic or -1, and what is left of phi at its
         old topic without the token. Words are read AHEAD tokens further.
     old: topics before all sweeps, by which the table counts tokens; k or more for none.
-    table, extra, counted: phi is (table + extra) times the scales where counted, else the table.
+    table, extra: phi is (table + extra) times the scales, or the table where phi is `made`.
 
     now: gets the new topics.
     drawn, each: uint16, gets them, too: that of particle p in column c at p `each` + c. Columns
