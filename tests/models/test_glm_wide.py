@@ -334,5 +334,7 @@ def test_estimators_try_products_where_they_may_save_time(monkeypatch: Any) -> N
         assert taken(GLMClassifier(loss), X[:40], y[:40]) is WideSolver
     assert taken(GLMClassifier(), X, y, uneven) is TriedSolver
     assert taken(GLMClassifier("squared_hinge"), X, y, uneven) is WideSolver
-    assert taken(GLMRegressor(), X, X[:, 0]) is WideSolver
+    assert taken(GLMRegressor(), X, X[:, 0]) is TriedSolver
+    assert taken(GLMRegressor(), X, X[:, 0], y.astype(float)) is WideSolver
+    assert taken(GLMRegressor(), X[:, :1] + 1e-3 * X, X[:, 0]) is WideSolver
     assert taken(GLMClassifier("hinge"), X, y) is WideSolver

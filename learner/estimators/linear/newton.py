@@ -16,6 +16,7 @@ from blocklearn.models.glm.links import HINGES, KINKED
 from blocklearn.models.glm.solvers.interior import InteriorSolver
 from blocklearn.models.glm.solvers.newton import BYTES, NewtonSolver
 from blocklearn.models.glm.solvers.proximal import Penalties, ProximalSolver
+from blocklearn.models.glm.solvers.rough_rows import RoughRows
 from blocklearn.models.glm.solvers.tried import TriedSolver
 from blocklearn.models.glm.solvers.used_columns import UsedColumns, used_columns
 from blocklearn.models.glm.solvers.wide_rows import WideSolver
@@ -163,12 +164,23 @@ class NewtonProblem:
     def _wide_solver(self, given: Given, intercept: bool) -> Solver:
         """Return a solver of few rows, which may try products with them first."""
         last = partial(WideSolver, *given, l2=self.l2, intercept=intercept)
+        if self.loss.link == "linear" and self._even:
+            rough = RoughRows(*given[:3], l2=self.l2, intercept=intercept)
+            if rough.promising:
+                return TriedSolver(rough, last)
         products = products_to_try(self.X, self.Y.shape[1], self.loss.link)
         if not products or uneven(self.weights, self.loss.link):
             return last()
         sums = sums_of(*given, intercept=intercept, diagonal=True)
         how = partial(NewtonSolver, l2=self.l2, intercept=intercept, diagonal=True)
         return TriedSolver(how(sums, products=products), last)
+
+    @property
+    def _even(self) -> bool:
+        """Whether X and Y are dense, and weights of rows above 0 and near to each other."""
+        dense = not (sp.issparse(self.X) or sp.issparse(self.Y))
+        heard = self.weights is None or bool(self.weights.all())
+        return dense and heard and not uneven(self.weights, "huber")
 
     def fit(self, intercept: bool) -> Fit:
         """Return a fit at its start."""

@@ -1,7 +1,8 @@
 """LAPACK and BLAS of SciPy, called in memory of the caller.
 
 Both store matrices by columns, so what they see of a container is its transposed matrix. All
-numbers are float64. BLAS has one thread, as for products: their number would change the bits.
+numbers are float64, but those of `rough_cholesky` and `rough_solve`. BLAS has one thread, as for
+products: their number would change the bits.
 """
 
 from __future__ import annotations
@@ -87,6 +88,19 @@ def cholesky(a: Array) -> None:
         a.fill(np.nan)
     for row in range(k - 1):
         a[row, row + 1 :] = 0.0
+
+
+def rough_cholesky(a: Array) -> bool:
+    """Put the lower Cholesky factor into a symmetric matrix of float32; return whether it has one.
+
+    What is above the diagonal stays.
+    """
+    return _factorize("spotrf", b"U", len(a), a, len(a))
+
+
+def rough_solve(factor: Array, out: Array) -> None:
+    """Replace each row of `out`, float32, by a solution, with a factor of `rough_cholesky`."""
+    _factorize("spotrs", b"U", len(factor), len(out), factor, len(factor), out, len(factor))
 
 
 def pivoted_cholesky(a: Array, least: float) -> tuple[Array, Array, int]:

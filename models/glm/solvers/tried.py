@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ..sums.curves import Array
 from .newton import NewtonSolver
+from .rough_rows import RoughRows
 from .wide_rows import WideSolver
 
 
@@ -19,9 +20,9 @@ class TriedSolver:
     losses it begins anew: from there squared hinges and a softmax take more passes as often as not.
     """
 
-    def __init__(self, first: NewtonSolver, last: Callable[[], WideSolver]) -> None:
+    def __init__(self, first: NewtonSolver | RoughRows, last: Callable[[], WideSolver]) -> None:
         """Keep the solver to try, and what makes the other."""
-        self._now: NewtonSolver | WideSolver = first
+        self._now: NewtonSolver | RoughRows | WideSolver = first
         self._first, self._last = first, last
 
     @property
@@ -56,9 +57,10 @@ class TriedSolver:
             yield made
             if self._first.spent:
                 break
-        if made < most:
+        if made < most and not self._first.converged:
             self._now = self._last()
-            if self._first.link == "logistic":
-                self._now.found = self._first.last_trial
+            first = self._first
+            if isinstance(first, NewtonSolver) and first.link == "logistic":
+                self._now.found = first.last_trial
             for number in self._now.passes(most - made, tolerance, threads):
                 yield made + number

@@ -67,7 +67,7 @@ class DenseColumns:
                 x -= self.centre[some]
             mean, squares = shares @ x, shares @ (x * x)
             self.mean[some] = self.centre[some] + mean
-            self.variance[some] = _variance(squares - mean**2, self.mean[some])
+            self.variance[some] = variance_of(squares - mean**2, self.mean[some])
             if self._centred:
                 self._silent[some] = constant = self.variance[some] == 0.0
                 x[:, constant] = 0.0
@@ -125,7 +125,7 @@ class SparseColumns:
         self.centre[many], self.mean[many] = dense.centre, dense.mean
         self.variance[many] = dense.variance
         self.mean[~many] = mean = few.T @ shares
-        self.variance[~many] = _variance(few.power(2).T @ shares - mean**2, mean)
+        self.variance[~many] = variance_of(few.power(2).T @ shares - mean**2, mean)
         K += (few @ few.T).toarray()
         return K
 
@@ -137,6 +137,6 @@ class SparseColumns:
         return found
 
 
-def _variance(found: Array, mean: Array) -> Array:
+def variance_of(found: Array, mean: Array) -> Array:
     """Return the variances found, or 0 where they are rounding."""
     return np.where(found <= (CONSTANT * mean) ** 2, 0.0, found)
