@@ -12,7 +12,8 @@ Differs:
 - b has no penalty, and is at its optimum for each d. So columns need not be centred.
 - A step moves the columns with a weight, and of the others those that gain most: at first `FEW`,
   then as many as have a weight. All columns decide whether a fit has converged.
-- Coordinate descent ends when its moves are small beside the distance that is left.
+- Coordinate descent ends when its moves are small beside the distance that is left. Of squares,
+  whose Hessian is the same everywhere, a step of a few columns moves all, and ends at the optimum.
 - Targets are problems of their own. Classes of a softmax take steps one after another.
 """
 
@@ -187,7 +188,7 @@ class _Problem:
         """Make a step in each column."""
         begins = not self._units
         noise = self._noise() if begins else 0.0
-        norm = np.sqrt(sum(self._step(column) ** 2 for column in range(self.b.size)))
+        norm = np.sqrt(sum(self._step(column, tolerance) ** 2 for column in range(self.b.size)))
         if begins:
             self._first = norm if norm > noise else np.inf  # it may start at the optimum
         self.converged |= bool(norm <= tolerance * self._first)
@@ -199,7 +200,7 @@ class _Problem:
         squares = np.divide(sizes * sizes, bends, out=np.zeros_like(sizes), where=bends > 0.0)
         return NOISE * float(np.sqrt((self._shares @ squares).sum()))
 
-    def _step(self, column: int) -> float:
+    def _step(self, column: int, tolerance: float) -> float:
         """Make a step in a column; return how far it was from the optimum before."""
         columns, (l1, l2), w = self._columns, self._penalties, self.W[:, column]
         slopes = self._shares * self._residuals[:, column]
@@ -214,14 +215,17 @@ class _Problem:
         units = self._units[column]
         lacks = np.where(units > 0.0, lacks * lacks / np.where(units > 0.0, units, 1.0), 0.0)
         lack = float(lacks.sum()) + (rest * rest / self._bend[column] if rest else 0.0)
-        which = _wanted(w, lacks)
-        chosen = (of[which] for of in every) if every else columns.moments(which, bends)
-        sums, squares = chosen
+        goal = (tolerance * (self._first or np.sqrt(lack))) ** 2
+        whole = self._same is not None and w.size <= FEW
+        if whole and self._first and lack <= goal:
+            return float(np.sqrt(lack))
+        which = np.arange(w.size) if whole else _wanted(w, lacks)
+        sums, squares = (of[which] for of in every) if every else columns.moments(which, bends)
         before, v = w[which], slopes.copy()
         after = before.copy()
         cpu.descend(
             *columns, which, bends, v, sums, self._curvature(sums, squares, total), after, l1, l2,
-            total, rest, CYCLES, INNER**2 * lack,
+            total, rest, CYCLES, INNER**2 * (goal if whole else lack),
         )  # fmt: skip
         steps = after - before
         moved = np.zeros(len(slopes))
