@@ -4,6 +4,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+
 from blocklearn.datasources import (
     DataError,
     DataSource,
@@ -249,4 +251,7 @@ def open_counts(learner: Learner, path: Path, targets: Path | None) -> DataSourc
             f"{path}: {corpus.dropped:,} of {corpus.dropped + known:,.0f} words are unknown to "
             "the model and left out"
         )
+    rows = corpus.counts.shape[0]
+    if empty := rows - np.count_nonzero(np.diff(corpus.counts.indptr)):
+        say(f"{path}: {empty:,} of {rows:,} rows have no word that the model knows")
     return corpus.samples().source(Reading(learner.data.block_rows))

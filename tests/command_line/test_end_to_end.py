@@ -96,6 +96,7 @@ def test_predict_and_evaluate(learn: Learn) -> None:
     assert set(first.split()) & set(THEMES["sea"])
     assert set(second.split()) & set(THEMES["kitchen"])
     assert "1 of 9 words are unknown" in err
+    assert "new.txt: 1 of 3 rows have no word that the model knows\n" in err
 
     learn("predict", "runs/themes", "--data", "new.txt", "--out", "deep/p.parquet")
     learn("predict", "runs/themes", "--data", "new.txt", "--out", "p.npy")
