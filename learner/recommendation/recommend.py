@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from numbers import Integral
 from typing import Any, Literal
@@ -20,6 +21,7 @@ from .parts import lists_of, of_matrix, of_source, parts_of, run_of
 from .top_lists import top_lists
 
 Array = NDArray[Any]
+log = logging.getLogger(__name__)
 
 
 @answered
@@ -113,7 +115,7 @@ def similar_items(learner: Learner, items: Any = None, n: int = 10) -> Lists:
     """List the n items most similar to each of `items` (ids, or numbers; None: all).
 
     Scores are cosines of the items' factors, without biases. An item is not in its own list.
-    Lists are made block by block. Raises as `recommend`.
+    Lists are made block by block. A warning says if no item has factors. Raises as `recommend`.
     """
     return similar(learner, "item", items, n)
 
@@ -128,6 +130,8 @@ def similar(learner: Learner, side: Side, which: Any, n: int) -> Lists:
     """List the n users, items or words that are most similar to each of `which`."""
     factors = factors_of(learner, side)
     table, ids = factors.table(side), factors.ids(side)
+    if not table[:, : factors.rank].any():
+        log.warning("all factors of %ss are 0, so no two are alike: lists are in no order", side)
     n = checked_length(n, len(table))
     parts, size = parts_of(factors.numbers(side, which))
 

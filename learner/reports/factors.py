@@ -48,7 +48,8 @@ def list_lines(learner: Learner) -> Iterator[str]:
     """Yield recommendations for some users and neighbours of some items.
 
     A line is `socket.create_connection: .setsockopt, .listen ...`. Recommendations are made for
-    implicit feedback only. Nothing is yielded for items without names.
+    implicit feedback only. Nothing is yielded for items without names, nor neighbours for items
+    without factors.
     """
     model, factors = learner.model, factors_of(learner)
     assert isinstance(model, FactorModel)
@@ -59,6 +60,8 @@ def list_lines(learner: Learner) -> Iterator[str]:
         yield "recommended"
         users = some(factors.users[:, : factors.rank])
         yield from lines(recommend(learner, users, LISTED), factors.user_ids, items)
+    if not factors.items[:, : factors.rank].any():
+        return  # biases alone
     yield "alike"
     which = some(factors.items[:, : factors.rank])
     yield from lines(similar_items(learner, which, LISTED), items, items)

@@ -49,11 +49,23 @@ def ratings(path: Path) -> Start:
     }
     named = [look.called(names) for names in (USERS, ITEMS, RATINGS, COUNTS)]
     found = all(column is None or column in named for column in (user, item, value))
-    note = "" if found else taken(user, item, value)
+    notes = ["" if found else taken(user, item, value), "" if value is None else equal(value)]
+    note = "; ".join(filter(None, notes))
     if explicit:
         return Start(train, {"loss": "explicit", "rank": 32, "reg": "auto"}, told, note=note)
     loss = {"loss": "implicit", "alpha": 20, "rank": 32, "reg": "auto"}
     return Start(train, loss, told, note=note)
+
+
+def equal(value: Column) -> str:
+    """Return a line on ratings that are all equal, from which no model learns; empty for others."""
+    if value.kind != "number" or len(set(value.values)) != 1:
+        return ""
+    rows, rating = len(value.values), value.values[0]
+    return (
+        f"column {value.name!r} is {rating} in each of the first {rows:,} rows: if all are equal, "
+        "learn from who has what: --set model.loss=implicit --set data.train.rating=null"
+    )
 
 
 def taken(user: Column, item: Column, value: Column | None) -> str:

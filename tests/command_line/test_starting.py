@@ -85,11 +85,13 @@ def test_no_other_thread_reads_a_file_that_is_looked_at(
 @pytest.mark.parametrize(
     "text, told",
     [
-        ("who,what,how\nann,milk,3\n",
+        ("who,what,how\nann,milk,3\nann,tea,4\n",
          "users are column 'who', items column 'what', ratings are column 'how'"),
         ("who,what\nann,milk\n",
          "users are column 'who', items column 'what', each line counts as 1"),
-        ("user,item,rating\nann,milk,3\n", ""),
+        ("user,item,rating\nann,milk,3\nbob,milk,2\n", ""),
+        ("user,item,rating\nann,milk,3\nbob,milk,3\n",
+         "column 'rating' is 3 in each of the first 2 rows: if all are equal, learn from who has"),
         ("user,item\nann,milk\n", ""),
     ],
 )  # fmt: skip

@@ -21,6 +21,7 @@ from blocklearn.learner.errors import ConfigError
 from blocklearn.learner.recommendation import parts as in_parts
 from blocklearn.learner.recommendation.factors import Factors, factors_of
 from blocklearn.learner.recommendation.lists import Lists, Ranked
+from blocklearn.learner.reports.factors import list_lines
 from blocklearn.matcache import ShapeError
 from blocklearn.matcache.cpu.backend import CPU
 from blocklearn.models.ranking_metrics import ranking_scores
@@ -430,3 +431,19 @@ def test_a_sample_of_users_is_the_same_at_each_evaluation(monkeypatch: pytest.Mo
     assert set(other) != set(users)
     with pytest.raises(ValueError, match="top=0"):
         bl.RankingEvaluation(top=0)
+
+
+def test_items_without_factors_are_alike_in_no_order(
+    explicit: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert next(iter(list_lines(explicit))) == "alike"
+    list(bl.similar_items(explicit, [0]))
+    assert not caplog.messages
+    state = explicit.row_state("items").copy()
+    state[:, :3] = 0
+    monkeypatch.setattr(explicit, "row_state", {"items": state, "users": state}.__getitem__)
+    assert not list(list_lines(explicit))
+    list(bl.similar_items(explicit, [0]))
+    assert caplog.messages == [
+        "all factors of items are 0, so no two are alike: lists are in no order"
+    ]
