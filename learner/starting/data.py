@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from blocklearn.datasources.blocks.manifest import FILE as MANIFEST
 from blocklearn.datasources.listing import require_data
 
 from ..errors import ConfigError
@@ -30,6 +31,17 @@ def start_for(model: str, path: Path, target: str | None = None) -> Start:
     if not path.exists():
         raise FileNotFoundError(2, "no such file or folder", str(path))
     require_data(path)
+    if (path / MANIFEST).is_file():
+        train = f"--set 'data.train={{kind: blocks, paths: [{path}]}}'"
+        if STARTS[model] in (ratings, rankings):
+            train += " --set data.eval=null"  # entries of blocks are not held out
+        raise ConfigError(
+            [
+                f"{path}: is a block dataset, for which a configuration says what it has: begin "
+                f"one by `learn init {model} FILE` on the data that it was made from, and train by "
+                f"`learn --config {model}.yaml {train}`"
+            ]
+        )
     if target is None:
         return STARTS[model](path)
     if STARTS[model] is not targets:

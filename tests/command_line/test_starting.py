@@ -174,6 +174,16 @@ def test_a_few_numbers_and_texts_to_predict_are_classes(tmp_path: Path) -> None:
             settings("glm", tmp_path / "t.csv")
 
 
+@pytest.mark.parametrize("model", ["lda", "als", "glm"])
+def test_a_block_dataset_needs_a_configuration(command: Learn, model: str) -> None:
+    Path("d.txt").write_text("ship sail storm\n" * 4)
+    assert command("convert", "d.txt", "blocks")[0] == 0
+    code, _, err = command(model, "blocks")
+    assert code == ExitCode.CONFIG and "blocks: is a block dataset" in err
+    rest = " --set data.eval=null" if model == "als" else ""
+    assert f"--set 'data.train={{kind: blocks, paths: [blocks]}}'{rest}`" in err
+
+
 @pytest.mark.parametrize("value", ["1", "2.5"])
 def test_a_target_that_is_the_same_everywhere_is_told(tmp_path: Path, value: str) -> None:
     (tmp_path / "t.csv").write_text(f"x,y\n1,{value}\n2,{value}\n")
