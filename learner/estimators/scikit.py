@@ -13,6 +13,7 @@ try:
     from sklearn.base import TransformerMixin as TransformerMixin
     from sklearn.exceptions import ConvergenceWarning as ConvergenceWarning
     from sklearn.exceptions import DataConversionWarning as DataConversionWarning
+    from sklearn.exceptions import UndefinedMetricWarning as UndefinedMetricWarning
     from sklearn.utils import check_random_state as check_random_state
     from sklearn.utils.metaestimators import available_if as available_if
     from sklearn.utils.multiclass import (

@@ -19,6 +19,7 @@ from blocklearn.models.coherence import MEASURES, coherence_of
 pytest.importorskip("sklearn", reason="needs scikit-learn")
 
 from sklearn.decomposition import NMF as PeerNMF
+from sklearn.exceptions import UndefinedMetricWarning
 
 WORDS = ["cat", "fur", "purr", "dog", "bone", "bark", "tax", "law", "court"]
 RNG = np.random.default_rng(0)
@@ -70,6 +71,13 @@ def test_topics_of_documents(lda: Any) -> None:
     for word in (1.5, "socket"):
         with pytest.raises(ValueError, match="words must be whole numbers"):
             lda.get_document_topics([(word, 1.0)])
+
+
+def test_perplexity_without_words_is_told(lda: Any) -> None:
+    with pytest.warns(UndefinedMetricWarning, match="no document has two words, one to predict"):
+        assert np.isnan(lda.perplexity(np.zeros((3, COUNTS.shape[1]))))
+    with pytest.warns(UndefinedMetricWarning):
+        assert np.isnan(lda.score(np.eye(3, COUNTS.shape[1])))
 
 
 def test_perplexity_is_that_of_the_learner_and_score_its_logarithm(lda: Any) -> None:

@@ -19,7 +19,7 @@ from ..base import MOST, Array, Tensors
 from ..constraints import check_parameters
 from ..constructor import estimator
 from ..parameters import configured, plain, whole
-from ..scikit import CALLER, check_is_fitted, with_callbacks
+from ..scikit import CALLER, UndefinedMetricWarning, check_is_fitted, with_callbacks
 from .decomposition import Decomposition
 from .topics import TopicTables
 
@@ -130,9 +130,13 @@ class LatentDirichletAllocation(TopicTables, Decomposition):
 
         Half of a document's words infer its topics; the other half are predicted (Wallach et al.
         2009). The definition does not depend on the inference. scikit-learn's perplexity is exp of
-        a bound, and higher.
+        a bound, and higher. It is NaN, with a warning, if no document has two words or more.
         """
-        return self._evaluated(self._check(X, reset=False))["perplexity"]
+        found = self._evaluated(self._check(X, reset=False))["perplexity"]
+        if math.isnan(found):
+            told = "perplexity is not defined: no document has two words, one to predict"
+            warnings.warn(f"{type(self).__name__}: {told}.", UndefinedMetricWarning, stacklevel=2)
+        return found
 
     # ------------------------------------------------------------- details
 
