@@ -61,7 +61,7 @@ def dry_run_lines(
         workers = max(workers, config.distributed.workers or 1)
         check_share(workers, train.blocks)
         make = partial(build, config, train, eval, [])
-        files, learner, plan, note = placed(make, files, config, workers=workers)
+        files, learner, plan, note = placed(make, files, config, Crew(), workers)
         yield summary(config, learner, plan)
         if workers > 1:
             yield f"memory of each of {workers} workers:"

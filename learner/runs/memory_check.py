@@ -38,7 +38,7 @@ def check_room(plan: Plan, config: RunConfig) -> None:
                 "column of the data on the host."
             )
         raise MemoryPlanError("\n".join(lines))
-    lack = lack_of(plan, config)
+    lack = lack_of(plan, config, {})
     if lack is None:
         return
     lines = [
@@ -102,17 +102,17 @@ class Lack(NamedTuple):
         return row.mapped if self.maps else row.held
 
 
-def lack_of(plan: Plan, config: RunConfig, sharing: Mapping[str, int] | None = None) -> Lack | None:
+def lack_of(plan: Plan, config: RunConfig, sharing: Mapping[str, int]) -> Lack | None:
     """Return the memory that `plan` lacks most; None: it suffices.
 
-    sharing: how many workers have the memory of a limit together, by its name; else each has all.
+    sharing: how many workers have the memory of a limit together, by its name; else one has all.
     """
-    found = [Lack(0, left, name) for name, left in _limits(config).items()]
-    for number, lack in enumerate(found):
-        if (workers := (sharing or {}).get(lack.limit, 1)) > 1:
-            limit = f"{lack.limit} for each of {workers} workers"
-            found[number] = Lack(0, lack.left // workers, limit)
-    found = [lack._replace(needed=sum(map(lack.of, plan.rows))) for lack in found]
+    found = []
+    for name, left in _limits(config).items():
+        workers = sharing.get(name, 1)
+        limit = f"{name} for each of {workers} workers" if workers > 1 else name
+        lack = Lack(0, left // workers, limit)
+        found.append(lack._replace(needed=sum(map(lack.of, plan.rows))))
     most = max(found, key=lambda lack: lack.needed - lack.left, default=None)
     return None if most is None or most.needed <= most.left else most
 

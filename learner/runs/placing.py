@@ -7,7 +7,7 @@ have equal parts of it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ..configuration.config import RunConfig
@@ -48,10 +48,7 @@ def checked(make: Make, files: StateFiles, config: RunConfig, crew: Crew) -> Pla
         MemoryPlanError: memory does not suffice.
         RunFolderError, OSError: see `StateFiles.check`.
     """
-    everywhere = crew.gather(shared_limits())
-    count = Counter(item for each in everywhere for item in each.items())
-    sharing = {limit: count[limit, whose] for limit, whose in everywhere[crew.rank].items()}
-    found = placed(make, files, config, sharing=sharing)
+    found = placed(make, files, config, crew)
     notes = [note for note in crew.gather(found.note) if note]
     check_room(found.plan, config)
     found.files.check(found.plan)
@@ -61,21 +58,18 @@ def checked(make: Make, files: StateFiles, config: RunConfig, crew: Crew) -> Pla
 
 
 def placed(
-    make: Make,
-    files: StateFiles,
-    config: RunConfig,
-    *,
-    workers: int | None = None,
-    sharing: Mapping[str, int] | None = None,
+    make: Make, files: StateFiles, config: RunConfig, crew: Crew, workers: int | None = None
 ) -> Placed:
     """Return where a run keeps its numbers; they may need more memory than there is.
 
-    workers: of the run; None: those that the learner has. sharing: see `lack_of`.
+    All workers call this. Raises ConfigError if they differ, or are more than blocks.
+
+    workers: to plan for; None: those that there are.
     """
     learner = make(files)
     learner.check_workers()
     plan = learner.plan(workers)
-    lack = lack_of(plan, config, sharing)
+    lack = lack_of(plan, config, _sharing(crew))
     if lack is None or not plan.rows_in_memory or files.spare is None:
         return Placed(files if plan.row_files else files._replace(rows=None), learner, plan, "")
     files = files.with_spare()
@@ -85,3 +79,10 @@ def placed(
         f"{size(lack.needed)}, and {size(lack.left)} are {lack.limit}"
     )
     return Placed(files, learner, learner.plan(workers), note)
+
+
+def _sharing(crew: Crew) -> dict[str, int]:
+    """Return how many workers have the memory of a limit together, by the name of the limit."""
+    everywhere = crew.gather(shared_limits())
+    count = Counter(item for each in everywhere for item in each.items())
+    return {limit: count[limit, whose] for limit, whose in everywhere[crew.rank].items()}
