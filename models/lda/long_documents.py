@@ -25,6 +25,7 @@ FRESH_OF_LONG = 3  # passes, then, that draw topics afresh
 MEDIUM = 80.0  # tokens of a document, on average, from which kept topics fit no worse
 PASSES_OF_MEDIUM = 20  # of a run, from which topics of such documents are kept
 FRESH_OF_MEDIUM = 7  # passes, then, that draw topics afresh after one of cvb0
+FIRST = 8  # passes of longer runs before topics are kept, one of cvb0 included
 ENOUGH = 60.0  # tokens of a document, on average, from which expected topics are not too sharp
 KEPT_SWEEPS = 5  # sweeps of each pass over kept topics, in a run of fewer than 50 passes
 
@@ -36,6 +37,17 @@ def sweeps_of(tokens: float) -> int:
     [9, 19, 30, 39]
     """
     return SHORT if tokens < LONG else int(min(max(tokens / EACH, FEWEST), MOST))
+
+
+def first_of(tokens: float) -> dict[str, int]:
+    """Return how a run of many passes begins that keeps topics of documents of so many tokens.
+
+    A pass of cvb0 makes topics of long documents alike.
+
+    >>> first_of(249), first_of(250)
+    ({}, {'warm_up': 0, 'fresh_passes': 8})
+    """
+    return {"warm_up": 0, "fresh_passes": FIRST} if tokens >= LONG else {}
 
 
 def fresh_passes_of(tokens: float, topics: int, passes: int) -> int | None:

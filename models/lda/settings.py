@@ -27,6 +27,7 @@ from .long_documents import (
     EACH,
     ENOUGH,
     FEWEST,
+    FIRST,
     FRESH_OF_LONG,
     FRESH_OF_MEDIUM,
     HEAT,
@@ -38,6 +39,7 @@ from .long_documents import (
     PASSES_OF_MEDIUM,
     SHORT,
     counts_of,
+    first_of,
     fresh_passes_of,
     heat_of,
     sweeps_of,
@@ -46,6 +48,8 @@ from .prior_table import PriorTable
 from .seeds import problem as seed_problem
 
 MANY_PASSES = 50  # of a run, from which kept topics are the better ones for the time they take
+WARM = 30  # topics up to which runs of as many passes begin with one of cvb0
+WARM_ITERATIONS = 3  # of a document, in that pass: after ten, topics are less coherent
 KEPT_BLOCKS = 8  # of a pass, where topics are kept from the start: exact counts need no more
 
 Positive = Annotated[float, Gt(0), Lt(1e30)]
@@ -57,14 +61,17 @@ def _warm_up(fields: Mapping[str, object]) -> int:
 
     One is enough to find topics of seed words. Drawn topics may settle without these words.
     """
+    topics = fields["topics"]
     if fields["seeds"]:
         return 1
-    return 0 if fields["assignments"] != "fresh" or _samples_many(fields) else 1
+    if fields["assignments"] != "fresh":
+        return 1 if isinstance(topics, int) and topics <= WARM else 0
+    return 0 if _samples_many(fields) else 1
 
 
 def _fresh_passes(fields: Mapping[str, object]) -> int:
     """Return how many passes draw topics afresh before they are kept, by default."""
-    return 0 if _samples_many(fields) else 8
+    return 0 if _samples_many(fields) else FIRST - (1 if fields["warm_up"] else 0)
 
 
 def _samples_many(fields: Mapping[str, object]) -> bool:
@@ -114,7 +121,9 @@ class LDASettings(Model):
     )
     term_weights: TermWeights = "none"
     inner_iterations: Annotated[int, Ge(1), Lt(2**31)] | None = Field(
-        None, description="iterations per document of vb (null: 5) and cvb0 (null: 10)"
+        None,
+        description="iterations per document of vb (null: 5) and cvb0 (null: 10; in a pass before "
+        f"kept topics {WARM_ITERATIONS}, but 10 in runs of fewer than {MANY_PASSES} passes)",
     )
     assignments: Literal["fresh", "kept", "auto"] = Field(
         "auto",
@@ -127,17 +136,18 @@ class LDASettings(Model):
     warm_up: Annotated[int, Ge(0), Lt(2**31)] = Field(
         default_factory=_warm_up,
         description="gibbs: number of first passes that use cvb0 instead; the last pass always "
-        f"samples. Default: 1 in runs of fewer than {MANY_PASSES} passes, up to {FEW} topics and "
-        "documents that are not long (see `sweeps`), and with `seeds`, else 0. With 1 the first "
-        "pass learns more; with 0 topics are better after many passes",
+        f"samples. Default: 1 with `seeds`, up to {WARM} topics, and in runs of fewer than "
+        f"{MANY_PASSES} passes up to {FEW}; else 0. Without `seeds` it is 0 if documents are known "
+        "to be long (see `sweeps`). With 1 the first passes learn more; with 0 many topics are "
+        "better after many passes",
     )
     fresh_passes: Annotated[int, Ge(0), Lt(2**31)] = Field(
         default_factory=_fresh_passes,
         description="gibbs with kept assignments: number of passes after `warm_up` that draw "
         "topics afresh. They find topics sooner; each costs `burn_in + sweeps` sweeps of all "
-        f"topics. Default: 8 up to {FEW} topics, else 0. Where `assignments: auto` keeps topics in "
-        f"runs of fewer than {MANY_PASSES} passes: {FRESH_OF_MEDIUM}, for long documents "
-        f"{FRESH_OF_LONG}",
+        f"topics. Default: {FIRST} up to {FEW} topics, one less after a warm-up; else 0. Where "
+        f"`assignments: auto` keeps topics in runs of fewer than {MANY_PASSES} passes: "
+        f"{FRESH_OF_MEDIUM}, for long documents {FRESH_OF_LONG}",
     )
     burn_in: Annotated[int, Ge(0), Lt(2**31)] = Field(
         1, description="gibbs: sweeps that are not counted"
@@ -243,7 +253,7 @@ class LDASettings(Model):
         learns = "auto" in (self.alpha, self.eta)
         fields: dict[str, object] = {}
         if begun is not None:
-            own = {"sweeps", "heat", "fresh_passes", "kept_sweeps", "warm_up"}
+            own = {"sweeps", "heat", "warm_up", "fresh_passes", "kept_sweeps", "inner_iterations"}
             own -= self.model_fields_set
             fields |= {name: begun.get(name, getattr(self, name)) for name in own}
             if "fresh_counts" not in self.model_fields_set:
@@ -255,27 +265,33 @@ class LDASettings(Model):
                 known = {name: getattr(self, name) for name in ("inference", "topics", "seeds")}
                 known |= fields
                 fields["warm_up"] = (begun or {}).get("warm_up", _warm_up(known))
+        if begun is None and self.needs.tokens and "inner_iterations" not in self.model_fields_set:
+            fields["inner_iterations"] = None if "assignments" in fields else WARM_ITERATIONS
         return self._choose(fields)
 
     def for_data(self, source: DataSource, passes: int) -> Self:
-        """Return the model with passes that suit the lengths of documents, if all are fresh.
+        """Return the model with passes that suit the lengths of documents.
 
-        After some of them topics are kept, unless `fresh` was given. In longer runs topics are kept
-        anyway, and know the lengths: see `fresh_topics`.
+        In short runs topics are kept after some of them, unless `fresh` was given. In longer runs
+        topics are kept anyway, and know the lengths: see `fresh_topics`. Only how these begin is
+        decided here.
         """
         plain = self.inference == "gibbs" and self.same == 1 and self.term_weights == "none"
-        if not plain or self.assignments != "fresh" or self.sweeps != "auto":
+        if not plain or self.sweeps != "auto":
             return self
         tokens, given = mean_sum(source) or 0.0, self.model_fields_set
+        if self.needs.tokens:
+            first = first_of(tokens) if self.topics <= FEW and not self.seeds else {}
+            return self._choose({n: value for n, value in first.items() if n not in given})
         fields: dict[str, object] = {"sweeps": sweeps_of(tokens)}
         if self.heat == "auto":
             fields["heat"] = heat_of(tokens)
         if self.fresh_counts == "auto":
             fields["fresh_counts"] = counts_of(tokens, self.topics)
         others: dict[str, object] = {"warm_up": 0} if tokens >= LONG and not self.seeds else {}
-        first = fresh_passes_of(tokens, self.topics, passes)
-        if first and "assignments" not in given and rows_last(source):
-            others |= {"assignments": "auto", "fresh_passes": first, "kept_sweeps": KEPT_SWEEPS}
+        after = fresh_passes_of(tokens, self.topics, passes)
+        if after and "assignments" not in given and rows_last(source):
+            others |= {"assignments": "auto", "fresh_passes": after, "kept_sweeps": KEPT_SWEEPS}
         fields |= {name: value for name, value in others.items() if name not in given}
         return self._choose(fields)
 

@@ -218,7 +218,7 @@ def test_counts_of_kept_topics_are_not_checked(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("blocklearn.learner.training.divergence.learnt", noted)
     names = []
     for more in ({"fresh_passes": 0}, {"fresh_passes": 1}):
-        model = bl.models.LDA(topics=4, assignments="kept", **more)
+        model = bl.models.LDA(topics=4, assignments="kept", warm_up=0, **more)
         bl.Learner(model, planted(documents=60)[0], passes=2, threads=1).fit()
         names.append(set(looked))
         looked.clear()

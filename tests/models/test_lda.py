@@ -226,8 +226,11 @@ def test_how_sampling_begins_depends_on_topics_and_assignments() -> None:
     for own, begins, rows in [
         ({"topics": 200}, (1, 8), 160),
         ({"topics": 201}, (0, 0), 160),
-        ({"topics": 200, "warm_up": 3}, (3, 8), 160),
+        ({"topics": 200, "warm_up": 3}, (3, 7), 160),
         ({"topics": 200, "assignments": "kept"}, (0, 8), 160),
+        ({"topics": 30, "assignments": "kept"}, (1, 7), 160),
+        ({"topics": 30, "assignments": "kept", "warm_up": 0}, (0, 8), 160),
+        ({"topics": 31, "assignments": "kept"}, (0, 8), 160),
         ({"topics": 201, "assignments": "kept", "fresh_passes": 0}, (0, 0), 1_000),
         ({"topics": 201, "assignments": "kept", "fresh_passes": 1}, (0, 1), 160),
     ]:

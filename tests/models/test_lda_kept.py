@@ -28,7 +28,9 @@ from tests.support.often import rarely
 from tests.support.stops import check_stops
 
 TOPICS = 3  # as the contract's variant, which shares the kernel
-SMALL: dict[str, Any] = {"topics": TOPICS, "warm_up": 1, "fresh_passes": 0, "sweeps": 2}
+SMALL: dict[str, Any] = {
+    "topics": TOPICS, "warm_up": 1, "inner_iterations": 3, "fresh_passes": 0, "sweeps": 2,
+}  # fmt: skip
 
 
 def learner(X: Any = None, **options: Any) -> bl.Learner:
@@ -239,13 +241,20 @@ def test_auto_keeps_in_long_runs(many: int, same: str, monkeypatch: pytest.Monke
 def test_what_auto_means() -> None:
     """The run's length decides, unless priors are learned. A run that resumes stays as it is."""
     few, many = LDA().for_run(49), LDA().for_run(50)
-    assert (few.assignments, few.warm_up) == ("fresh", 1)
-    assert (many.assignments, many.warm_up) == ("auto", 0)
+    assert (few.assignments, few.warm_up, few.inner_iterations) == ("fresh", 1, None)
+    assert (many.assignments, many.warm_up, many.inner_iterations) == ("auto", 0, 3)
+    assert LDA(topics=20).for_run(50).warm_up == 1
+    assert LDA(inner_iterations=7).for_run(50).inner_iterations == 7
+    assert LDA(inference="cvb0").for_run(50).inner_iterations is None
     assert LDA(alpha="auto").for_run(10).assignments == "auto"
     assert LDA(assignments="kept").for_run(10).assignments == "kept"
     counted = {"fresh_counts": "auto"}
     assert LDA().for_run(100, {"assignments": "fresh"} | counted) == few
-    assert LDA().for_run(10, {"assignments": "auto"} | counted) == many
+    iterations = {"inner_iterations": many.inner_iterations}
+    assert LDA().for_run(10, {"assignments": "auto"} | counted | iterations) == many
+    before = LDA(topics=20).for_run(100, {"assignments": "auto", "warm_up": 0, "fresh_passes": 8})
+    begins = before.warm_up, before.fresh_passes, before.inner_iterations
+    assert begins == (0, 8, None)  # a run of an earlier version
     assert LDA().for_run(10, {"assignments": "auto"}).fresh_counts == "drawn"  # by earlier versions
 
 

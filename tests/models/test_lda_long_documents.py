@@ -29,6 +29,7 @@ from blocklearn.models.lda.limits import FEW
 from blocklearn.models.lda.long_documents import (
     ENOUGH,
     FEWEST,
+    FIRST,
     FRESH_OF_LONG,
     FRESH_OF_MEDIUM,
     HEAT,
@@ -39,6 +40,7 @@ from blocklearn.models.lda.long_documents import (
     PASSES_OF_MEDIUM,
     SHORT,
 )
+from blocklearn.models.lda.settings import MANY_PASSES, WARM
 from tests.support.often import first_often
 from tests.support.stops import check_stops
 from tests.support.workers import results
@@ -110,6 +112,8 @@ def test_runs_of_some_passes_keep_topics() -> None:
     """With fewer passes that draw them afresh, and more sweeps; what is given stays."""
     auto = trained(LONG, PASSES_OF_LONG, assignments="auto", fresh_passes=FRESH_OF_LONG)
     like = {
+        "warm_up": 0,
+        "inner_iterations": None,
         "fresh_passes": FRESH_OF_LONG,
         "kept_sweeps": KEPT_SWEEPS,
         "sweeps": FEWEST,
@@ -130,6 +134,20 @@ def test_runs_of_some_passes_keep_topics() -> None:
     assert (kept.assignments, kept.warm_up, kept.fresh_passes) == ("auto", 1, 1)
     fresh = LDA(assignments="fresh")
     assert fresh.for_data(source, PASSES_OF_LONG) == fresh.for_data(source, PASSES_OF_LONG - 1)
+
+
+def test_long_runs_begin_with_cvb0_unless_documents_are_long() -> None:
+    def begins(tokens: float, **given: Any) -> tuple[int, int]:
+        source = MatrixSource(documents(tokens))
+        model = LDA(**{"topics": WARM} | given).for_run(MANY_PASSES).for_data(source, MANY_PASSES)
+        assert model.for_run(MANY_PASSES) == model
+        return model.warm_up, model.fresh_passes
+
+    assert begins(LONG - 1) == (1, FIRST - 1)
+    assert begins(LONG) == (0, FIRST)
+    assert begins(LONG, warm_up=1, fresh_passes=2) == (1, 2)
+    assert begins(LONG - 1, topics=WARM + 1) == begins(LONG, topics=WARM + 1) == (0, FIRST)
+    assert begins(LONG, topics=FEW + 1) == (0, 0)
 
 
 def test_runs_of_more_passes_keep_topics_of_documents_of_medium_length() -> None:
@@ -198,6 +216,7 @@ def test_drawn_topics_count_if_sweeps_are_given_or_topics_are_many() -> None:
 def test_rows_stay_with_their_replicas_if_the_data_decide_to_keep_topics() -> None:
     """Of one process, or of two workers."""
     like = {"fresh_passes": FRESH_OF_LONG, "kept_sweeps": KEPT_SWEEPS, "sweeps": FEWEST}
+    like |= {"warm_up": 0}
     given = trained(LONG, PASSES_OF_LONG, heat=HEAT, replicas=2, **like).parameter("lambda")
 
     def auto(**options: Any) -> Any:

@@ -261,9 +261,10 @@ def test_threads_change_no_bits(inference: str) -> None:
 
 def test_priors_stay_where_assignments_cannot_be_kept() -> None:
     stream = IterableSource(lambda _: iter([counts()]), block_rows=40)
-    found = learner(stream, passes=2, assignments="auto").fit()
+    options: dict[str, Any] = {"passes": 2, "assignments": "auto", "inner_iterations": 3}
+    found = learner(stream, **options).fit()
     assert "alpha and eta: auto, but not learned: this needs kept assignments" in found.model.notes
-    given = learner(stream, passes=2, assignments="auto", alpha=START, eta=START).fit()
+    given = learner(stream, alpha=START, eta=START, **options).fit()
     np.testing.assert_array_equal(found.parameter("lambda"), given.parameter("lambda"))
     np.testing.assert_array_equal(found.predict(counts()), given.predict(counts()))
 
