@@ -18,12 +18,11 @@ from blocklearn.matcache.cpu.topics.kept_rows import share_left
 from blocklearn.matcache.cpu.topics.row_vectors import (
     CHAINS,
     PARTS,
-    address_of,
     run_sweep,
     sweep_of,
     vectors_of,
 )
-from blocklearn.matcache.cpu.topics.vectors import padded
+from blocklearn.matcache.cpu.topics.vectors import address_of, padded
 
 WORDS, WORD, ETA = 4, 3, 0.05  # the last word: nothing lies behind its row
 DRAWS = 2**15

@@ -13,7 +13,8 @@ import numpy as np
 from ..compiling.jit import helper
 from .draws import AT, COLUMN, START, STOP, U
 from .numbers import uniforms
-from .row_vectors import CHAINS, address_of, run_sweep
+from .row_vectors import CHAINS, run_sweep
+from .vectors import address_of
 
 _plain = helper(places=True)
 

@@ -250,17 +250,6 @@ def make_sweep(vectors: int, bits: int, alone: bool, in_registers: bool, made: b
 
 
 @instruction
-def address_of(typingctx, array, at):
-    """Return the address of array[at]."""
-
-    def codegen(context, b, sig, args):
-        data = context.make_array(sig.args[0])(context, b, args[0]).data
-        return b.ptrtoint(b.gep(data, [args[1]]), _I64)
-
-    return types.int64(array, types.int64), codegen
-
-
-@instruction
 def run_sweep(typingctx, sweep, alone, chain, steps, state, own, width, k, arrays):
     """Draw topics of some tokens of several documents, in turn, by a kernel of `sweep_of`.
 

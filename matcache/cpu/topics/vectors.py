@@ -169,3 +169,14 @@ def fetch_line(typingctx, array, at):
         return context.get_dummy_value()
 
     return signature, codegen
+
+
+@instruction
+def address_of(typingctx, array, at):
+    """Return the address of array[at]."""
+
+    def codegen(context, b, sig, args):
+        data = context.make_array(sig.args[0])(context, b, args[0]).data
+        return b.ptrtoint(b.gep(data, [args[1]]), _I64)
+
+    return types.int64(array, types.int64), codegen
