@@ -22,16 +22,20 @@ class Undecided:
     what: for messages: "reg=auto".
     judged_by: the score on held-out entries that chooses.
     to_try: returns fields to choose among, each a choice for all that is open. All need the same
-        memory. Of equally good ones, the first is chosen. It gets moments of the training data;
+        memory. Of equally good ones, the first is chosen; of few entries, the last, which is the
+        safest, unless another one is clearly better. It gets moments of the training data;
         None: they are unknown, while memory is planned.
     then: returns further fields to choose among. It gets the same moments, and the best fields of
         `to_try`.
+    by_entry: whether the objective is a sum over stored entries, and over the rows and columns that
+        have some. Copies of the data side by side in a matrix then train as if each were alone.
     """
 
     what: str
     judged_by: str
     to_try: Callable[[ValueMoments | None], Settings]
     then: Callable[[ValueMoments, Mapping[str, object]], Settings] = nothing
+    by_entry: bool = False
 
 
 def not_chosen(model: object) -> ValueError:

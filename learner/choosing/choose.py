@@ -1,7 +1,7 @@
 """Choose the settings that a model leaves open, such as `reg: auto`, by short trainings.
 
-Every candidate trains on nine tenths of the entries for a few passes, from the same random numbers.
-The one with the best score on the other tenth is chosen, and then trained on all entries.
+Every candidate trains on a part of the entries for a few passes, from the same random numbers. The
+one with the best score on the other entries is chosen, and then trained on all. See `parts.py`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
-from blocklearn.datasources import DataSource, IterableSource, blocks_of_entries, entry_filter
+from blocklearn.datasources import DataSource, IterableSource, blocks_of_entries
 from blocklearn.models import Model, ValueMoments
 from blocklearn.models.undecided import Settings
 
@@ -23,10 +24,10 @@ from ..hooks import Hook
 from ..learner import Learner
 from ..recommendation.ranking_evaluation import RankingEvaluation
 from ..training.settings.evaluation import Evaluation
+from .parts import FEW, PARTS, held_out, in_turn, one_part
 
-SHARE = 0.1  # of the entries, held out
 PASSES = 5  # of a trial, at most
-STREAM = 2**63  # added to the seed: a tenth that the run holds out itself is another one
+MARGIN = 0.005  # of a score, by which others must be better than the safest, of few entries
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +54,7 @@ class Choice:
 
     metric: the name of the scores.
     passes: of each trial.
+    parts: in which all entries are held out in turn; 1: a tenth of them is.
     tried: in the order of the trials.
     settings: the fields that are chosen.
     seconds: of all trials together.
@@ -60,16 +62,17 @@ class Choice:
 
     metric: str
     passes: int
+    parts: int
     tried: Sequence[Tried]
     settings: Mapping[str, object]
     seconds: float
 
     def __str__(self) -> str:
         """Show what is chosen, and why."""
-        best = next(each for each in self.tried if each.settings == self.settings)
+        chosen = next(each for each in self.tried if each.settings == self.settings)
         return (
             f"chosen among {len(self.tried)} settings: {shown(self.settings)} "
-            f"({self.metric} {number(best.score)} on {SHARE:.0%} of the entries, "
+            f"({self.metric} {number(chosen.score)} on {held_out(self.parts)}, "
             f"{counted(self.passes, 'pass', 'passes')})"
         )
 
@@ -106,7 +109,9 @@ def choose(learner: Learner) -> Choice | None:
     check_source(model, train)
     assert train is not None
     begun = time.perf_counter()
-    parts = parts_of(train, learner.execution.seed)
+    values, seed = moments_of(train), learner.execution.seed
+    parts = PARTS if undecided.by_entry and PARTS <= values.number <= FEW else 1
+    sources = one_part(train, seed) if parts == 1 else in_turn(train, seed)
     passes = min(learner.passes, PASSES)
     judge = Evaluation(metric=undecided.judged_by)
 
@@ -114,17 +119,20 @@ def choose(learner: Learner) -> Choice | None:
         tried = []
         for settings in candidates:
             trial = model.model_copy(update=dict(settings))
-            score = score_of(learner, trial, parts, passes, judged_by=undecided.judged_by)
+            score = score_of(learner, trial, sources, passes, judged_by=undecided.judged_by)
             tried.append(Tried(settings, score))
             log.info("%s: tried %s, %s", undecided.what, tried[-1], judge.metric)
         return tried
 
-    values = moments_of(train)
     tried = trials(undecided.to_try(values))
+    safest = tried[-1]
     tried += trials(undecided.then(values, best_of(tried, judge).settings))
     best = best_of(tried, judge)
+    if parts > 1 and abs(safest.score - best.score) < MARGIN * abs(best.score):
+        best = safest
     learner.model = model.model_copy(update=dict(best.settings))
-    return Choice(undecided.judged_by, passes, tried, best.settings, time.perf_counter() - begun)
+    seconds = time.perf_counter() - begun
+    return Choice(undecided.judged_by, passes, parts, tried, best.settings, seconds)
 
 
 def best_of(tried: Sequence[Tried], judge: Evaluation) -> Tried:
@@ -157,17 +165,12 @@ def check_source(model: Model, train: DataSource | None) -> None:
         )
 
 
-def parts_of(train: DataSource, seed: int) -> list[DataSource]:
-    """Return the entries for trials to train on, and those that score them."""
-    return [entry_filter(train, SHARE, seed + STREAM, held=held) for held in (False, True)]
-
-
 def score_of(
-    learner: Learner, model: Model, parts: Sequence[DataSource], passes: int, *, judged_by: str
+    learner: Learner, model: Model, sources: Sequence[Any], passes: int, *, judged_by: str
 ) -> float:
-    """Train `model` on the first part, and return its score on the second.
+    """Train `model` on the first of two sources, and return its score on the second.
 
-    NaN: the second part has no entry that can be scored.
+    NaN: the second has no entry that can be scored.
     """
     hooks: list[Hook] = []
     execution = learner.execution
@@ -175,7 +178,7 @@ def score_of(
         hooks = [RankingEvaluation(top=int(judged_by.split("@")[1]))]
     trial = Learner(
         model,
-        *parts,
+        *sources,
         passes=passes,
         seed=execution.seed,
         threads=execution.threads,

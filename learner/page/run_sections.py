@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..choosing.parts import held_out
 from ..configuration.leaves import flat
 from ..drawing.charts import Bar, Curve, bars, legend, line_chart, strip, strips
 from ..drawing.markup import Markup, tag
@@ -228,7 +229,8 @@ def choice_section(run: RunRecord) -> Iterator[Markup]:
         settings = [f"{name} {value:g}" for name, value in each.items() if value is not None]
         told = "-" if score is None else number(score)
         rows.append((", ".join(settings), told, "chosen" if each == chosen else ""))
-    note = f"by trainings of {run.tried['passes']} passes, judged on held-out entries"
+    judges = held_out(run.tried.get("parts", 1))  # earlier versions had one
+    note = f"by trainings of {run.tried['passes']} passes, judged on {judges}"
     yield section("Chosen settings", table(["settings", metric, ""], rows), note=note)
 
 

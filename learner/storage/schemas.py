@@ -201,6 +201,7 @@ class TriedFile(Part):
 
     metric: str
     passes: Count
+    parts: Count = 1
     tried: list[dict[str, FiniteFloat | None]]
     settings: dict[str, FiniteFloat | None]
 

@@ -116,7 +116,8 @@ class ALSSettings(FactorModel):
         if self.reg != "auto":
             return None
         judged_by = "ndcg@10" if self.implicit else "rmse"
-        found = Undecided("reg=auto", judged_by, self._ridges_to_try)
+        by_entry = not self.implicit
+        found = Undecided("reg=auto", judged_by, self._ridges_to_try, by_entry=by_entry)
         return replace(found, then=with_other_biases) if self.has_biases else found
 
     def _ridges_to_try(self, values: ValueMoments | None) -> Settings:

@@ -13,7 +13,9 @@ import scipy.sparse as sp
 
 import blocklearn as bl
 from blocklearn.datasources import BlockShape, IterableSource, MatrixSource, entry_filter
-from blocklearn.learner.choosing.choose import PASSES, SHARE, STREAM, moments_of
+from blocklearn.learner.choosing import choose
+from blocklearn.learner.choosing.choose import MARGIN, PASSES, moments_of
+from blocklearn.learner.choosing.parts import PARTS, SHARE, STREAM, in_turn
 from blocklearn.learner.configuration.yaml_tree import parse_file
 from blocklearn.models import ALS, ValueMoments
 from tests.support.learn_command import Learn
@@ -36,13 +38,21 @@ def learner(X: Any, **settings: Any) -> bl.Learner:
     return bl.Learner(model, X, passes=8, threads=1, seed=3, verbose=False)
 
 
-def test_the_best_of_the_trials_is_chosen() -> None:
+@pytest.mark.parametrize("few", [False, True])
+def test_the_best_of_the_trials_is_chosen(few: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Scores are those of trainings by hand, on parts of the entries that the seed decides."""
     X = ratings()
     made = learner(X)
+    parts: list[Any]
+    if few:
+        parts = in_turn(MatrixSource(X), 3)
+    else:
+        monkeypatch.setattr(choose, "FEW", X.nnz - 1)
+        source = MatrixSource(X)
+        parts = [entry_filter(source, SHARE, 3 + STREAM, held=held) for held in (False, True)]
     choice = bl.choose(made)
     assert choice is not None and choice.metric == "rmse" and choice.passes == PASSES
-    parts = [entry_filter(MatrixSource(X), SHARE, 3 + STREAM, held=held) for held in (False, True)]
+    assert choice.parts == (PARTS if few else 1)
     for tried in (choice.tried[0], choice.tried[-1]):
         model = ALS(rank=3, **tried.settings)  # type: ignore[arg-type]
         by_hand = bl.Learner(model, *parts, passes=PASSES, threads=1, seed=3, verbose=False).fit()
@@ -54,6 +64,54 @@ def test_the_best_of_the_trials_is_chosen() -> None:
     chosen = ALS(rank=3, **best.settings)  # type: ignore[arg-type]
     given = bl.Learner(chosen, X, passes=8, threads=1, seed=3, verbose=False).fit()
     np.testing.assert_array_equal(made.fit().row_state("users"), given.row_state("users"))
+
+
+def test_few_entries_are_each_held_out_once() -> None:
+    """Copy p of the users and items lacks part p of the entries; empty ones have no copy."""
+    X = ratings()
+    X = sp.csr_array((X.data, X.indices, np.append(X.indptr, X.nnz)), shape=(81, 60))
+    train, held = in_turn(MatrixSource(X, block_rows=16), 3)
+    assert train.shape == held.shape == (PARTS * 80, PARTS * 60)
+    found = (train + held).tocoo()
+    assert (found.row // 80 == found.col // 60).all()
+    copies = [(train + held)[80 * p : 80 * p + 80, 60 * p : 60 * p + 60] for p in range(PARTS)]
+    assert all((copy != X[:80].astype(np.float32)).nnz == 0 for copy in copies)
+    once = sum(held[80 * p : 80 * p + 80, 60 * p : 60 * p + 60] for p in range(PARTS))
+    assert (once != X[:80].astype(np.float32)).nnz == 0
+    sizes = [held[80 * p : 80 * p + 80].nnz for p in range(PARTS)]
+    assert max(sizes) - min(sizes) <= 1
+    other = in_turn(MatrixSource(X, block_rows=7), 3)
+    assert all((a != b).nnz == 0 for a, b in zip((train, held), other, strict=True))
+
+
+def test_copies_in_one_matrix_train_like_matrices_of_their_own() -> None:
+    """Only the mean of all ratings, and the first random numbers, are others."""
+    X = ratings()
+    train, held = in_turn(MatrixSource(X), 3)
+    model = ALS(rank=3, reg=0.1, bias_reg=2.0, solver="cholesky")
+    errors = []
+    for p in range(PARTS):
+        part = np.s_[80 * p : 80 * p + 80, 60 * p : 60 * p + 60]
+        own = bl.Learner(model, train[part], held[part], passes=30, threads=1, verbose=False).fit()
+        errors.append(own.progress.scores["rmse"])
+    whole = bl.Learner(model, train, held, passes=30, threads=1, verbose=False).fit()
+    wanted = np.mean(np.square(errors)) ** 0.5
+    assert whole.progress.scores["rmse"] == pytest.approx(wanted, rel=0.02)
+
+
+def test_few_ratings_keep_biases_alone_unless_others_are_clearly_better() -> None:
+    """Factors of small ratings explain less of them than the margin; larger ones more."""
+    rng = np.random.default_rng(4)
+    factors = rng.normal(0, 1, (80, 1)) @ rng.normal(0, 1, (1, 60))
+    noise, known = rng.normal(0, 1, (80, 60)), rng.random((80, 60)) < 0.6
+    clean = 5 + rng.normal(0, 1, (80, 1)) + rng.normal(0, 1, (1, 60))
+    for size, alone in [(0.15, True), (1.0, False)]:
+        choice = bl.choose(learner(sp.csr_array((clean + size * factors + noise) * known), rank=2))
+        assert choice is not None
+        safest, best = choice.tried[6], min(choice.tried, key=lambda tried: tried.score)
+        assert safest.settings["row_reg"] > 1000  # type: ignore[operator]
+        assert best is not safest and (safest.score < best.score * (1 + MARGIN)) == alone
+        assert choice.settings == (safest if alone else best).settings
 
 
 def test_noise_alone_leaves_biases_alone() -> None:
@@ -71,10 +129,10 @@ def test_noisy_ratings_have_biases_with_a_larger_weight() -> None:
     rng = np.random.default_rng(2)
     users, items = np.repeat(np.arange(300), 12), rng.integers(0, 60, 3600)
     noise, users_own, items_own = rng.normal(size=3600), rng.normal(size=300), rng.normal(size=60)
-    for size, wanted in [(1 / 3, 8.0), (3.0, 2.0)]:
+    for size, noisy in [(1 / 3, True), (3.0, False)]:
         rated = 3.0 + size * users_own[users] + 0.3 * items_own[items] + noise
         choice = bl.choose(learner(sp.csr_array((rated, (users, items)), (300, 60))))
-        assert choice is not None and choice.settings["bias_reg"] == wanted
+        assert choice is not None and (choice.settings["bias_reg"] == 8.0) == noisy
 
 
 def test_candidates_follow_the_scale_of_the_values() -> None:

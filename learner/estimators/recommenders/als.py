@@ -39,7 +39,8 @@ class ALS(FactorEstimator):
         n_components: number of factors.
         loss: "explicit" or "implicit".
         regularization: weight of the squared factors. "auto": it and the two below are chosen on a
-            held-out tenth of the entries, by up to 10 trainings of 5 passes.
+            held-out tenth of the entries, by up to 10 trainings of 5 passes. Up to 10,000 ratings
+            are held out in turn, in 5 parts.
         weighted: multiply `regularization` by the number of a row's entries. The library implicit
             corresponds to False.
         row_regularization: added to the weight of the squares of each row's factors.
