@@ -23,6 +23,8 @@ DATA = {
     "plain": PLAIN,
     "float32": PLAIN.astype(np.float32),
     "by columns": np.asfortranarray(PLAIN),
+    "whole numbers": (99.0 * PLAIN + 1e3).astype(np.int16),
+    "float16": (PLAIN + 3.0).astype(np.float16),
     "far from 0, with a constant": np.hstack([PLAIN + 1e3, np.full((N, 1), 7.0)]),
     "units of their own": PLAIN * 10.0 ** RNG.uniform(-1, 1, FEATURES),
     "square": PLAIN[:, :N],

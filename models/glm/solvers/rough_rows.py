@@ -48,7 +48,7 @@ class RoughRows:
         self._shares = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
         with np.errstate(all="ignore"):
             self._penalties = l2 / self._shares
-            self._centre = np.full(n, 1.0 / n, X.dtype) @ X if intercept else np.zeros(features)
+            self._centre = X.mean(axis=0) if intercept else np.zeros(features)
         self._chunk = columns_at_once(n)
         self._W = np.zeros((features, self._Y.shape[1]))
         self._b = np.zeros(self._Y.shape[1])
