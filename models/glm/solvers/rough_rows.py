@@ -58,7 +58,7 @@ class RoughRows:
     def promising(self) -> bool:
         """Whether the factor of float32 is near enough to the inverse."""
         every = max(1, len(self._X) // SAMPLE)
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), one_thread:
             x = np.asarray(self._X[::every] - self._centre, np.float32)
             K = x @ x.T
             own = float(np.diagonal(K).mean(dtype=np.float64))
@@ -75,7 +75,8 @@ class RoughRows:
     @property
     def b(self) -> NDArray[np.float32]:
         """The intercepts [k] that belong to the rounded weights."""
-        return np.asarray(self._b - self._centre @ self.W, np.float32)
+        with one_thread:
+            return np.asarray(self._b - self._centre @ self.W, np.float32)
 
     def passes(self, most: int, tolerance: float, threads: int) -> Iterator[int]:
         """Make passes until the optimum is reached, whatever the tolerance; yield their numbers."""
