@@ -8,7 +8,7 @@ from csv import Error as ReaderError
 from csv import reader as reader_of
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.csv as csv
@@ -130,7 +130,9 @@ def read_csv(path: Path, delimiter: str, names: list[str], text: set[str]) -> It
         found = FAULT.match(str(error))
         if found is None:
             raise
-        name, line = header[int(found[1])], line_of(path, delimiter, int(found[2]))
+        with pa.input_stream(path) as file:
+            line = line_of(file, delimiter, int(found[2]))
+        name = header[int(found[1])]
         raise DataError(f"{path}:{line}: column {name!r} {wrong(str(error))}") from error
 
 
@@ -146,22 +148,21 @@ def wrong(told: str) -> str:
     return f"is {value[1]!r}, not a number; {rule}"
 
 
-def line_of(path: Path, delimiter: str, record: int) -> int:
-    """Return the line where a record of a CSV file begins; empty lines are no records.
+def line_of(file: IO[bytes], delimiter: str, record: int) -> int:
+    """Return the line where a record of CSV begins; empty lines are no records.
 
     record: its number, from 1; the names of the columns are record 1.
     """
-    with pa.input_stream(path) as file:
-        text = io.TextIOWrapper(file, "utf-8", "replace", newline="")
-        records, line = reader_of(text, delimiter=delimiter), 1
-        try:
-            for fields in records:
-                record -= bool(fields)
-                if not record:
-                    break
-                line = records.line_num + 1
-        except ReaderError:
-            pass  # a field too long for Python: Arrow names the value, and the line is near
+    text = io.TextIOWrapper(file, "utf-8", "replace", newline="")
+    records, line = reader_of(text, delimiter=delimiter), 1
+    try:
+        for fields in records:
+            record -= bool(fields)
+            if not record:
+                break
+            line = records.line_num + 1
+    except ReaderError:
+        pass  # a field too long for Python: Arrow names the value, and the line is near
     return line
 
 

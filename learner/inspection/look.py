@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +139,18 @@ def _look_at_text(path: Path, comments: int) -> Look:
     with arrow.open_csv(pa.BufferReader(beginning), reading, parsing) as reader:
         batch = next(iter(reader), None)
     separated = None if separator == own else separator
-    return Look(path, list(_columns(path, batch, of_text=True)), separated, named)
+    columns = [_with_line(c, head, separator) for c in _columns(path, batch, of_text=True)]
+    return Look(path, columns, separated, named)
+
+
+def _with_line(column: Column, head: bytes, separator: str) -> Column:
+    """Return the column with the line of its odd entry, in place of the number of its record."""
+    from blocklearn.datasources.tables.read_table import line_of
+
+    if column.odd is None:
+        return column
+    record, text = column.odd
+    return replace(column, odd=(line_of(io.BytesIO(head), separator, record), text))
 
 
 def _columns(path: Path, batch: Any, *, of_text: bool = False) -> Iterable[Column]:
@@ -165,12 +177,12 @@ def _columns(path: Path, batch: Any, *, of_text: bool = False) -> Iterable[Colum
 
 
 def _odd(texts: list[str | bool | None]) -> tuple[int, str] | None:
-    """Return the first entry that is no number, and its line; None if most are none.
+    """Return the number of the first record that is no number, and its text; None if most are none.
 
-    texts: of the lines after that of the names.
+    texts: of the records after that of the names, which is number 1.
     """
-    given = [(line, str(text)) for line, text in enumerate(texts, 2) if text not in ("", None)]
-    odd = [(line, text) for line, text in given if not _is_number(text)]
+    given = [(record, str(text)) for record, text in enumerate(texts, 2) if text not in ("", None)]
+    odd = [(record, text) for record, text in given if not _is_number(text)]
     return odd[0] if odd and 2 * len(odd) < len(given) else None
 
 

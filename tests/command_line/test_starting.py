@@ -163,10 +163,10 @@ def test_an_entry_that_makes_categories_of_numbers_is_told(tmp_path: Path) -> No
 
 
 def test_a_few_numbers_and_texts_to_predict_are_classes(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("x,size\n1,1\n2,2\n3,3+\n4,1\n")
+    (tmp_path / "t.csv").write_text("x,size\n\n1,1\n2,2\n\n3,3+\n4,1\n")
     found, told = settings("glm", tmp_path / "t.csv")
     assert {each.path: each.text for each in found}["model.link"] == '"softmax"'
-    assert told.startswith("column 'size' has categories, since line 4 has '3+'")
+    assert told.startswith("column 'size' has categories, since line 6 has '3+'")
     for odd, numbers in (("None", 2), ("3+", 100)):  # a missing number, and numbers of any size
         rows = "".join(f"1,{row % numbers}\n" for row in range(200))
         (tmp_path / "t.csv").write_text(f"x,size\n{rows}4,{odd}\n")
