@@ -414,6 +414,18 @@ def test_texts_are_no_matrix(estimator: Any) -> None:
         used(known(estimator), ["cats purr"])
 
 
+@pytest.mark.parametrize("estimator", first_often(ESTIMATORS, 4), ids=title)
+def test_dates_are_no_numbers(estimator: Any) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"size": [1.0, 2.0], "day": pandas.to_datetime(["2026-01-02"] * 2)})
+    of_ratings = isinstance(estimator, bl.ALS | bl.Ranking)  # their frames may have dates
+    for X in () if of_ratings else (frame, frame.assign(day=frame.day - frame.day[0])):
+        with pytest.raises(ValueError, match=r"X has dates or times in column 'day' \(.*64"):
+            clone(estimator).fit(X, [0, 1])
+    with pytest.raises(ValueError, match=r"X has dates or times \(datetime64.*such as the month"):
+        clone(estimator).fit(frame[["day"]].to_numpy(), [0, 1])
+
+
 def test_random_state_may_be_a_number_a_generator_or_nothing() -> None:
     state = np.random.RandomState(0)
     drawn = [bl.NMF(3, random_state=state, max_iter=2).fit(COUNTS).components_ for _ in range(2)]

@@ -1,4 +1,4 @@
-"""Refuse texts where a matrix is wanted."""
+"""Refuse texts and dates where a matrix is wanted."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ import numpy as np
 
 from blocklearn.datasources import DataError
 
+DATES = ("date", "time", "duration", "period")  # how names of types of dates begin, in any case
 FILE_OF_TEXTS = "give them to a learner: blocklearn.Learner('lda', texts)"
 
 
 def refuse_texts(X: Any) -> None:
-    """Raise DataError if X holds texts, split into words or not.
+    """Raise DataError if X holds texts, split into words or not, or dates.
 
     They may be in a list, an array, a series, a column of a frame or an iterator.
     """
+    refuse_dates(X)
     what, vectorizer, texts = "texts", "CountVectorizer()", "texts"
     other = FILE_OF_TEXTS
     if isinstance(X, Iterator):
@@ -42,6 +44,20 @@ def refuse_texts(X: Any) -> None:
             f"words: X = sklearn.feature_extraction.text.{vectorizer}.fit_transform({texts}), or "
             f"{other}"
         )
+
+
+def refuse_dates(X: Any) -> None:
+    """Raise DataError if X, or a column of a frame, has dates or times."""
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):
+        columns = [(f" in column {name!r}", t) for name, t in zip(X.columns, X.dtypes, strict=True)]
+    else:
+        columns = [("", X.dtype)] if hasattr(X, "dtype") else []
+    for place, dtype in columns:
+        if str(dtype).lower().startswith(DATES):
+            raise DataError(
+                f"X has dates or times{place} ({dtype}): must be numbers. Make numbers of them, "
+                "such as the month, or leave them out."
+            )
 
 
 def first_text(values: Any) -> Any:
