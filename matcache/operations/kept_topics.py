@@ -103,7 +103,7 @@ def redraw_topics(
     alpha: float32 [1 x k].
     row_ids: int64 [n x 1].
     key: int64 [1 x 3] (seed, pass, block).
-    sweeps, again: over rows that have no topics yet, and over other rows.
+    sweeps, again: over rows that have no topics yet, at least one, and over other rows.
     extra: float32 [m x 1], on a GPU with `lists`: phi is (table + extra) * one. None: it is the
         table.
     lists: whether to sum over the topics that a row has, and those of a word once for all rows.
@@ -129,16 +129,35 @@ def redraw_topics(
     )
     if not 1 <= k <= MOST:
         raise ShapeError(f"redraw_topics: topics={k:,}: must be 1 to {MOST:,}.")
-    identity = ("redraw_topics", X.guid, topics.guid)
+    first, old = _results(X, topics)
+    draws = Redraws(X, topics, table, one, alpha, row_ids, key, sweeps, again, extra, first, old)
+    launch(cache, "redraw_lists" if lists else "redraw_topics", draws)
+    return Moves(X, first, old, topics)
+
+
+def begin_topics(X: SparseMat, topics: Mat, key: Mat, many: int) -> Moves:
+    """Put each of the first `many` rows of a pass into a topic of its own, if it has no topics.
+
+    X, topics, key: see `redraw_topics`.
+    many: number of topics.
+    """
+    expected = [(X, X.shape, np.float32), (topics, (1, topics.shape[1]), type_of_topics(many))]
+    _check("begin_topics", [*expected, (key, (1, 3), np.int64)])
+    first, old = _results(X, topics)
+    launch(X.cache, "begin_topics", X, topics, key, first, old, many)
+    return Moves(X, first, old, topics)
+
+
+def _results(X: SparseMat, topics: Mat) -> tuple[Slot, Slot]:
+    """Return containers of `first` and `old`, see `Moves`, and note that topics change."""
+    cache, identity = X.cache, ("redraw_topics", X.guid, topics.guid)
     first = values_container(cache, (*identity, "first"), X.pattern, np.int64, "tokens of entries")
-    old = cache.result((*identity, "old"), topics.shape, kind, "topics before the sweep")
+    old = cache.result((*identity, "old"), topics.shape, topics.dtype, "topics before the sweep")
     where = source_line()
     for slot in (first, old, topics.slot):
         slot.written(where)
     topics.follow()
-    draws = Redraws(X, topics, table, one, alpha, row_ids, key, sweeps, again, extra, first, old)
-    launch(cache, "redraw_lists" if lists else "redraw_topics", draws)
-    return Moves(X, first, old, topics)
+    return first, old
 
 
 def gains(cache: MatCache, old: Slot, shape: tuple[int, int], dtype: Any) -> Slot:

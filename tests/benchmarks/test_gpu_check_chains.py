@@ -41,5 +41,5 @@ def test_results_wait_for_what_they_are_made_of(body: str, expected: int) -> Non
 def test_a_module_of_cuda_text() -> None:
     """Moving counts: offset, first token, topics and the counts that they choose."""
     found = chains(ptx(sources.moves_source(100)))
-    assert found.keys() == {"move_counts", "add_moved"}
+    assert found.keys() == {"begin_topics", "move_counts", "add_moved"}
     assert 3 * LOAD < found["move_counts"] < 10 * LOAD

@@ -169,6 +169,22 @@ def test_counts_move_with_their_tokens(threads: int, k: int) -> None:
     np.testing.assert_array_equal(totals, found.totals_after)
 
 
+@pytest.mark.parametrize(("threads", "k"), mostly_64([(40,), (2**16,)]))
+def test_first_rows_of_a_pass_begin_in_topics_of_their_own(threads: int, k: int) -> None:
+    """In the second block of a pass; tokens without room stay."""
+    found = case(k, lists=True)
+    indptr, _, values = entries(found)
+    topics, old = found.topics.copy(), np.zeros_like(found.topics)
+    call = [ROWS, indptr, values, found.first, topics.size - 2, k, np.array([[7, 3, 1]])]
+    run = module(sources.moves_source(k), threads)
+    run.call("begin_topics", *call, topics, old, blocks=2)
+    rows = ROWS + np.repeat(np.arange(ROWS), found.X.sum(axis=1).astype(int))
+    begun = np.where((found.topics >= k) & (rows < k), rows, found.topics)
+    np.testing.assert_array_equal(topics[:-2], begun[:-2])
+    np.testing.assert_array_equal(topics[-2:], found.topics[-2:])
+    np.testing.assert_array_equal(old[:-2], found.topics[:-2])
+
+
 @pytest.mark.parametrize("threads", [1, 64, GPU])
 def test_tokens_are_numbered(threads: int) -> None:
     found = case(40, lists=False)
@@ -202,24 +218,25 @@ def test_tokens_without_room_stay(lists: bool) -> None:
     assert abs(counts - found.counts).sum() < abs(found.counts_after - found.counts).sum()
 
 
-@pytest.mark.parametrize("lists", [True, False])
+@pytest.mark.parametrize(("lists", "warm_up"), [(True, 1), (False, 1), (True, 0), (False, 0)])
 def test_a_device_keeps_the_topics_that_the_cpu_keeps(
     drivers: list[HostDriver],  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
     lists: bool,
+    warm_up: int,
 ) -> None:
-    """All topics of all tokens, their counts, and the priors learned from them."""
+    """All topics of all tokens, their counts, and the priors if they are learned."""
     monkeypatch.setattr(kept_topics, "MANY", dict.fromkeys(kept_topics.MANY, 1 if lists else 4))
     found = []
     for device in ("cpu", "cuda"):
         model = bl.models.LDA(
             topics=3,
             assignments="kept",
-            warm_up=1,
+            warm_up=warm_up,
             fresh_passes=0,
             sweeps=2,
-            alpha="auto",
-            eta="auto",
+            alpha="auto" if warm_up else 0.1,
+            eta="auto" if warm_up else 0.1,
         )
         learner = bl.Learner(
             model, counts(), passes=4, block_rows=40, threads=1, seed=3, device=device

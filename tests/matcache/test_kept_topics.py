@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from blocklearn.matcache import MatCache, ShapeError, from_array, from_sparse, named
-from blocklearn.matcache.operations.kept_topics import redraw_topics, type_of_topics
+from blocklearn.matcache.operations.kept_topics import begin_topics, redraw_topics, type_of_topics
 
 NO_TOPIC = np.iinfo(np.uint16).max
 
@@ -57,6 +57,20 @@ def redrawn(
         moves.apply(counts, totals)
         found = kept.slot.data()[0, : len(topics)].copy()
         return found, counts.numpy(), totals.numpy()[0]
+
+
+def begun(X: Any, topics: Any, many: int, *, block: int, threads: int = 1) -> tuple[Any, Any]:
+    """Topics of the tokens after `begin_topics`, and counts that were moved."""
+    with MatCache(threads=threads) as cache:
+        kept = named(cache, "topics", (1, len(topics)), np.uint16)
+        kept.set(topics[None].astype(np.uint16))
+        counts = from_array(cache, counted(words_of(X), topics, (X.shape[1], many)), "counts")
+        totals = from_array(cache, counts.numpy().sum(axis=0, dtype=np.float64)[None], "totals")
+        key = from_array(cache, np.array([[7, 0, block]]), "key")
+        moves = begin_topics(from_sparse(cache, sp.csr_array(X)), kept, key, many)
+        moves.apply(counts, totals)
+        np.testing.assert_array_equal(counts.numpy().sum(axis=0), totals.numpy()[0])
+        return kept.numpy()[0].copy(), counts.numpy().copy()
 
 
 def hostile(rng: Any) -> Any:
@@ -122,6 +136,33 @@ def test_numbers_of_many_topics_have_four_bytes(lists: bool) -> None:
     np.testing.assert_array_equal(totals, counts.sum(axis=0))
     for a, b in zip(*results, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("lists", [True, False])
+def test_rows_that_have_topics_may_rest(lists: bool) -> None:
+    """Every third row has none yet, and gets them."""
+    rng = np.random.default_rng(2)
+    X, k = hostile(rng), 17
+    rests = np.repeat(np.arange(23), X.sum(axis=1).astype(int)) % 3 > 0
+    topics = np.where(rests, rng.integers(0, k, rests.size), NO_TOPIC)
+    phi, one, alpha = rng.uniform(0.1, 1, (31, k)), np.full(k, 1e-3), np.full(k, 0.1)
+    new = redrawn(X, topics, phi, one, alpha, again=0, lists=lists)[0]
+    np.testing.assert_array_equal(new[rests], topics[rests])
+    assert new.max() < k
+
+
+@pytest.mark.parametrize("threads", [1, 2, 8])
+@pytest.mark.parametrize("block", [0, 1, 2])
+def test_first_rows_of_a_pass_begin_in_topics_of_their_own(threads: int, block: int) -> None:
+    """40 topics for rows 0 to 39, in blocks of 23 rows; every fifth token has a topic already."""
+    X, many = hostile(np.random.default_rng(1)), 40
+    words = words_of(X)
+    topics = np.where(np.arange(words.size) % 5, NO_TOPIC, 3)
+    rows = 23 * block + np.repeat(np.arange(23), X.sum(axis=1).astype(int))
+    expected = np.where((topics == NO_TOPIC) & (rows < many), rows, topics)
+    found, counts = begun(X, topics, many, block=block, threads=threads)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(counts, counted(words, expected, counts.shape))
 
 
 @pytest.mark.parametrize("lists", [True, False])

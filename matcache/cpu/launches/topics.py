@@ -10,6 +10,7 @@ from ...containers.cache import MatCache
 from ...containers.chunks import ROW_CHUNKS, turned, worthwhile
 from ...containers.dispatch import launches
 from ...containers.local import LocalPattern
+from ...containers.matrices import Mat, SparseMat
 from ...containers.slots import PatternSlot, Slot
 from ...operations.kept_topics import Redraws, gains
 from ...operations.sampling import Draws
@@ -26,7 +27,16 @@ from ..topics.gibbs import (
 from ..topics.kept_lists import Columns, Lists, redraw_lists, widened
 from ..topics.kept_rows import TokensInWork, redraw_rows
 from ..topics.row_vectors import CHAINS, PARTS, sweep_of, vectors_of
-from ..topics.tokens import MOVED, Phi, Tokens, Uniform, add_moved, count_tokens, move_counts
+from ..topics.tokens import (
+    MOVED,
+    Phi,
+    Tokens,
+    Uniform,
+    add_moved,
+    begin_topics,
+    count_tokens,
+    move_counts,
+)
 from ..topics.vectors import LANES, padded
 
 EACH = 64  # numbers that the sampler of lists reads for a token, about
@@ -190,6 +200,18 @@ def _phi(draws: Redraws) -> Phi:
 def _uniform(draws: Redraws) -> Uniform:
     u = draws.scratch("uniform numbers", np.float32)
     return Uniform(u.data()[0], draws.row_ids.slot.data(), draws.key.slot.data())
+
+
+@launches("begin_topics", "cpu", only_calls=True)
+def _begin_topics(
+    cache: MatCache, X: SparseMat, topics: Mat, key: Mat, first: Slot, old: Slot, many: int
+) -> None:
+    backend, (indptr, _), values = cache.backend, X.pattern.offsets(), X.slot.data()[0]
+    tokens = Tokens(indptr, values, first.data()[0], topics.slot.data()[0], old.data()[0])
+    numbering = indptr, X.shape[0], values, tokens.topics, tokens.first, _gains(cache, old, many)
+    backend.call(count_tokens, *numbering, 0, backend.operations)
+    call = tokens, key.slot.data(), X.shape[0], many
+    backend.run(begin_topics, row_bounds(cache, X.shape[0], X.pattern, Work(entry=2)), *call)
 
 
 @launches("move_counts", "cpu", only_calls=True)

@@ -105,6 +105,8 @@ def redraw_rows(chunk, thread, bounds, tokens, indices, phi, uniform, work, swee
                         start, size = begin_row(
                             row, own, (1 + c) * width, tokens, indices, phi, alpha_sum, work
                         )
+                        if size > 0 and again == 0 and tokens.old[start] < k:
+                            size = np.int64(0)  # its topics stay
                         d = row if size > 0 else -1
                         row += 1
                 chains[ROW, c] = d

@@ -97,6 +97,22 @@ def tokens_of(d, tokens):
 
 
 @kernel(places=True)
+def begin_topics(chunk, thread, bounds, tokens, key, rows, topics):
+    """Put the tokens of row i of a pass into topic i, if they have none and there are so many.
+
+    rows: of a block.
+    topics: their number.
+    """
+    for d in range(bounds[chunk], bounds[chunk + 1]):
+        topic = key[0, 2] * rows + d
+        start, size = tokens_of(d, tokens)
+        for p in range(start, start + size):
+            tokens.old[p] = tokens.topics[p]
+            if topic < topics and tokens.old[p] >= topics:
+                tokens.topics[p] = topic
+
+
+@kernel(places=True)
 def move_counts(chunk, thread, bounds, indptr, rows, indices, values, first, old, new, counts,
                 moved, places):  # fmt: skip
     """Move the tokens of a part of the columns from their old topics to the new ones.

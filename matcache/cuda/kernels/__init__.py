@@ -272,7 +272,7 @@ def lists_source(k: int) -> str:
 
 
 def moves_source(k: int) -> str:
-    """Return the module of `move_counts` and `add_moved`; only the type depends on k."""
+    """Return the module of `begin_topics`, `move_counts`, `add_moved`; k decides on the type."""
     return device_header() + _tokens(k) + _text("moves")
 
 

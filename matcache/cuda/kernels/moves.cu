@@ -1,6 +1,22 @@
 // Moving the counts of tokens to their new topics: `move_counts` of cpu/topics/tokens.py. Counts are whole numbers,
 // so sums are exact in any order, also those of float32 below 2^24. Z: type of a topic's number.
 
+// Tokens of row i of a pass get topic i, if they have none and i < k: `begin_topics` of the CPU.
+// room: see below. key [3]: seed, pass, block. old: becomes the topics before.
+extern "C" __global__ void begin_topics(i64 rows, const i64* indptr, const float* values, const i64* first, i64 room,
+    i64 k, const i64* key, Z* topics, Z* old) {
+  for (i64 row = BL_WARP; row < rows; row += BL_WARPS) {
+    const i64 topic = key[2] * rows + row;
+    for (i64 i = indptr[row] + BL_LANE; i < indptr[row + 1]; i += BL_LANES) {
+      const i64 start = first[i], end = start + (i64)values[i];
+      for (i64 p = start; p < end && p < room; ++p) {
+        old[p] = topics[p];
+        if (topic < k && old[p] >= k) topics[p] = (Z)topic;
+      }
+    }
+  }
+}
+
 #define FEW 2048  // topics whose gains a block of threads adds up by itself
 
 // counts float [columns x k], gains [k]: tokens that each topic has gained, which are zero before.

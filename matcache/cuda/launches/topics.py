@@ -12,7 +12,7 @@ from ...containers.cache import MatCache
 from ...containers.chunks import turned
 from ...containers.dispatch import launches
 from ...containers.local import LocalPattern
-from ...containers.matrices import SparseMat
+from ...containers.matrices import Mat, SparseMat
 from ...containers.slots import PatternSlot, Slot, type_name
 from ...errors import ShapeError
 from ...operations.kept_topics import Redraws, gains
@@ -187,6 +187,20 @@ def _rows(draws: Redraws, order: Any) -> list[Any]:
     X, pattern = draws.X, draws.X.pattern
     call = [pattern.rows, order, *pattern.offsets(), X.slot.array, draws.first.array]
     return [*call, draws.topics.shape[1], draws.row_ids.slot.array, draws.key.slot.array]
+
+
+@launches("begin_topics", "cuda")
+def _begin_topics(
+    cache: MatCache, X: SparseMat, topics: Mat, key: Mat, first: Slot, old: Slot, many: int
+) -> None:
+    kind, pattern = type_name(old.dtype), X.pattern
+    begin = kernel(cache, "begin_topics", (kind,), partial(moves_source, many))
+    _number(cache, X, first, 0, ("lists", kind), partial(lists_source, many))
+    if cache.reserving:
+        return
+    call = [pattern.rows, pattern.indptr, X.slot.array, first.array, old.shape[1], many]
+    call += [key.slot.array, topics.slot.array, old.array]
+    cache.backend.launch(begin, pattern.rows, WARPS, *call)
 
 
 @launches("move_counts", "cuda")
