@@ -23,13 +23,14 @@ from blocklearn.matcache import (
     total,
     where,
 )
-from blocklearn.matcache.operations.kept_topics import redraw_topics, type_of_topics
+from blocklearn.matcache.operations.kept_topics import begin_topics, redraw_topics, type_of_topics
 from blocklearn.matcache.operations.local import local, local_table
 from blocklearn.optimizers import AtRest
 
 from ..errors import ModelConfigError
 from ..inputs import Block, Shapes
 from .limits import MOST_FRESH, sweeps_for
+from .long_documents import LONG
 from .settings import LDASettings
 
 FLOOR = 1e-15  # of phi
@@ -91,6 +92,8 @@ class KeptTopics:
     sweeps: of a pass, over tokens that have topics.
     start: the pass in which tokens get topics; the next one begins with a topic for every token.
     first: the phase of that pass.
+    begins: whether its first documents have topics of their own until the next pass, as many as
+        there are topics, so that topics differ at once. Long documents would be of many topics.
     """
 
     def __init__(
@@ -117,6 +120,7 @@ class KeptTopics:
         self.phi = model.scratch("phi", V, K) if often else None
         self.start = sum(before)
         self.first = sum(passes > 0 for passes in before)
+        self.begins = not self.start and self.tokens < LONG * shapes.total_rows
 
     def redraw(
         self, block: Block, lam: Mat, sums: Row | None, eta: Mat, alpha: Mat, sweeps: int
@@ -130,7 +134,11 @@ class KeptTopics:
         """
         if not self.start:
             sweeps = min(sweeps, MOST_FIRST)
-        one, X, extra = self.one, block.X, None
+        one, X, extra, again = self.one, block.X, None, self.sweeps
+        if self.begins and eta.shape[1] == 1 and block.phase == self.first:
+            begun = begin_topics(X, self.topics.tokens, block.key, self.counts.shape[1])
+            begun.apply(self.counts, self.totals)
+            again = 0
         if self.reads_counts(eta) and block.phase > self.first:
             one <<= 1.0 / (self.totals + colsum(eta))
             table, extra = self.counts, eta
@@ -146,7 +154,7 @@ class KeptTopics:
             topic_words(X.T, table, self.counts, Prior(lam, eta, rest), one)
         moves = redraw_topics(
             X, self.topics.tokens, table, one, alpha, block.row_ids, block.key,
-            sweeps=sweeps, again=self.sweeps, extra=extra, lists=self.lists,
+            sweeps=sweeps, again=again, extra=extra, lists=self.lists,
         )  # fmt: skip
         replace(moves, X=block.X).apply(self.counts, self.totals)
 

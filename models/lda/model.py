@@ -85,12 +85,12 @@ class LDA(LDASettings):
     def phases(self) -> Sequence[int]:
         """Return the phases: after a warm-up, gibbs starts to sample, and later to keep topics.
 
-        Kept topics may be read in another way once all tokens have them.
+        Kept topics are read and drawn in another way once all tokens have them.
         """
         starts = {0, self.warm} if self.inference == "gibbs" else {0}
         if self.kept is not None:
             starts.add(self.kept.start)
-            if self.kept.reads_counts(self.priors.eta):
+            if self.kept.begins or self.kept.reads_counts(self.priors.eta):
                 starts.add(self.kept.start + 1)
         return sorted(starts)
 
