@@ -110,6 +110,7 @@ class InteriorSolver:
         """The intercepts [k] that belong to the rounded weights."""
         return np.asarray(self._intercepts(self.W), np.float32)
 
+    @one_thread
     def _intercepts(self, W: Numbers) -> Array:
         """Return the intercepts for columns as they are, not less their centre."""
         b: Array = np.array([column.theta[-1] for column in self._columns])

@@ -123,6 +123,7 @@ class NewtonSolver:
         theta = np.vstack([self.W, self.theta[-1:]])
         return np.asarray(self._uncentred(theta), np.float32)
 
+    @one_thread
     def _uncentred(self, theta: Array) -> Array:
         """Return the intercepts for columns as they are."""
         centre = self._sums.centre

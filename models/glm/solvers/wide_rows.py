@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from blocklearn.matcache.cpu.algebra.blas import one_thread
 from blocklearn.matcache.cpu.algebra.lapack import pivoted_cholesky, prepare, triangular
 from blocklearn.matcache.cpu.pool import Pool
 
@@ -83,7 +84,8 @@ class WideSolver:
     @property
     def b(self) -> NDArray[np.float32]:
         """The intercepts [k] that belong to the rounded weights."""
-        return np.asarray(self._inner.theta[-1] - self._columns.centre @ self.W, np.float32)
+        with one_thread:
+            return np.asarray(self._inner.theta[-1] - self._columns.centre @ self.W, np.float32)
 
     def passes(self, most: int, tolerance: float, threads: int) -> Iterator[int]:
         """Make passes: see `NewtonSolver`."""
@@ -108,7 +110,8 @@ class WideSolver:
             W, b = self.found
             V = columns.scores(self._rows, W)
             triangular("solve", self._corner, V, left=True, lower=True, turned=False)
-            self._inner.first_trial = np.vstack([V, b + columns.centre @ W])
+            with one_thread:
+                self._inner.first_trial = np.vstack([V, b + columns.centre @ W])
         yield from self._inner.passes(most, tolerance, threads)
 
     def _square(self, X: Array, K: Array) -> NewtonSolver | InteriorSolver:
