@@ -88,7 +88,8 @@ class KeptTopics:
     averaged: [1 x 1], passes in the mean, and what stands for those before it.
     lists: whether tokens are drawn by lists of the topics that documents have; see `redraw_topics`.
     makes_phi: whether the sampler makes phi of counts itself.
-    phi: [V x K], where a block draws each word often, and the sampler need not make phi; else None.
+    phi: [V x K], where a block has most words and draws each often, and the sampler need not make
+        phi; else None.
     sweeps: of a pass, over tokens that have topics.
     start: the pass in which tokens get topics; the next one begins with a topic for every token.
     first: the phase of that pass.
@@ -116,7 +117,8 @@ class KeptTopics:
         self.makes_phi = self.lists or kind == "cpu"
         self.sweeps = sweeps
         draws = sweeps * self.tokens * shapes.rows / max(shapes.total_rows, 1)
-        often = kind == "cpu" and not self.lists and draws >= OFTEN * V
+        often = draws >= OFTEN * V and not model.setting.few_occur  # tables may lie in files
+        often = often and kind == "cpu" and not self.lists
         self.phi = model.scratch("phi", V, K) if often else None
         self.start = sum(before)
         self.first = sum(passes > 0 for passes in before)

@@ -126,6 +126,17 @@ def test_fresh_passes_come_before(sampler: str) -> None:
     assert after.parameter("lambda").sum() == pytest.approx(total, rel=0.01)
 
 
+def test_words_of_large_counts_need_no_table_in_memory(tmp_path: Path) -> None:
+    """A block draws them often, but has few of the words."""
+    X = sp.random_array((40, 90), density=0.02, rng=np.random.default_rng(0), format="csr")
+    X.data = np.ceil(200.0 * X.data).astype(np.float32)
+    found = [
+        learner(X.astype(np.float32), block_rows=10, table_folder=folder).fit()
+        for folder in (None, tmp_path)
+    ]
+    np.testing.assert_array_equal(*(one.parameter("lambda") for one in found))
+
+
 def test_sweeps_of_a_pass_follow_from_the_tokens_of_a_word_in_a_topic(sampler: str) -> None:
     tokens, cells = int(counts().sum()), 20 * TOPICS
     assert tokens >= MANY_TOKENS * cells
