@@ -23,7 +23,7 @@ DELIMITERS = {".csv": ",", ".tsv": "\t"}
 BATCH_ROWS = 1 << 16
 MISSING = ("na", "n/a", "null", "none", "-", "?")  # as other programs write a missing number
 FAULT = re.compile(r"In CSV column #(\d+): Row #(\d+): CSV conversion error to (double|string)")
-VALUE = re.compile(r"invalid value '(.*)'$", re.MULTILINE)
+VALUE = re.compile(r"invalid value '(.*)'", re.DOTALL)
 
 
 def read_table(
@@ -132,8 +132,9 @@ def read_csv(path: Path, delimiter: str, names: list[str], text: set[str]) -> It
             raise
         with pa.input_stream(path) as file:
             line = line_of(file, delimiter, int(found[2]))
+        place = f"{path}: record {found[2]}" if line is None else f"{path}:{line}"
         name = header[int(found[1])]
-        raise DataError(f"{path}:{line}: column {name!r} {wrong(str(error))}") from error
+        raise DataError(f"{place}: column {name!r} {wrong(str(error))}") from error
 
 
 def wrong(told: str) -> str:
@@ -148,8 +149,10 @@ def wrong(told: str) -> str:
     return f"is {value[1]!r}, not a number; {rule}"
 
 
-def line_of(file: IO[bytes], delimiter: str, record: int) -> int:
+def line_of(file: IO[bytes], delimiter: str, record: int) -> int | None:
     """Return the line where a record of CSV begins; empty lines are no records.
+
+    None: a field before it is longer than Python's reader allows (128 KiB).
 
     record: its number, from 1; the names of the columns are record 1.
     """
@@ -162,7 +165,7 @@ def line_of(file: IO[bytes], delimiter: str, record: int) -> int:
                 break
             line = records.line_num + 1
     except ReaderError:
-        pass  # a field too long for Python: Arrow names the value, and the line is near
+        return None
     return line
 
 

@@ -144,13 +144,17 @@ def _look_at_text(path: Path, comments: int) -> Look:
 
 
 def _with_line(column: Column, head: bytes, separator: str) -> Column:
-    """Return the column with the line of its odd entry, in place of the number of its record."""
+    """Return the column with the line of its odd entry, in place of the number of its record.
+
+    The number stays where `line_of` finds no line.
+    """
     from blocklearn.datasources.tables.read_table import line_of
 
     if column.odd is None:
         return column
     record, text = column.odd
-    return replace(column, odd=(line_of(io.BytesIO(head), separator, record), text))
+    line = line_of(io.BytesIO(head), separator, record)
+    return replace(column, odd=(record if line is None else line, text))
 
 
 def _columns(path: Path, batch: Any, *, of_text: bool = False) -> Iterable[Column]:

@@ -284,6 +284,8 @@ def test_blocks_of_a_file_do_not_matter(tmp_path: Path) -> None:
         (b"a,x,y\n\nr,1,1\n\xff,1,1\n", "t.csv:4: column 'a' has a byte that is not UTF-8:"),
         (b'a,x,y\n"r\ns",1,1\n\n\nr,two,1\n', "t.csv:6: column 'x' is 'two', not a number"),
         (b"a,x,y\r\n\r\nr,1,1\r\nr,'a,1\r\n", "t.csv:4: column 'x' is \"'a\", not a number"),
+        (b'a,x,y\nr,"1\n2",1\n', "t.csv:2: column 'x' is '1\\n2', not a number"),
+        (b"a,x,y\n\n%s,1,1\nr,a,1\n" % (b"r" * (2**17 + 1)), "t.csv: record 3: column 'x' is 'a'"),
     ],
 )
 def test_faults_of_csv_are_named(tmp_path: Path, text: bytes, message: str) -> None:
