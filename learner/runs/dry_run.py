@@ -89,7 +89,8 @@ def _files_elsewhere(config: RunConfig) -> Iterator[StateFiles]:
         def rows(folder: RowFolder | None) -> RowFolder | None:
             if folder is None:
                 return None
-            made = RowFolder(nearest(folder.path.parent), f".dry-run-{secrets.token_hex(4)}")
+            name = f".dry-run-{secrets.token_hex(4)}"
+            made = RowFolder(nearest(folder.path.parent), name, remedy=folder.remedy)
             stack.callback(made.release)
             return made
 

@@ -17,6 +17,10 @@ from ..files.table_files import TableFiles
 from ..training.plans.plan import Plan
 from .run_folder import ROWS
 
+OTHER_FOLDER = (
+    "Choose another folder for the run (--out), or one for its state of rows (learner.row_folder)."
+)
+
 
 class StateFiles(NamedTuple):
     """Where a run keeps what may be larger than memory.
@@ -78,7 +82,7 @@ def state_files_of(config: RunConfig, crew: Crew) -> StateFiles:
         rows = RowFolder(chosen, name, owner)
     if folders := table_folders(config):
         tables = TableFiles(folders, name, owner, memory=config.learner.places.memory or 0)
-    spare = RowFolder(out, crew.folder_name(ROWS), owner)
+    spare = RowFolder(out, crew.folder_name(ROWS), owner, remedy=OTHER_FOLDER)
     left = [spare.path, *left_of(config, out, crew)]
     return StateFiles(rows, tables, None if lies_in_memory(out) else spare, left, owner)
 

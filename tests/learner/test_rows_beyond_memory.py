@@ -19,7 +19,7 @@ from blocklearn.learner.engines.crew import Crew
 from blocklearn.learner.exit_codes import ExitCode, exit_code
 from blocklearn.learner.files import row_folder
 from blocklearn.learner.files.allocated import lies_in_memory
-from blocklearn.learner.files.row_folder import LOCK
+from blocklearn.learner.files.row_folder import LOCK, RowFolder
 from blocklearn.learner.memory import ADDRESSES, FREE
 from blocklearn.learner.runs import memory_check, placing, state_files, training
 from blocklearn.learner.runs.assisting import assist
@@ -264,8 +264,19 @@ def test_a_full_disk_is_known_before_the_run_folder_changes(
         code, _, err = command(*given, *small, *more)
         assert code == ExitCode.IO
         assert "No space left on device: 1,080 bytes are needed, 1,000 bytes are free." in err
-        assert "These are files of the state of rows. Set learner.row_folder" in err
+        assert "of the state of rows. Choose another folder for the run (--out), or one" in err
     assert {path: path.stat().st_mtime_ns for path in Path().rglob("*")} == before
+
+
+def test_a_run_that_goes_on_keeps_its_files(command: Learn) -> None:
+    """Another folder for the state of rows alone would not help the second run."""
+    given = ["--config", "run.yaml", "--out", "run", "-q", *setting(NMF)]
+    assert command(*given)[0] == 0
+    small = setting(limit(plan("run").total - 1))
+    with RowFolder(Path("run"), ROWS):
+        code, _, err = command(*given, *small, "--overwrite")
+    assert code == ExitCode.USAGE and "run/.rows: must be held by one learner at a time" in err
+    assert "Wait until that run ends" in err and "another folder for the run (--out), or" in err
 
 
 # ---- several workers -----------------------------------------------------------------------------
