@@ -128,7 +128,7 @@ def choose(learner: Learner) -> Choice | None:
     safest = tried[-1]
     tried += trials(undecided.then(values, best_of(tried, judge).settings))
     best = best_of(tried, judge)
-    if parts > 1 and abs(safest.score - best.score) < MARGIN * abs(best.score):
+    if parts > 1 and abs(safest.score - best.score) <= MARGIN * abs(best.score):
         best = safest
     learner.model = model.model_copy(update=dict(best.settings))
     seconds = time.perf_counter() - begun
