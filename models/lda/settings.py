@@ -288,7 +288,7 @@ class LDASettings(Model):
             fields["heat"] = heat_of(tokens)
         if self.fresh_counts == "auto":
             fields["fresh_counts"] = counts_of(tokens, self.topics)
-        others: dict[str, object] = {"warm_up": 0} if tokens >= LONG and not self.seeds else {}
+        others: dict[str, object] = {} if self.seeds else dict(first_of(tokens))
         after = fresh_passes_of(tokens, self.topics, passes)
         if after and "assignments" not in given and rows_last(source):
             others |= {"assignments": "auto", "fresh_passes": after, "kept_sweeps": KEPT_SWEEPS}

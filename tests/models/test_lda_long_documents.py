@@ -393,7 +393,7 @@ def test_a_run_that_had_no_choice_of_its_data_resumes_as_it_was(tmp_path: Path) 
         [
             (LONG - 1, SHORT, {}),
             (LONG - 1, SHORT, {"assignments": "auto"}),
-            (LONG, SHORT, {"fresh_passes": 0}),
+            (LONG, SHORT, {"warm_up": 0, "fresh_passes": 0}),
         ],
         1,
     ),
