@@ -60,6 +60,8 @@ def test_loops_below_an_import_allocate_no_frames() -> None:
     def called() -> None:
         return None
 
+    called.__code__ = called.__code__.replace(co_stacksize=100)  # at some depth it begins a chunk
+
     def faults(depth: int) -> int:
         if depth:
             return faults(depth - 1)
