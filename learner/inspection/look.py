@@ -53,6 +53,11 @@ class Column:
         return self.kind == "number" and {float(v) for v in self.values} == {-1.0, 1.0}
 
     @property
+    def constant(self) -> bool:
+        """Whether all values are the same number."""
+        return self.kind == "number" and len(set(self.values)) == 1
+
+    @property
     def words(self) -> float:
         """The mean number of words in a text."""
         texts = [str(value).count(" ") + 1 for value in self.values]

@@ -106,7 +106,7 @@ def whole_labels(path: Path) -> bool:
 
 def constant(column: Column) -> str:
     """Return a line on a column of numbers to predict that are all equal; empty for others."""
-    if column.kind != "number" or len(set(column.values)) != 1:
+    if not column.constant:
         return ""
     rows, value = len(column.values), column.values[0]
     return f"column {column.name!r}, to predict, is {value} in each of the first {rows:,} rows"
